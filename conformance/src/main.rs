@@ -1,0 +1,3 @@
+//! Outside suites and real clients, run against a real Sandstone server.
+
+fn main() {}

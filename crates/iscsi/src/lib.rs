@@ -1,0 +1,1 @@
+//! iSCSI without I/O: bytes in, events and bytes out (RFC 7143).

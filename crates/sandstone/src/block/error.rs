@@ -1,0 +1,1 @@
+//! Why a block request failed: a small stable kind, a context, a source.

@@ -1,0 +1,145 @@
+//! The one block trait, its implementations (memory, file, block device) and its wrappers
+//! (faults, delay, statistics).
+//!
+//! A device is shared by every event loop and never blocks one: [`BlockDevice::submit`] either
+//! finishes at once ([`Submitted::Ready`]) or later, through the completion queue of the
+//! [`lane::Lane`] that the calling loop owns. Bytes travel in [`page::Pages`]: reference-counted,
+//! 4 KiB-aligned pages that are immutable once shared, so that a read is answered straight from
+//! where the data lies and a half-received write is never seen by anyone.
+//!
+//! # Invariants
+//! - `Ready(Ok)` or a completion with `Ok` means what [`Request`] promises, nothing less; a failed
+//!   write or flush is never reported as done.
+//! - After a failed flush the device keeps failing flushes until every lost write was rewritten or
+//!   the device is reopened: a second flush must not report success for data the first one lost.
+//! - Every 4 KiB-aligned page of a write is applied whole or not at all with respect to readers.
+//! - A request's range was checked by the caller to lie inside [`Geometry::len`], and to be a
+//!   multiple of [`Geometry::granularity`]; a device that is handed anything else answers
+//!   [`BlockErrorKind::Invalid`].
+
+pub mod error;
+pub mod lane;
+pub mod page;
+
+use std::fmt;
+
+pub use error::{BlockError, BlockErrorKind};
+pub use lane::{Lane, Ticket};
+pub use page::Pages;
+
+/// The shape of a device; all in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Capacity.
+    pub len: u64,
+    /// Every request is a multiple of this (512 or 4096).
+    pub granularity: u32,
+    /// The size a write should have and be aligned to, so that the device need not read first.
+    pub physical: u32,
+    /// The size a read or write should have to be fast.
+    pub optimal: u32,
+    /// Discards smaller than or unaligned to this free nothing; 0 where discard is not offered.
+    pub discard: u32,
+    /// Largest write that is atomic across a power cut; 0 where nothing is promised beyond
+    /// `granularity`.
+    pub atomic_write: u32,
+    /// Whether unwritten parts take no space.
+    pub thin: bool,
+    /// Whether acknowledged writes may be lost without a flush.
+    pub volatile_cache: bool,
+}
+
+/// What can be asked of a device.
+#[derive(Debug)]
+pub enum Request {
+    /// Read `len` bytes; the completion carries them.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u32,
+    },
+    /// Write these bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes; the length is `data.len()`.
+        data: Pages,
+        /// Complete only once on stable storage (FUA).
+        durable: bool,
+    },
+    /// Make every write that completed before this request durable.
+    Flush,
+    /// Free the space; reads return zeros afterwards, always.
+    Discard {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+    /// Write zeros.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// Whether the space may be freed.
+        unmap: bool,
+        /// Complete only once on stable storage.
+        durable: bool,
+    },
+    /// Which parts of the range hold data: the completion carries [`Done::Extents`] for a
+    /// non-empty prefix.
+    Extents {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+/// What a finished request yields.
+#[derive(Debug)]
+pub enum Done {
+    /// Nothing but success.
+    Nothing,
+    /// The bytes read.
+    Pages(Pages),
+    /// `(length, holds data)` runs from the start of the asked range.
+    Extents(Vec<(u64, bool)>),
+}
+
+/// The immediate answer of [`BlockDevice::submit`].
+#[derive(Debug)]
+pub enum Submitted {
+    /// Finished; the ticket is returned unused.
+    Ready(Result<Done, BlockError>),
+    /// The lane's completion queue will deliver the ticket's token with the outcome.
+    Pending,
+}
+
+/// Space in use, for thin-provisioning thresholds and listings; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Allocated to this device.
+    pub allocated: u64,
+    /// Still available to it (of the file system, the pool…).
+    pub available: u64,
+}
+
+/// A block device: anything that a logical unit can be made of.
+pub trait BlockDevice: Send + Sync + fmt::Debug {
+    /// The shape; may change only through [`BlockDevice::refresh`].
+    fn geometry(&self) -> Geometry;
+
+    /// Starts a request. Never blocks.
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
+
+    /// Space in use. May block; never called from an event loop.
+    fn usage(&self) -> Result<Usage, BlockError>;
+
+    /// Looks at the size of what lies beneath again (a grown file or zvol). May block.
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        Ok(self.geometry())
+    }
+}

@@ -1,0 +1,1 @@
+//! Reference-counted 4 KiB pages: how bytes travel without being copied.

@@ -1,0 +1,3 @@
+//! What an administrator configured: logical units, targets, hosts and the map that joins them.
+
+pub mod model;

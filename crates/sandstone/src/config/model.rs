@@ -1,0 +1,268 @@
+//! The configuration as data: COMSTAR's model (logical units, targets with portals, hosts, maps).
+//!
+//! These types are the file on disk, the body of the control API and what the data plane applies;
+//! there is no second representation.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that survives a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Raised by one with every committed change.
+    #[serde(default)]
+    pub generation: u64,
+    /// Logical units, by name.
+    #[serde(default)]
+    pub units: Vec<UnitSpec>,
+    /// Targets, by IQN.
+    #[serde(default)]
+    pub targets: Vec<TargetSpec>,
+    /// Groups of initiators.
+    #[serde(default)]
+    pub hosts: Vec<HostSpec>,
+    /// Who sees what.
+    #[serde(default)]
+    pub maps: Vec<MapSpec>,
+    /// iSNS servers to register with.
+    #[serde(default)]
+    pub isns_servers: Vec<SocketAddr>,
+}
+
+/// A logical unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnitSpec {
+    /// The administrator's name for it.
+    pub name: String,
+    /// NAA type 6 designator as 32 hexadecimal digits, made once and never changed or reused.
+    pub naa: String,
+    /// Unit serial number.
+    pub serial: String,
+    /// What it is made of.
+    pub backend: BackendSpec,
+    /// Logical block length: 512 or 4096.
+    pub block_size: u32,
+    /// Physical block size in bytes: a power of two times `block_size`.
+    pub physical_block_size: u32,
+    /// Acknowledge writes from volatile cache (WCE).
+    #[serde(default)]
+    pub write_cache: bool,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Offer UNMAP and tell LBPME.
+    #[serde(default)]
+    pub thin: bool,
+    /// Raise the thin-provisioning soft threshold at this share of the space in use, in percent.
+    #[serde(default)]
+    pub threshold_percent: Option<u8>,
+    /// Taken offline by the administrator (02/04/12).
+    #[serde(default)]
+    pub offline: bool,
+}
+
+/// What a logical unit is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum BackendSpec {
+    /// Main memory; contents vanish with the daemon.
+    Memory {
+        /// Bytes.
+        size: u64,
+    },
+    /// A file.
+    File {
+        /// Where; relative paths are below the state folder.
+        path: PathBuf,
+        /// Bytes.
+        size: u64,
+        /// Reserve the space now.
+        #[serde(default)]
+        preallocate: bool,
+    },
+    /// A block device: a disk, a partition, a real zvol.
+    Device {
+        /// Its node below /dev.
+        path: PathBuf,
+    },
+}
+
+/// A target node with its portal groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetSpec {
+    /// iSCSI name.
+    pub iqn: String,
+    /// TargetAlias.
+    #[serde(default)]
+    pub alias: String,
+    /// At least one; each (target, portal group) is a SCSI target port.
+    pub portal_groups: Vec<PortalGroupSpec>,
+    /// Which ALUA changes are offered.
+    #[serde(default)]
+    pub alua: AluaMode,
+    /// Send initiators elsewhere at login.
+    #[serde(default)]
+    pub redirect: Option<RedirectSpec>,
+    /// Secret the initiator must know to believe this target (mutual CHAP): user and secret.
+    #[serde(default)]
+    pub mutual_chap: Option<ChapSecret>,
+    /// Session and negotiation limits; each `None` is the default.
+    #[serde(default)]
+    pub parameters: TargetParameters,
+    /// Taken offline by the administrator: logins are refused with 0x0301.
+    #[serde(default)]
+    pub offline: bool,
+}
+
+/// Portals that share sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortalGroupSpec {
+    /// Target portal group tag, 1 to 65535.
+    pub tag: u16,
+    /// Relative target port identifier, unique over the whole daemon, never reused.
+    pub relative_port_id: u16,
+    /// Target port group (ALUA), 1 to 65535; ports of different portal groups may share one.
+    pub target_port_group: u16,
+    /// Listening addresses.
+    pub portals: Vec<SocketAddr>,
+    /// The ALUA state of the ports in this group as the administrator wants it.
+    #[serde(default)]
+    pub alua_state: AluaState,
+}
+
+/// Which ALUA changes are offered (TPGS, SPC-4 6.6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AluaMode {
+    /// TPGS = 0.
+    None,
+    /// The target decides.
+    Implicit,
+    /// Initiators decide.
+    Explicit,
+    /// Both.
+    #[default]
+    Both,
+}
+
+/// An asymmetric access state (SPC-4 5.15.2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AluaState {
+    /// Full speed.
+    #[default]
+    ActiveOptimized,
+    /// Works, but another path is better.
+    ActiveNonOptimized,
+    /// Waits for an activation.
+    Standby,
+    /// Does not work.
+    Unavailable,
+}
+
+/// Where to send initiators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectSpec {
+    /// TargetAddress: `host:port` with an optional `,tag`.
+    pub address: String,
+    /// 0x0102 instead of 0x0101.
+    #[serde(default)]
+    pub permanent: bool,
+}
+
+/// A CHAP name and secret. `Debug` never prints the secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChapSecret {
+    /// CHAP_N.
+    pub user: String,
+    /// The shared secret, 12 to 255 bytes.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for ChapSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChapSecret").field("user", &self.user).field("secret", &"…").finish()
+    }
+}
+
+/// Limits of one target; each `None` is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetParameters {
+    /// Commands in flight per session (the command window), default 128.
+    #[serde(default)]
+    pub queue_depth: Option<u16>,
+    /// Connections per session, default 4.
+    #[serde(default)]
+    pub max_connections: Option<u16>,
+    /// Sessions of this target, default 4096.
+    #[serde(default)]
+    pub max_sessions: Option<u32>,
+    /// MaxOutstandingR2T offered, default 8.
+    #[serde(default)]
+    pub max_outstanding_r2t: Option<u16>,
+    /// FirstBurstLength offered in bytes, default 262144.
+    #[serde(default)]
+    pub first_burst_length: Option<u32>,
+    /// MaxBurstLength offered in bytes, default 1048576.
+    #[serde(default)]
+    pub max_burst_length: Option<u32>,
+    /// MaxRecvDataSegmentLength declared in bytes, default 262144.
+    #[serde(default)]
+    pub max_recv_data_segment_length: Option<u32>,
+    /// Offer ImmediateData, default yes.
+    #[serde(default)]
+    pub immediate_data: Option<bool>,
+    /// Insist on InitialR2T=Yes, default no.
+    #[serde(default)]
+    pub initial_r2t: Option<bool>,
+    /// Seconds of silence before a NOP-In ping, default 15; 0 turns pings off.
+    #[serde(default)]
+    pub nop_in_interval_s: Option<u32>,
+    /// Header digest: `None` lets the initiator choose.
+    #[serde(default)]
+    pub require_header_digest: Option<bool>,
+    /// Data digest: `None` lets the initiator choose.
+    #[serde(default)]
+    pub require_data_digest: Option<bool>,
+}
+
+/// A group of initiators that are treated alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// The administrator's name for it.
+    pub name: String,
+    /// Initiator names; `*` and `?` are wildcards.
+    pub initiators: Vec<String>,
+    /// What they must know to log in; `None` lets them in without.
+    #[serde(default)]
+    pub chap: Option<ChapSecret>,
+}
+
+/// One line of the map: logical unit × host × target → LUN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MapSpec {
+    /// Name of the logical unit.
+    pub unit: String,
+    /// Name of the host group; `None` is every initiator.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// IQN of the target; `None` is every target.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// LUN, 0 to 16383.
+    pub lun: u16,
+    /// Refuse writes through this map.
+    #[serde(default)]
+    pub read_only: bool,
+}

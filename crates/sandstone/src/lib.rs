@@ -1,0 +1,7 @@
+//! Sandstone: a storage area network in one program.
+//!
+//! This crate is the composition root: it joins the sans-IO crates [`scsi`] and [`iscsi`] to
+//! sockets, threads, clocks and files.
+
+pub mod block;
+pub mod config;

@@ -1,0 +1,3 @@
+//! The `sandstone` command.
+
+fn main() {}

@@ -1,0 +1,209 @@
+//! What crosses the border of the crate: a command in, a start, steps and a response out.
+//!
+//! READ and WRITE, the commands that must be fast, never become a [`Task`]: [`Start`] tells the
+//! transport which blocks to move and it moves them without the crate seeing a byte. Everything
+//! else is a [`Task`]: a small state machine that names one block action at a time.
+
+use crate::{BlockRange, Response};
+
+/// A task attribute (SAM-5 8.6). ACA is refused by the transport since NormACA is not offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskAttribute {
+    /// No order promised.
+    #[default]
+    Simple,
+    /// After all older tasks, before all younger ones.
+    Ordered,
+    /// Before every task that has not started.
+    HeadOfQueue,
+}
+
+/// A command as it arrived, before any of its data-out.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// The command descriptor block, 6 to 260 bytes (the transport strips nothing).
+    pub cdb: &'a [u8],
+    /// The task attribute.
+    pub attribute: TaskAttribute,
+    /// How many bytes of data-out the initiator offers (0 for none).
+    pub data_out_len: u32,
+    /// How many bytes of data-in the initiator accepts (0 for none).
+    pub data_in_len: u32,
+}
+
+/// What the transport does with a command first.
+#[derive(Debug)]
+pub enum Start {
+    /// Read these blocks, send them, then status GOOD. `fua`: from the medium, not a volatile cache.
+    Read {
+        /// The blocks.
+        range: BlockRange,
+        /// Force unit access.
+        fua: bool,
+    },
+    /// Collect the data-out of these blocks, write them, then status GOOD.
+    Write {
+        /// The blocks.
+        range: BlockRange,
+        /// Force unit access: GOOD only once the blocks are on stable storage.
+        fua: bool,
+    },
+    /// Collect [`Task::data_out_len`] bytes, then call [`Task::step`] with [`Input::Begin`].
+    Task(Box<dyn Task>),
+    /// Answer at once; no data-out is wanted.
+    Respond(Response),
+}
+
+/// A command in progress that needs more than one plain read or write.
+pub trait Task: Send + std::fmt::Debug {
+    /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport
+    /// delivers the first `min(offered, wanted)` bytes.
+    fn data_out_len(&self) -> u32;
+
+    /// Blocks that no other command may touch from the first step to the last (COMPARE AND WRITE,
+    /// ORWRITE, WRITE ATOMIC), `None` where the usual shared access is enough.
+    fn exclusive(&self) -> Option<BlockRange> {
+        None
+    }
+
+    /// Advances the task with the outcome of the step before.
+    fn step(&mut self, input: Input<'_>) -> Step;
+}
+
+/// The outcome of the last [`Step`], or the start.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The first call, with the data-out collected.
+    Begin {
+        /// The data-out; its length is at most [`Task::data_out_len`].
+        data_out: &'a [u8],
+    },
+    /// The last step succeeded and yields nothing.
+    Done,
+    /// The last step was a [`Step::Read`]: the bytes of its blocks.
+    Blocks(&'a [u8]),
+    /// The last step was a [`Step::Extents`].
+    Extents(&'a [Extent]),
+    /// The last step failed; nothing about the blocks it named may be assumed.
+    Failed(BlockError),
+}
+
+/// A block action the task needs next. All ranges were checked against the capacity.
+#[derive(Debug)]
+pub enum Step {
+    /// Read blocks for the task itself; answer with [`Input::Blocks`].
+    Read {
+        /// The blocks.
+        range: BlockRange,
+    },
+    /// Write these bytes. `data.len()` is the byte length of the range.
+    Write {
+        /// The blocks.
+        range: BlockRange,
+        /// The bytes.
+        data: Vec<u8>,
+        /// Durable before [`Input::Done`].
+        fua: bool,
+    },
+    /// Write blocks straight from the command's data-out, starting `offset` bytes into it.
+    WriteDataOut {
+        /// The blocks.
+        range: BlockRange,
+        /// Where in the data-out the range's bytes start.
+        offset: u32,
+        /// Durable before [`Input::Done`].
+        fua: bool,
+    },
+    /// Write zeros; `unmap` allows deallocation.
+    WriteZeroes {
+        /// The blocks.
+        range: BlockRange,
+        /// Whether blocks may be deallocated.
+        unmap: bool,
+        /// Durable before [`Input::Done`].
+        fua: bool,
+    },
+    /// Repeat `pattern` (one logical block) over the range.
+    WritePattern {
+        /// The blocks.
+        range: BlockRange,
+        /// One logical block of data.
+        pattern: Vec<u8>,
+        /// Durable before [`Input::Done`].
+        fua: bool,
+    },
+    /// Deallocate; the blocks read as zeros afterwards.
+    Unmap {
+        /// The runs, in the initiator's order.
+        ranges: Vec<BlockRange>,
+    },
+    /// Make everything acknowledged before durable (SYNCHRONIZE CACHE).
+    Flush,
+    /// Bring the range into the cache if there is one; failure is not an error.
+    Prefetch {
+        /// The blocks.
+        range: BlockRange,
+    },
+    /// Ask which parts are allocated; answer with [`Input::Extents`] covering a non-empty prefix.
+    Extents {
+        /// The blocks.
+        range: BlockRange,
+    },
+    /// Run a step on another logical unit (third-party copy). The handle was resolved through
+    /// [`crate::view::TargetView`], so it is inside the initiator's view.
+    On {
+        /// The other logical unit.
+        unit: std::sync::Arc<crate::logical_unit::LogicalUnit>,
+        /// What to do there; never another `On`, `Save`, `Abort` or `Done`.
+        step: Box<Step>,
+    },
+    /// Store this image of the unit's persistent state durably (replacing the last one).
+    Save {
+        /// Opaque bytes, restored by [`crate::logical_unit::LogicalUnit::restore`].
+        image: Vec<u8>,
+    },
+    /// Abort other tasks of this unit, wait until they are quiet.
+    Abort(AbortScope),
+    /// The command ends.
+    Done(Response),
+}
+
+/// Which tasks of a logical unit an abort reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AbortScope {
+    /// Every task of the nexuses with these ids (PREEMPT AND ABORT, ABORT TASK SET).
+    Nexuses(Vec<crate::nexus::NexusId>),
+    /// Every task of the unit except the caller (CLEAR TASK SET, LOGICAL UNIT RESET).
+    All,
+}
+
+/// An allocated or unallocated run, as the backend tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The blocks.
+    pub range: BlockRange,
+    /// Whether storage is allocated for them.
+    pub mapped: bool,
+}
+
+/// Why a block action failed. The device server turns each into sense data in one place
+/// (`sense.rs`), so that a full pool is never reported as a medium error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockError {
+    /// The block could not be read back (03/11/00 UNRECOVERED READ ERROR).
+    Medium {
+        /// The first bad block, where known.
+        lba: Option<u64>,
+    },
+    /// A write or flush failed (03/0C/00 WRITE ERROR).
+    Write {
+        /// The first bad block, where known.
+        lba: Option<u64>,
+    },
+    /// No space: 07/27/07 SPACE ALLOCATION FAILED WRITE PROTECT.
+    NoSpace,
+    /// The backend is read-only (07/27/00).
+    ReadOnly,
+    /// The backend vanished (02/04/00 or 04/44/00).
+    Gone,
+}

@@ -1,0 +1,28 @@
+//! A SCSI direct-access block device server without I/O: commands in, block actions and responses out.
+//!
+//! The crate implements SAM-5 (tasks, nexuses, unit attentions), SPC-4 (primary commands, persistent
+//! reservations, ALUA, third-party copy) and SBC-4 (block commands) for one device type: the disk.
+//! It owns every decision a device server takes and none of the machinery: it never sees an iSCSI
+//! PDU, a socket, a file or a clock. The transport hands it a [`Command`]; it answers with a
+//! [`Start`]; longer work is a [`Task`] that asks for block actions one [`Step`] at a time.
+//!
+//! # Invariants
+//! - A command that changes the medium is never started while a gate (reservation, unit attention,
+//!   ALUA state, write protection, quiescence) forbids it; the gates are one word, so that the
+//!   common case costs one load.
+//! - A response with status GOOD is returned only after every [`Step`] of the task succeeded.
+//! - State that must survive a restart (persistent reservations with APTPL, saved mode pages,
+//!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
+//! - Every lock is held for a bounded, I/O-free stretch of code.
+
+pub mod command;
+pub mod range;
+pub mod response;
+
+pub use command::{AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute};
+pub use range::{BlockCount, BlockRange, Lba};
+pub use response::{Response, Status};
+pub mod itl_nexus;
+pub mod logical_unit;
+pub mod nexus;
+pub mod view;

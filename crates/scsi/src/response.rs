@@ -1,0 +1,49 @@
+//! How a command ends: status, sense data and data-in (SAM-5 5.3).
+
+/// A SCSI status code (SAM-5 table 33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// The command completed without an error.
+    Good = 0x00,
+    /// The sense data says what happened.
+    CheckCondition = 0x02,
+    /// PRE-FETCH: the blocks all fit in the cache.
+    ConditionMet = 0x04,
+    /// The logical unit cannot accept the command now; retry.
+    Busy = 0x08,
+    /// A reservation of another nexus forbids the command.
+    ReservationConflict = 0x18,
+    /// The task set has no room; retry after a task ends.
+    TaskSetFull = 0x28,
+    /// An ACA condition blocks the command.
+    AcaActive = 0x30,
+    /// Another nexus aborted the task (TAS = 1).
+    TaskAborted = 0x40,
+}
+
+/// The end of a command. Residuals are the transport's business: it compares `data_in.len()` with
+/// what the initiator expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: Status,
+    /// Encoded sense data (fixed or descriptor format as the control mode page asks), empty unless
+    /// the status carries any.
+    pub sense: Vec<u8>,
+    /// Parameter data for the initiator, already cut to the CDB's allocation length. May accompany
+    /// CHECK CONDITION.
+    pub data_in: Vec<u8>,
+}
+
+impl Response {
+    /// GOOD without data.
+    pub fn good() -> Self {
+        Self { status: Status::Good, sense: Vec::new(), data_in: Vec::new() }
+    }
+
+    /// GOOD with parameter data.
+    pub fn data(data_in: Vec<u8>) -> Self {
+        Self { status: Status::Good, sense: Vec::new(), data_in }
+    }
+}

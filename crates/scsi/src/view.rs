@@ -1,0 +1,16 @@
+//! What one initiator port sees through one target port: the mapped logical units.
+
+use std::sync::Arc;
+
+use crate::itl_nexus::ItlNexus;
+
+/// The set of logical units in one initiator's view. The transport's session implements it; the
+/// device server uses it for REPORT LUNS and to resolve third-party copy designators, so a command
+/// can never reach a unit that is not mapped to its initiator.
+pub trait TargetView {
+    /// All mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
+    fn luns(&self) -> Vec<u64>;
+
+    /// The mapped unit whose designator (NAA, VPD 83h type 3) equals `naa`.
+    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>>;
+}

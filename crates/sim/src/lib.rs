@@ -1,0 +1,1 @@
+//! Deterministic simulation of the protocol crates: seeded network, clock and faults.

@@ -1,0 +1,3 @@
+//! Developer commands: test, bench, tidy.
+
+fn main() {}
