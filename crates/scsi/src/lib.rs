@@ -15,14 +15,21 @@
 //!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
 //! - Every lock is held for a bounded, I/O-free stretch of code.
 
+pub mod cdb;
 pub mod command;
-pub mod range;
-pub mod response;
-
-pub use command::{AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute};
-pub use range::{BlockCount, BlockRange, Lba};
-pub use response::{Response, Status};
 pub mod itl_nexus;
 pub mod logical_unit;
 pub mod nexus;
+pub mod range;
+pub mod response;
+pub mod sense;
+pub mod unit_attention;
 pub mod view;
+
+pub use command::{
+    AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
+};
+pub use range::{BlockCount, BlockRange, Lba};
+pub use response::{Response, Status};
+pub use sense::{Asc, Sense, SenseKey};
+pub use unit_attention::UnitAttention;

@@ -22,7 +22,10 @@ impl BlockRange {
     /// The range `[start, start + count)`, or `None` where its end does not fit in 64 bits.
     pub fn new(start: u64, count: u64) -> Option<Self> {
         start.checked_add(count)?;
-        Some(Self { start: Lba(start), count: BlockCount(count) })
+        Some(Self {
+            start: Lba(start),
+            count: BlockCount(count),
+        })
     }
 
     /// The first block after the range.

@@ -39,11 +39,19 @@ pub struct Response {
 impl Response {
     /// GOOD without data.
     pub fn good() -> Self {
-        Self { status: Status::Good, sense: Vec::new(), data_in: Vec::new() }
+        Self {
+            status: Status::Good,
+            sense: Vec::new(),
+            data_in: Vec::new(),
+        }
     }
 
     /// GOOD with parameter data.
     pub fn data(data_in: Vec<u8>) -> Self {
-        Self { status: Status::Good, sense: Vec::new(), data_in }
+        Self {
+            status: Status::Good,
+            sense: Vec::new(),
+            data_in,
+        }
     }
 }
