@@ -15,6 +15,7 @@
 //!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
 //! - Every lock is held for a bounded, I/O-free stretch of code.
 
+pub mod alua;
 pub mod cdb;
 pub mod command;
 pub mod itl_nexus;
