@@ -1,1 +1,9 @@
 //! iSCSI without I/O: bytes in, events and bytes out (RFC 7143).
+//!
+//! Target and initiator share the PDUs, the text keys and their negotiation, CHAP and the digests.
+//! CDB and sense data pass through as opaque bytes; nothing here reads a clock, opens a socket or
+//! makes up random numbers.
+
+pub mod digest;
+pub mod pdu;
+pub mod serial_number;
