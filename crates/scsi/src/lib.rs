@@ -21,6 +21,7 @@ pub mod command;
 pub mod itl_nexus;
 pub mod logical_unit;
 pub mod nexus;
+pub mod persistent_reservation;
 pub mod range;
 pub mod response;
 pub mod sense;
