@@ -27,6 +27,8 @@ pub mod response;
 pub mod sense;
 pub mod unit_attention;
 pub mod view;
+pub mod range_lock;
+pub mod task_set;
 
 pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
