@@ -4,6 +4,17 @@
 //! transport which blocks to move and it moves them without the crate seeing a byte. Everything
 //! else is a [`Task`]: a small state machine that names one block action at a time.
 
+pub(crate) mod inquiry;
+pub(crate) mod mode;
+pub(crate) mod read_capacity;
+pub(crate) mod read_write;
+pub(crate) mod report_luns;
+pub(crate) mod request_sense;
+pub(crate) mod reserve;
+pub(crate) mod start_stop_unit;
+pub(crate) mod synchronize_cache;
+pub(crate) mod test_unit_ready;
+
 use crate::{BlockRange, Response};
 
 /// A task attribute (SAM-5 8.6). ACA is refused by the transport since NormACA is not offered.

@@ -1,5 +1,239 @@
 //! The I_T_L nexus: one initiator port's relation to one logical unit (SAM-5 4.7).
+//!
+//! Every command enters here. What may forbid a command is kept as bits in two atomic words, one of
+//! the nexus and one of the unit, that are brought up to date whenever their cause changes; so the
+//! common READ or WRITE costs two loads and a parse, under any number of reservations.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::command::read_write;
+use crate::command_table::Conflict;
+use crate::logical_unit::LogicalUnit;
+use crate::nexus::Nexus;
+use crate::sense::{Asc, Sense, SenseKey};
+use crate::unit_attention::{UnitAttention, UnitAttentionQueue};
+use crate::view::TargetView;
+use crate::{Command, Response, Start, dispatch};
+
+/// A unit attention is pending.
+const UNIT_ATTENTION: u32 = 1 << 0;
+/// The map allows this nexus only to read.
+const MAP_READ_ONLY: u32 = 1 << 1;
+/// A persistent reservation forbids commands that read.
+const READS_CONFLICT: u32 = 1 << 2;
+/// A persistent reservation forbids commands that write.
+const WRITES_CONFLICT: u32 = 1 << 3;
+/// Another nexus holds RESERVE(6) or RESERVE(10): only a few commands are allowed.
+const RESERVED_BY_OTHER: u32 = 1 << 4;
+/// The target port group is in another state than active/optimized or active/non-optimized.
+const NOT_ACTIVE: u32 = 1 << 5;
+
+/// What a change of reservations or access states means for one nexus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// A persistent reservation forbids reading.
+    pub(crate) reads_conflict: bool,
+    /// A persistent reservation forbids writing.
+    pub(crate) writes_conflict: bool,
+    /// RESERVE(6) of another nexus.
+    pub(crate) reserved_by_other: bool,
+}
 
 /// One initiator port's relation to one logical unit.
 #[derive(Debug)]
-pub struct ItlNexus {}
+pub struct ItlNexus {
+    nexus: Nexus,
+    unit: Arc<LogicalUnit>,
+    gate: AtomicU32,
+    attentions: Mutex<UnitAttentionQueue>,
+}
+
+impl ItlNexus {
+    /// A new nexus; [`LogicalUnit::attach`] enters it into the unit.
+    pub(crate) fn new(unit: Arc<LogicalUnit>, nexus: Nexus) -> Self {
+        Self {
+            nexus,
+            unit,
+            gate: AtomicU32::new(0),
+            attentions: Mutex::default(),
+        }
+    }
+
+    /// The logical unit.
+    pub fn unit(&self) -> &Arc<LogicalUnit> {
+        &self.unit
+    }
+
+    /// The I_T nexus.
+    pub fn nexus(&self) -> &Nexus {
+        &self.nexus
+    }
+
+    /// Makes a unit attention pending for this nexus.
+    pub fn raise(&self, ua: UnitAttention) {
+        let mut queue = self.attentions();
+        queue.raise(ua);
+        self.gate.fetch_or(UNIT_ATTENTION, Ordering::Release);
+    }
+
+    /// Whether a unit attention is pending.
+    pub fn ua_pending(&self) -> bool {
+        self.gate.load(Ordering::Acquire) & UNIT_ATTENTION != 0
+    }
+
+    /// Write protects the unit for this nexus only (a read-only map).
+    pub fn set_read_only(&self, read_only: bool) {
+        self.set_gate(MAP_READ_ONLY, read_only);
+    }
+
+    /// Whether the map allows this nexus only to read.
+    pub fn is_read_only(&self) -> bool {
+        self.gate.load(Ordering::Acquire) & MAP_READ_ONLY != 0
+    }
+
+    /// Decides what to do with a command: all gates, then its CDB.
+    #[inline]
+    pub fn start(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
+        let gate = self.gate.load(Ordering::Acquire) | self.unit.gate();
+        if gate == 0
+            && let Some(start) = read_write::start_fast(&self.unit, command.cdb)
+        {
+            return start;
+        }
+        self.start_slowly(command, view)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_slowly(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
+        dispatch::dispatch(self, command, view)
+    }
+
+    /// Asks the gates again, for a command whose data-out took its time to arrive: a reservation,
+    /// a write protection or an access state that changed meanwhile fences it.
+    #[inline]
+    pub fn may_still_run(&self, writes: bool) -> Result<(), Response> {
+        let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
+        if gate == 0 {
+            return Ok(());
+        }
+        self.may_still_run_slowly(writes)
+    }
+
+    #[cold]
+    fn may_still_run_slowly(&self, writes: bool) -> Result<(), Response> {
+        if self.conflicts(dispatch::conflict_of(writes), false) {
+            return Err(Response::reservation_conflict());
+        }
+        // READ(10): what holds for it holds for every medium access.
+        self.check_access_state(&[0x28])
+            .and_then(|()| self.unit.check_ready())
+            .and_then(|()| {
+                if writes {
+                    self.check_writable()
+                } else {
+                    Ok(())
+                }
+            })
+            .map_err(|sense| self.unit.check_condition(&sense))
+    }
+
+    /// Whether a reservation held by another nexus forbids a command of this kind.
+    pub(crate) fn conflicts(&self, conflict: Conflict, allowed_under_reserve6: bool) -> bool {
+        let gate = self.gate.load(Ordering::Acquire);
+        if gate & RESERVED_BY_OTHER != 0 && !allowed_under_reserve6 {
+            return true;
+        }
+        match conflict {
+            Conflict::Never => false,
+            Conflict::Reads => gate & READS_CONFLICT != 0,
+            Conflict::Writes => gate & WRITES_CONFLICT != 0,
+        }
+    }
+
+    /// Refuses what the asymmetric access state of the nexus's target port group does not allow
+    /// (SPC-4 5.15.2.4).
+    pub(crate) fn check_access_state(&self, cdb: &[u8]) -> Result<(), Sense> {
+        if self.gate.load(Ordering::Acquire) & NOT_ACTIVE == 0 {
+            return Ok(());
+        }
+        let state = self
+            .unit
+            .access()
+            .state(self.nexus.target_port.target_port_group);
+        match state.not_ready_qualifier() {
+            Some(qualifier) if !state.permits(cdb) => Err(Sense::not_ready(Asc(0x04, qualifier))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a write through a read-only map or to a write protected unit.
+    pub(crate) fn check_writable(&self) -> Result<(), Sense> {
+        if self.is_read_only() {
+            return Err(Sense::new(SenseKey::DataProtect, Asc::WRITE_PROTECTED));
+        }
+        self.unit.check_writable()
+    }
+
+    /// Takes the pending unit attention that goes before RESERVATION CONFLICT (SAM-5 5.3.3).
+    pub(crate) fn take_unit_attention_of_reset(&self) -> Option<UnitAttention> {
+        self.take_if(UnitAttention::is_reset)
+    }
+
+    /// Takes the most important pending unit attention.
+    pub(crate) fn take_unit_attention(&self) -> Option<UnitAttention> {
+        self.take_if(|_| true)
+    }
+
+    /// Clears a pending unit attention without reporting it.
+    pub(crate) fn clear_unit_attention(&self, ua: UnitAttention) {
+        let mut queue = self.attentions();
+        queue.clear(ua);
+        self.update_pending(&queue);
+    }
+
+    fn take_if(&self, wanted: impl Fn(UnitAttention) -> bool) -> Option<UnitAttention> {
+        if !self.ua_pending() {
+            return None;
+        }
+        let mut queue = self.attentions();
+        if !queue.first().is_some_and(wanted) {
+            return None;
+        }
+        let taken = queue.take();
+        self.update_pending(&queue);
+        taken
+    }
+
+    /// Brings the pending bit up to date; the queue's lock is held.
+    fn update_pending(&self, queue: &UnitAttentionQueue) {
+        self.set_gate(UNIT_ATTENTION, !queue.is_empty());
+    }
+
+    /// Takes over what the unit's reservations now mean for this nexus; the unit's lock is held.
+    pub(crate) fn set_verdict(&self, verdict: Verdict) {
+        self.set_gate(READS_CONFLICT, verdict.reads_conflict);
+        self.set_gate(WRITES_CONFLICT, verdict.writes_conflict);
+        self.set_gate(RESERVED_BY_OTHER, verdict.reserved_by_other);
+    }
+
+    /// Takes over whether the target port group serves every command.
+    pub(crate) fn set_active(&self, active: bool) {
+        self.set_gate(NOT_ACTIVE, !active);
+    }
+
+    fn set_gate(&self, bit: u32, on: bool) {
+        if on {
+            self.gate.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            self.gate.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    fn attentions(&self) -> MutexGuard<'_, UnitAttentionQueue> {
+        self.attentions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -18,21 +18,26 @@
 pub mod alua;
 pub mod cdb;
 pub mod command;
+pub mod command_table;
+mod dispatch;
+pub mod image;
+mod inquiry;
 pub mod itl_nexus;
+mod limits;
 pub mod logical_unit;
+mod mode_page;
 pub mod nexus;
-pub mod persistent_reservation;
 pub mod range;
 pub mod response;
 pub mod sense;
 pub mod unit_attention;
 pub mod view;
-pub mod range_lock;
-pub mod task_set;
+mod vpd;
 
 pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
 };
+pub use dispatch::start_without_unit;
 pub use range::{BlockCount, BlockRange, Lba};
 pub use response::{Response, Status};
 pub use sense::{Asc, Sense, SenseKey};

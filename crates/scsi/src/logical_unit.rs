@@ -3,6 +3,19 @@
 //! Shared by all event loops as `Arc<LogicalUnit>`. The state that changes rarely is behind one
 //! mutex; the state that every command asks is one atomic word (`gate`).
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::alua::{TargetPortGroups, UnitAccess};
+use crate::image;
+use crate::itl_nexus::{ItlNexus, Verdict};
+use crate::mode_page::ModePages;
+use crate::nexus::{Nexus, NexusId};
+use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
+use crate::{BlockError, Response, UnitAttention};
+
+pub use crate::image::RestoreError;
+
 /// What an administrator decides about a unit; everything the initiator is told follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitConfig {
@@ -44,6 +57,376 @@ pub struct UnitConfig {
     pub rotation_rate: u16,
 }
 
-/// A logical unit.
+/// Writing is forbidden for every nexus.
+const GATE_WRITE_PROTECTED: u32 = 1 << 16;
+/// The medium cannot be accessed now: stopped, offline or being sanitized.
+const GATE_NOT_READY: u32 = 1 << 17;
+
+/// Writes may be acknowledged from volatile cache.
+const FLAG_WRITE_CACHE: u32 = 1 << 0;
+/// Sense data is in descriptor format.
+const FLAG_DESCRIPTOR_SENSE: u32 = 1 << 1;
+/// Tasks aborted by another nexus end with TASK ABORTED.
+const FLAG_TASK_ABORTED_STATUS: u32 = 1 << 2;
+
+/// A logical unit. Shared by all event loops.
 #[derive(Debug)]
-pub struct LogicalUnit {}
+pub struct LogicalUnit {
+    /// The configuration it was made with; what changes live is in `blocks` and `state`.
+    config: UnitConfig,
+    /// Its asymmetric access states.
+    access: UnitAccess,
+    blocks: AtomicU64,
+    gate: AtomicU32,
+    flags: AtomicU32,
+    state: Mutex<State>,
+}
+
+/// The part of a unit that changes rarely.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Mode parameters: current, saved and default.
+    pub(crate) mode: ModePages,
+    /// Who holds RESERVE(6) or RESERVE(10).
+    pub(crate) reserve6: Option<NexusId>,
+    /// What keeps the medium from being accessed.
+    pub(crate) readiness: Readiness,
+    /// Counts the images made, so that the newest can be told.
+    pub(crate) image_generation: u64,
+    read_only: bool,
+    nexuses: Vec<Weak<ItlNexus>>,
+}
+
+/// What keeps the medium from being accessed; several may hold at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Readiness {
+    /// Set by the administrator.
+    pub(crate) offline: bool,
+    /// START STOP UNIT with START = 0.
+    pub(crate) stopped: bool,
+    /// SANITIZE runs; progress in 65 536ths.
+    pub(crate) sanitizing: Option<u16>,
+    /// SANITIZE failed; only another SANITIZE leads out (SBC-4 4.11.4).
+    pub(crate) sanitize_failed: bool,
+}
+
+/// What resets a logical unit (SAM-5 6.3.3, 6.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The LOGICAL UNIT RESET task management function.
+    LogicalUnit,
+    /// The TARGET WARM RESET task management function.
+    TargetWarm,
+    /// The TARGET COLD RESET task management function.
+    TargetCold,
+}
+
+impl LogicalUnit {
+    /// A unit of this configuration, without any nexus, reservation or saved state.
+    pub fn new(config: UnitConfig, groups: Arc<TargetPortGroups>) -> Arc<Self> {
+        let state = State {
+            mode: ModePages::new(&config),
+            reserve6: None,
+            readiness: Readiness::default(),
+            image_generation: 0,
+            read_only: config.read_only,
+            nexuses: Vec::new(),
+        };
+        let unit = Self {
+            blocks: AtomicU64::new(config.blocks),
+            gate: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            access: UnitAccess::new(groups),
+            state: Mutex::new(state),
+            config,
+        };
+        unit.publish(&unit.state());
+        Arc::new(unit)
+    }
+
+    /// Takes over an image that [`crate::Step::Save`] stored before a restart.
+    ///
+    /// # Errors
+    /// [`RestoreError`] where the image is not one; the unit is unchanged then.
+    pub fn restore(&self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let mut state = self.state();
+        image::restore(&mut state, &self.access, bytes)?;
+        self.publish(&state);
+        Ok(())
+    }
+
+    /// The configuration with all live changes.
+    pub fn config(&self) -> UnitConfig {
+        let read_only = self.state().read_only;
+        UnitConfig {
+            blocks: self.blocks(),
+            write_cache: self.write_cache_enabled(),
+            read_only,
+            ..self.config.clone()
+        }
+    }
+
+    /// The part of the configuration that never changes; `blocks`, `read_only` and `write_cache`
+    /// in it are those of the start.
+    pub(crate) fn fixed_config(&self) -> &UnitConfig {
+        &self.config
+    }
+
+    /// Logical block length in bytes.
+    #[inline]
+    pub fn block_len(&self) -> u32 {
+        self.config.block_len
+    }
+
+    /// Capacity in logical blocks.
+    #[inline]
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// The asymmetric access states of this unit.
+    pub fn access(&self) -> &UnitAccess {
+        &self.access
+    }
+
+    /// Enters a new I_T nexus. Its first command is told that the unit was powered on.
+    pub fn attach(self: &Arc<Self>, nexus: Nexus) -> Arc<ItlNexus> {
+        let attached = Arc::new(ItlNexus::new(Arc::clone(self), nexus));
+        attached.raise(UnitAttention::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+        let mut state = self.state();
+        state.nexuses.retain(|old| old.strong_count() > 0);
+        state.nexuses.push(Arc::downgrade(&attached));
+        self.publish(&state);
+        attached
+    }
+
+    /// An I_T nexus is lost: what is bound to it alone ends (SAM-5 6.3.4). Registrations of
+    /// persistent reservations stay.
+    pub fn detach(&self, id: NexusId) {
+        let mut state = self.state();
+        state
+            .nexuses
+            .retain(|old| old.upgrade().is_some_and(|old| old.nexus().id != id));
+        if state.reserve6 == Some(id) {
+            state.reserve6 = None;
+        }
+        self.publish(&state);
+    }
+
+    /// The capacity changed; every nexus is told (06/2A/09).
+    pub fn resize(&self, blocks: u64) {
+        if self.blocks.swap(blocks, Ordering::Relaxed) != blocks {
+            self.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED, None);
+        }
+    }
+
+    /// Write protects the unit, live (06/2A/01: the WP bit of MODE SENSE changed).
+    pub fn set_read_only(&self, read_only: bool) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.read_only, read_only) != read_only {
+            self.publish(&state);
+            self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+        }
+    }
+
+    /// Takes the unit offline (02/04/12 for commands that need the medium) or back.
+    pub fn set_offline(&self, offline: bool) {
+        let mut state = self.state();
+        state.readiness.offline = offline;
+        self.publish(&state);
+    }
+
+    /// Changes WCE, current and default, live (06/2A/01).
+    pub fn set_write_cache(&self, enabled: bool) {
+        let mut state = self.state();
+        if state.mode.set_write_cache(enabled) {
+            self.publish(&state);
+            self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+        }
+    }
+
+    /// Makes a unit attention pending for every nexus but one.
+    pub fn raise(&self, ua: UnitAttention, except: Option<NexusId>) {
+        self.raise_locked(&self.state(), ua, except);
+    }
+
+    /// [`Self::raise`] for a caller that holds the lock.
+    pub(crate) fn raise_locked(&self, state: &State, ua: UnitAttention, except: Option<NexusId>) {
+        for nexus in state.nexuses() {
+            if Some(nexus.nexus().id) != except {
+                nexus.raise(ua);
+            }
+        }
+    }
+
+    /// The logical unit reset condition (SAM-5 6.3.3). The transport aborts the tasks; the unit
+    /// releases RESERVE(6), returns to its saved mode parameters and tells every other nexus.
+    /// Persistent reservations stay.
+    pub fn reset(&self, cause: Reset, by: Option<NexusId>) {
+        let mut state = self.state();
+        state.reserve6 = None;
+        state.readiness.stopped = false;
+        state.mode.reset();
+        self.publish(&state);
+        let ua = match cause {
+            Reset::LogicalUnit => UnitAttention::BUS_DEVICE_RESET_FUNCTION_OCCURRED,
+            Reset::TargetWarm => UnitAttention::SCSI_BUS_RESET_OCCURRED,
+            Reset::TargetCold => UnitAttention::POWER_ON_OCCURRED,
+        };
+        self.raise_locked(&state, ua, by);
+    }
+
+    /// The access states may have changed (an administrator replaced the layout, an initiator set
+    /// states): every nexus but one is told (06/2A/06).
+    pub fn access_states_changed(&self, except: Option<NexusId>) {
+        self.access.refresh();
+        let state = self.state();
+        self.publish(&state);
+        self.raise_locked(
+            &state,
+            UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED,
+            except,
+        );
+    }
+
+    /// Whether writes may be acknowledged from volatile cache (WCE). Where not, the transport makes
+    /// every write durable before GOOD.
+    #[inline]
+    pub fn write_cache_enabled(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & FLAG_WRITE_CACHE != 0
+    }
+
+    /// Whether a task that another nexus aborts ends with TASK ABORTED status (TAS) instead of
+    /// silently.
+    pub fn task_aborted_status(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & FLAG_TASK_ABORTED_STATUS != 0
+    }
+
+    /// The response to a command whose block action failed. The one place where a
+    /// [`BlockError`] becomes sense data.
+    pub fn sense_for(&self, error: BlockError) -> Response {
+        self.check_condition(&Sense::of_block_error(error))
+    }
+
+    /// CHECK CONDITION in the sense format the initiators asked for.
+    pub fn check_condition(&self, sense: &Sense) -> Response {
+        Response::check_condition(sense.encode(self.sense_format()))
+    }
+
+    /// The sense format of the control mode page.
+    pub(crate) fn sense_format(&self) -> SenseFormat {
+        if self.flags.load(Ordering::Relaxed) & FLAG_DESCRIPTOR_SENSE != 0 {
+            SenseFormat::Descriptor
+        } else {
+            SenseFormat::Fixed
+        }
+    }
+
+    /// The gate bits that hold for every nexus; zero where nothing is special.
+    #[inline]
+    pub(crate) fn gate(&self) -> u32 {
+        self.gate.load(Ordering::Acquire)
+    }
+
+    /// NOT READY where the medium cannot be accessed.
+    pub(crate) fn check_ready(&self) -> Result<(), Sense> {
+        if self.gate() & GATE_NOT_READY == 0 {
+            return Ok(());
+        }
+        self.state().readiness.check()
+    }
+
+    /// DATA PROTECT where the unit is write protected.
+    pub(crate) fn check_writable(&self) -> Result<(), Sense> {
+        if self.gate() & GATE_WRITE_PROTECTED == 0 {
+            return Ok(());
+        }
+        let asc = if self.state().read_only {
+            Asc::WRITE_PROTECTED
+        } else {
+            Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED
+        };
+        Err(Sense::new(SenseKey::DataProtect, asc))
+    }
+
+    /// Whether writing is forbidden for every nexus.
+    pub(crate) fn is_write_protected(&self) -> bool {
+        self.gate() & GATE_WRITE_PROTECTED != 0
+    }
+
+    /// The rarely changing state. Whoever changes it calls [`Self::publish`] before letting go.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings all atomic words up to date with the state, of the unit and of each nexus.
+    pub(crate) fn publish(&self, state: &State) {
+        let mut flags = 0;
+        let mut gate = 0;
+        let set = |word: &mut u32, bit, on: bool| *word |= if on { bit } else { 0 };
+        set(&mut flags, FLAG_WRITE_CACHE, state.mode.write_cache());
+        set(
+            &mut flags,
+            FLAG_DESCRIPTOR_SENSE,
+            state.mode.descriptor_sense(),
+        );
+        set(
+            &mut flags,
+            FLAG_TASK_ABORTED_STATUS,
+            state.mode.task_aborted_status(),
+        );
+        let protected = state.read_only || state.mode.software_write_protect();
+        set(&mut gate, GATE_WRITE_PROTECTED, protected);
+        set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());
+        self.flags.store(flags, Ordering::Relaxed);
+        self.gate.store(gate, Ordering::Release);
+        for nexus in state.nexuses() {
+            nexus.set_verdict(state.verdict(nexus.nexus()));
+            let group = nexus.nexus().target_port.target_port_group;
+            nexus.set_active(self.access.all_active() || self.access.state(group).is_active());
+        }
+    }
+
+    /// The unit's persistent state as bytes for [`crate::Step::Save`].
+    pub(crate) fn image(&self, state: &mut State) -> Vec<u8> {
+        image::make(state, &self.access)
+    }
+}
+
+impl State {
+    /// All nexuses that are attached.
+    pub(crate) fn nexuses(&self) -> impl Iterator<Item = Arc<ItlNexus>> {
+        self.nexuses.iter().filter_map(Weak::upgrade)
+    }
+
+    /// What the reservations held now mean for a nexus.
+    fn verdict(&self, nexus: &Nexus) -> Verdict {
+        Verdict {
+            reads_conflict: false,
+            writes_conflict: false,
+            reserved_by_other: self.reserve6.is_some_and(|holder| holder != nexus.id),
+        }
+    }
+}
+
+impl Readiness {
+    /// NOT READY with the most lasting reason.
+    fn check(&self) -> Result<(), Sense> {
+        if self.offline {
+            return Err(Sense::not_ready(Asc::OFFLINE));
+        }
+        if let Some(progress) = self.sanitizing {
+            return Err(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(progress));
+        }
+        if self.sanitize_failed {
+            return Err(Sense::new(
+                SenseKey::MediumError,
+                Asc::SANITIZE_COMMAND_FAILED,
+            ));
+        }
+        if self.stopped {
+            return Err(Sense::not_ready(Asc::INITIALIZING_COMMAND_REQUIRED));
+        }
+        Ok(())
+    }
+}

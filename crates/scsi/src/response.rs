@@ -55,3 +55,36 @@ impl Response {
         }
     }
 }
+
+impl Response {
+    /// CHECK CONDITION with encoded sense data.
+    pub fn check_condition(sense: Vec<u8>) -> Self {
+        Self {
+            status: Status::CheckCondition,
+            sense,
+            data_in: Vec::new(),
+        }
+    }
+
+    /// RESERVATION CONFLICT, which carries no sense data.
+    pub fn reservation_conflict() -> Self {
+        Self {
+            status: Status::ReservationConflict,
+            sense: Vec::new(),
+            data_in: Vec::new(),
+        }
+    }
+}
+
+impl crate::Start {
+    /// GOOD with parameter data cut to the CDB's allocation length.
+    pub(crate) fn data(mut data_in: Vec<u8>, allocation_length: usize) -> Self {
+        data_in.truncate(allocation_length);
+        Self::Respond(Response::data(data_in))
+    }
+
+    /// GOOD without data.
+    pub(crate) fn good() -> Self {
+        Self::Respond(Response::good())
+    }
+}

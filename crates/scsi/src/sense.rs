@@ -104,6 +104,7 @@ impl Asc {
     pub const COMMANDS_CLEARED_BY_ANOTHER_INITIATOR: Self = Self(0x2f, 0x00);
     pub const THIN_PROVISIONING_SOFT_THRESHOLD_REACHED: Self = Self(0x38, 0x07);
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Self = Self(0x39, 0x00);
+    pub const SANITIZE_COMMAND_FAILED: Self = Self(0x31, 0x03);
     pub const MEDIUM_NOT_PRESENT: Self = Self(0x3a, 0x00);
     pub const INQUIRY_DATA_HAS_CHANGED: Self = Self(0x3f, 0x03);
     pub const REPORTED_LUNS_DATA_HAS_CHANGED: Self = Self(0x3f, 0x0e);

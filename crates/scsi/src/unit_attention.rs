@@ -57,7 +57,7 @@ impl UnitAttention {
 
     /// Whether it tells that the device server lost or reset its state (SAM-5 table 47: these have
     /// precedence over all others).
-    const fn is_reset(self) -> bool {
+    pub(crate) const fn is_reset(self) -> bool {
         self.0.0 == 0x29
     }
 }
@@ -82,6 +82,11 @@ impl UnitAttentionQueue {
             self.0.len()
         };
         self.0.insert(at, ua);
+    }
+
+    /// The most important condition.
+    pub(crate) fn first(&self) -> Option<UnitAttention> {
+        self.0.front().copied()
     }
 
     /// Takes the most important condition: reporting one clears it (UA_INTLCK_CTRL = 00b).

@@ -1,0 +1,237 @@
+//! MODE SENSE and MODE SELECT, 6 and 10 bytes (SPC-4 6.9 to 6.12).
+
+use std::sync::Arc;
+
+use crate::cdb::Cdb;
+use crate::dispatch::Request;
+use crate::logical_unit::LogicalUnit;
+use crate::mode_page::{ModePages, PageControl};
+use crate::nexus::NexusId;
+use crate::sense::Sense;
+use crate::{Input, Response, Start, Step, Task, UnitAttention};
+
+/// MODE SENSE(6).
+pub(crate) fn sense_6(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    let body = sense(request, false)?;
+    let mut out = vec![
+        0,
+        0,
+        device_specific(request),
+        body.block_descriptor.len() as u8,
+    ];
+    out.extend_from_slice(&body.block_descriptor);
+    out.extend_from_slice(&body.pages);
+    // All pages and a short block descriptor are far below 256 bytes.
+    out[0] = (out.len() - 1) as u8;
+    Ok(Start::data(out, usize::from(cdb.u8(4))))
+}
+
+/// MODE SENSE(10).
+pub(crate) fn sense_10(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    let long_lba = cdb.bit(1, 4);
+    let body = sense(request, long_lba)?;
+    let len = body.block_descriptor.len() as u8;
+    let is_long = u8::from(len == 16);
+    let mut out = vec![0, 0, 0, device_specific(request), is_long, 0, 0, len];
+    out.extend_from_slice(&body.block_descriptor);
+    out.extend_from_slice(&body.pages);
+    let data_length = (out.len() - 2) as u16;
+    out[..2].copy_from_slice(&data_length.to_be_bytes());
+    Ok(Start::data(out, usize::from(cdb.u16(7))))
+}
+
+struct ModeData {
+    block_descriptor: Vec<u8>,
+    pages: Vec<u8>,
+}
+
+fn sense(request: &Request<'_>, long_lba: bool) -> Result<ModeData, Sense> {
+    let cdb = request.cdb;
+    let control = PageControl::from_bits(cdb.u8(2) >> 6);
+    let pages = request
+        .unit
+        .state()
+        .mode
+        .sense(control, cdb.u8(2) & 0x3f, cdb.u8(3))?;
+    let disable_block_descriptors = cdb.bit(1, 3);
+    let block_descriptor = match (disable_block_descriptors, long_lba) {
+        (true, _) => Vec::new(),
+        (false, false) => short_block_descriptor(request.unit),
+        (false, true) => long_block_descriptor(request.unit),
+    };
+    Ok(ModeData {
+        block_descriptor,
+        pages,
+    })
+}
+
+/// WP and DPOFUA (SBC-4 table 157).
+fn device_specific(request: &Request<'_>) -> u8 {
+    let protected = request.unit.is_write_protected() || request.nexus.is_read_only();
+    u8::from(protected) << 7 | 0x10
+}
+
+/// SBC-4 6.5.2.2: FFFF_FFFFh stands for more blocks than fit.
+fn short_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
+    let blocks = u32::try_from(unit.blocks()).unwrap_or(u32::MAX);
+    let mut out = blocks.to_be_bytes().to_vec();
+    out.extend_from_slice(&unit.block_len().to_be_bytes());
+    out
+}
+
+/// SBC-4 6.5.2.3.
+fn long_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
+    let mut out = unit.blocks().to_be_bytes().to_vec();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&unit.block_len().to_be_bytes());
+    out
+}
+
+/// MODE SELECT(6).
+pub(crate) fn select_6(request: &Request<'_>) -> Result<Start, Sense> {
+    select(request, 4, u32::from(request.cdb.u8(4)))
+}
+
+/// MODE SELECT(10).
+pub(crate) fn select_10(request: &Request<'_>) -> Result<Start, Sense> {
+    select(request, 8, u32::from(request.cdb.u16(7)))
+}
+
+fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Start, Sense> {
+    let cdb: Cdb<'_> = request.cdb;
+    if !cdb.bit(1, 4) {
+        // PF = 0 asks for a vendor specific format.
+        return Err(Sense::invalid_bit_in_cdb(1, 4));
+    }
+    // RTD: reverting to defaults is not offered.
+    cdb.refuse_bit(1, 1)?;
+    if list_len == 0 {
+        return Ok(Start::good());
+    }
+    Ok(Start::Task(Box::new(Select {
+        unit: Arc::clone(request.unit),
+        nexus: request.nexus.nexus().id,
+        header_len,
+        list_len,
+        save: cdb.bit(1, 0),
+        before: None,
+        flush: false,
+    })))
+}
+
+/// MODE SELECT once its parameter list has come: apply, save, and where the write cache was
+/// switched off make everything in it durable.
+#[derive(Debug)]
+struct Select {
+    unit: Arc<LogicalUnit>,
+    nexus: NexusId,
+    header_len: usize,
+    list_len: u32,
+    save: bool,
+    /// What held before; taken once the change can no longer fail.
+    before: Option<ModePages>,
+    flush: bool,
+}
+
+impl Task for Select {
+    fn data_out_len(&self) -> u32 {
+        self.list_len
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { data_out } => match self.apply(data_out) {
+                Ok(Some(image)) => Step::Save { image },
+                Ok(None) => self.after_save(),
+                Err(sense) => Step::Done(self.unit.check_condition(&sense)),
+            },
+            Input::Failed(error) => {
+                if let Some(before) = self.before.take() {
+                    let mut state = self.unit.state();
+                    state.mode.revert_to(&before);
+                    self.unit.publish(&state);
+                }
+                Step::Done(self.unit.sense_for(error))
+            }
+            _ => self.after_save(),
+        }
+    }
+}
+
+impl Select {
+    /// Applies the list; returns the image to save with SP = 1.
+    fn apply(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Sense> {
+        if (list.len() as u32) < self.list_len || list.len() < self.header_len {
+            return Err(Sense::parameter_list_length_error());
+        }
+        let pages_at = self.check_header(list)?;
+        let mut state = self.unit.state();
+        let before = state.mode.clone();
+        state.mode.select(&list[pages_at..], pages_at)?;
+        self.flush = before.write_cache() && !state.mode.write_cache();
+        if state.mode != before {
+            self.unit.publish(&state);
+            let ua = UnitAttention::MODE_PARAMETERS_CHANGED;
+            self.unit.raise_locked(&state, ua, Some(self.nexus));
+        }
+        if !self.save {
+            return Ok(None);
+        }
+        state.mode.save_current();
+        self.before = Some(before);
+        Ok(Some(self.unit.image(&mut state)))
+    }
+
+    fn after_save(&mut self) -> Step {
+        self.before = None;
+        if std::mem::take(&mut self.flush) {
+            Step::Flush
+        } else {
+            Step::Done(Response::good())
+        }
+    }
+
+    /// Checks header and block descriptor; returns where the pages start. The MODE DATA LENGTH and
+    /// the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE SELECT.
+    fn check_header(&self, list: &[u8]) -> Result<usize, Sense> {
+        let (medium_type_at, len_at) = if self.header_len == 4 { (1, 3) } else { (2, 7) };
+        if list[medium_type_at] != 0 {
+            return Err(Sense::invalid_field_in_parameter_list(
+                medium_type_at as u16,
+            ));
+        }
+        let long_lba = self.header_len == 8 && list[4] & 1 != 0;
+        let len = usize::from(list[len_at]);
+        let high = if self.header_len == 8 {
+            usize::from(list[6]) << 8
+        } else {
+            0
+        };
+        let start = self.header_len;
+        let expected = match (len | high, long_lba) {
+            (0, _) => return Ok(start),
+            (8, false) => short_block_descriptor(&self.unit),
+            (16, true) => long_block_descriptor(&self.unit),
+            _ => return Err(Sense::invalid_field_in_parameter_list(len_at as u16)),
+        };
+        let descriptor = list
+            .get(start..start + expected.len())
+            .ok_or(Sense::parameter_list_length_error())?;
+        let blocks_len = if long_lba { 8 } else { 4 };
+        let (blocks, rest) = descriptor.split_at(blocks_len);
+        // Zero blocks: "all of them" (SBC-4 6.5.2.2).
+        let keeps_blocks =
+            blocks.iter().all(|&byte| byte == 0) || blocks == &expected[..blocks_len];
+        if !keeps_blocks {
+            return Err(Sense::invalid_field_in_parameter_list(start as u16));
+        }
+        // In the short descriptor the first byte of the second word is reserved (density code).
+        if rest[rest.len() - 3..] != expected[expected.len() - 3..] {
+            let at = start + descriptor.len() - 3;
+            return Err(Sense::invalid_field_in_parameter_list(at as u16));
+        }
+        Ok(start + descriptor.len())
+    }
+}

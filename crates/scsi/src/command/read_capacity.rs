@@ -1,0 +1,32 @@
+//! READ CAPACITY(10) and (16) (SBC-4 5.20, 5.21).
+
+use crate::Start;
+use crate::dispatch::Request;
+use crate::sense::Sense;
+
+/// READ CAPACITY(10): FFFF_FFFFh sends the initiator to READ CAPACITY(16).
+pub(crate) fn start_10(request: &Request<'_>) -> Result<Start, Sense> {
+    let unit = request.unit;
+    let last = u32::try_from(last_lba(request)).unwrap_or(u32::MAX);
+    let mut out = last.to_be_bytes().to_vec();
+    out.extend_from_slice(&unit.block_len().to_be_bytes());
+    Ok(Start::data(out, 8))
+}
+
+/// READ CAPACITY(16). LBPRZ is set because blocks without storage read as zeros; no protection.
+pub(crate) fn start_16(request: &Request<'_>) -> Result<Start, Sense> {
+    let config = request.unit.fixed_config();
+    let mut out = vec![0; 32];
+    out[..8].copy_from_slice(&last_lba(request).to_be_bytes());
+    out[8..12].copy_from_slice(&request.unit.block_len().to_be_bytes());
+    out[13] = config.physical_exponent & 0x0f;
+    let provisioning = if config.thin { 0xc000 } else { 0 };
+    let aligned = provisioning | (config.lowest_aligned & 0x3fff);
+    out[14..16].copy_from_slice(&aligned.to_be_bytes());
+    Ok(Start::data(out, request.cdb.u32(10) as usize))
+}
+
+/// The last block's address; a unit without blocks cannot be configured, yet must not wrap here.
+fn last_lba(request: &Request<'_>) -> u64 {
+    request.unit.blocks().saturating_sub(1)
+}

@@ -1,0 +1,142 @@
+//! READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4 5.15 to 5.18, 5.45 to 5.48).
+//!
+//! READ(32) and WRITE(32) are for type 2 protection only; a unit without protection information
+//! refuses them with INVALID COMMAND OPERATION CODE, as SBC-4 5.19 and 5.49 demand.
+
+use crate::cdb::Cdb;
+use crate::dispatch::Request;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::Sense;
+use crate::{BlockRange, Start};
+
+/// The READ or WRITE in this CDB, where nothing about it is unusual; `None` sends it the slow way,
+/// which answers with the exact error.
+#[inline]
+pub(crate) fn start_fast(unit: &LogicalUnit, cdb: &[u8]) -> Option<Start> {
+    let (flags, lba, count) = match *cdb {
+        [0x28 | 0x2a, flags, a, b, c, d, _, high, low, 0, ..] => {
+            let lba = u64::from(u32::from_be_bytes([a, b, c, d]));
+            (flags, lba, u32::from(u16::from_be_bytes([high, low])))
+        }
+        [
+            0x88 | 0x8a,
+            flags,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            i,
+            j,
+            k,
+            l,
+            _,
+            0,
+            ..,
+        ] => {
+            let lba = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            (flags, lba, u32::from_be_bytes([i, j, k, l]))
+        }
+        _ => return None,
+    };
+    let range = BlockRange::new(lba, u64::from(count))?;
+    if flags & 0xe0 != 0 || count > unit.max_transfer() || range.end() > unit.blocks() {
+        return None;
+    }
+    Some(start_for(cdb[0], range, flags & 0x08 != 0))
+}
+
+/// READ or WRITE, with every error.
+pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    let range = Fields::of(cdb).check(request.unit)?;
+    let has_flags = cdb.u8(0) >= 0x20;
+    if has_flags {
+        cdb.refuse_protection(1)?;
+    }
+    Ok(start_for(cdb.u8(0), range, has_flags && cdb.bit(1, 3)))
+}
+
+/// Of the opcodes served here, those that write have bit 1 set.
+#[inline]
+fn start_for(opcode: u8, range: BlockRange, fua: bool) -> Start {
+    if opcode & 0x02 != 0 {
+        Start::Write { range, fua }
+    } else {
+        Start::Read { range, fua }
+    }
+}
+
+/// The LOGICAL BLOCK ADDRESS and a length in blocks where the command groups 6, 10, 12 and 16 have
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// The first block.
+    pub(crate) lba: u64,
+    /// How many.
+    pub(crate) count: u32,
+    /// Which CDB byte holds `count`.
+    pub(crate) count_at: u16,
+}
+
+impl Fields {
+    /// The fields of a CDB, by its command group.
+    pub(crate) fn of(cdb: Cdb<'_>) -> Self {
+        match cdb.u8(0) {
+            0x00..=0x1f => {
+                let count = match cdb.u8(4) {
+                    0 => 256,
+                    count => u32::from(count),
+                };
+                Self {
+                    lba: u64::from(cdb.u24(1) & 0x1f_ffff),
+                    count,
+                    count_at: 4,
+                }
+            }
+            0x20..=0x5f => Self {
+                lba: u64::from(cdb.u32(2)),
+                count: u32::from(cdb.u16(7)),
+                count_at: 7,
+            },
+            0xa0..=0xbf => Self {
+                lba: u64::from(cdb.u32(2)),
+                count: cdb.u32(6),
+                count_at: 6,
+            },
+            _ => Self {
+                lba: cdb.u64(2),
+                count: cdb.u32(10),
+                count_at: 10,
+            },
+        }
+    }
+
+    /// The range, inside the capacity and not longer than the largest transfer.
+    pub(crate) fn check(self, unit: &LogicalUnit) -> Result<BlockRange, Sense> {
+        let range = self.check_capacity(unit)?;
+        if self.count > unit.max_transfer() {
+            return Err(Sense::invalid_field_in_cdb(self.count_at));
+        }
+        Ok(range)
+    }
+
+    /// The range, inside the capacity.
+    pub(crate) fn check_capacity(self, unit: &LogicalUnit) -> Result<BlockRange, Sense> {
+        range_in_capacity(unit, self.lba, u64::from(self.count))
+    }
+}
+
+/// The range, or LOGICAL BLOCK ADDRESS OUT OF RANGE.
+pub(crate) fn range_in_capacity(
+    unit: &LogicalUnit,
+    lba: u64,
+    count: u64,
+) -> Result<BlockRange, Sense> {
+    BlockRange::new(lba, count)
+        .filter(|range| range.end() <= unit.blocks())
+        .ok_or(Sense::lba_out_of_range())
+}

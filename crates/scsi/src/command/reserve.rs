@@ -1,0 +1,37 @@
+//! RESERVE and RELEASE of 6 and 10 bytes (SPC-2 5.7), which ESXi still uses and which exclude all
+//! other nexuses. They belong to the nexus and end with it.
+
+use crate::dispatch::Request;
+use crate::sense::Sense;
+use crate::{Response, Start};
+
+/// RESERVE(6) and RESERVE(10).
+pub(crate) fn reserve(request: &Request<'_>) -> Result<Start, Sense> {
+    refuse_extents_and_third_parties(request)?;
+    let mut state = request.unit.state();
+    let id = request.nexus.nexus().id;
+    if state.reserve6.is_some_and(|holder| holder != id) {
+        return Ok(Start::Respond(Response::reservation_conflict()));
+    }
+    state.reserve6 = Some(id);
+    request.unit.publish(&state);
+    Ok(Start::good())
+}
+
+/// RELEASE(6) and RELEASE(10): GOOD also where the nexus holds nothing (SPC-2 5.6).
+pub(crate) fn release(request: &Request<'_>) -> Result<Start, Sense> {
+    refuse_extents_and_third_parties(request)?;
+    let mut state = request.unit.state();
+    if state.reserve6 == Some(request.nexus.nexus().id) {
+        state.reserve6 = None;
+        request.unit.publish(&state);
+    }
+    Ok(Start::good())
+}
+
+/// Extents and third parties are obsolete and not offered: 3RDPTY (bit 4) and EXTENT (bit 0) of
+/// byte 1.
+fn refuse_extents_and_third_parties(request: &Request<'_>) -> Result<(), Sense> {
+    request.cdb.refuse_bit(1, 4)?;
+    request.cdb.refuse_bit(1, 0)
+}

@@ -1,0 +1,55 @@
+//! START STOP UNIT (SBC-4 5.31).
+
+use std::sync::Arc;
+
+use crate::dispatch::Request;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::Sense;
+use crate::{Input, Response, Start, Step, Task};
+
+/// START and STOP. Power conditions other than START_VALID, and loading or ejecting a medium that is
+/// not removable, are refused.
+pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    if cdb.u8(4) >> 4 != 0 {
+        return Err(Sense::invalid_bit_in_cdb(4, 7));
+    }
+    cdb.refuse_bit(4, 1)?;
+    let wanted = cdb.bit(4, 0);
+    if wanted {
+        let mut state = request.unit.state();
+        state.readiness.stopped = false;
+        request.unit.publish(&state);
+        return Ok(Start::good());
+    }
+    // Cached data becomes durable before the unit stops unless NO_FLUSH says it need not.
+    let no_flush = cdb.bit(4, 2);
+    let unit = Arc::clone(request.unit);
+    Ok(Start::Task(Box::new(Stop { unit, no_flush })))
+}
+
+/// Stopping: flush, then refuse medium access.
+#[derive(Debug)]
+struct Stop {
+    unit: Arc<LogicalUnit>,
+    no_flush: bool,
+}
+
+impl Task for Stop {
+    fn data_out_len(&self) -> u32 {
+        0
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { .. } if !self.no_flush => Step::Flush,
+            Input::Failed(error) => Step::Done(self.unit.sense_for(error)),
+            _ => {
+                let mut state = self.unit.state();
+                state.readiness.stopped = true;
+                self.unit.publish(&state);
+                Step::Done(Response::good())
+            }
+        }
+    }
+}

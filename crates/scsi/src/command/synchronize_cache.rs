@@ -1,0 +1,39 @@
+//! SYNCHRONIZE CACHE(10) and (16) (SBC-4 5.35, 5.36).
+
+use std::sync::Arc;
+
+use crate::dispatch::Request;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::Sense;
+use crate::{Input, Response, Start, Step, Task};
+
+use super::read_write::Fields;
+
+/// Makes everything acknowledged before durable, whatever range is named. IMMED is not honoured
+/// early: GOOD always means durable, which SBC-4 allows and careless clients deserve.
+pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    Fields::of(request.cdb).check_capacity(request.unit)?;
+    Ok(Start::Task(Box::new(Flush {
+        unit: Arc::clone(request.unit),
+    })))
+}
+
+/// One flush.
+#[derive(Debug)]
+struct Flush {
+    unit: Arc<LogicalUnit>,
+}
+
+impl Task for Flush {
+    fn data_out_len(&self) -> u32 {
+        0
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { .. } => Step::Flush,
+            Input::Failed(error) => Step::Done(self.unit.sense_for(error)),
+            _ => Step::Done(Response::good()),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Every command the device server knows: operation code, CDB usage, gates and handler, in one table
+//! that both dispatch and REPORT SUPPORTED OPERATION CODES read, so that they cannot disagree.
+
+use crate::cdb::Cdb;
+use crate::command::{
+    inquiry, mode, read_capacity, read_write, report_luns, request_sense, reserve, start_stop_unit,
+    synchronize_cache, test_unit_ready,
+};
+use crate::dispatch::Handler;
+use crate::logical_unit::{LogicalUnit, UnitConfig};
+use crate::sense::{Asc, Sense};
+
+/// How a command relates to a persistent reservation of another nexus (SPC-4 table 63, SBC-4
+/// table 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    /// Allowed whoever reserved.
+    Never,
+    /// Conflicts with exclusive access types.
+    Reads,
+    /// Conflicts with exclusive access and write exclusive types.
+    Writes,
+}
+
+/// Whether a pending unit attention keeps a command from running (SAM-5 5.14.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnitAttentionRule {
+    /// CHECK CONDITION reports it.
+    Report,
+    /// INQUIRY, REPORT LUNS and REQUEST SENSE run all the same.
+    Exempt,
+}
+
+/// What may keep a command from running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gates {
+    /// Its relation to persistent reservations.
+    pub(crate) conflict: Conflict,
+    /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 table 9).
+    pub(crate) allowed_under_reserve6: bool,
+    /// Its relation to unit attentions.
+    pub(crate) unit_attention: UnitAttentionRule,
+    /// Whether the medium must be accessible.
+    pub(crate) needs_ready: bool,
+    /// Whether it changes the medium.
+    pub(crate) writes: bool,
+}
+
+impl Gates {
+    const EXEMPT: Self = Self {
+        conflict: Conflict::Never,
+        allowed_under_reserve6: true,
+        unit_attention: UnitAttentionRule::Exempt,
+        needs_ready: false,
+        writes: false,
+    };
+    /// Asks or steers the device server, whoever reserved.
+    const CONTROL: Self = Self {
+        allowed_under_reserve6: false,
+        unit_attention: UnitAttentionRule::Report,
+        ..Self::EXEMPT
+    };
+    const CONTROL_UNDER_RESERVE6: Self = Self {
+        allowed_under_reserve6: true,
+        ..Self::CONTROL
+    };
+    /// Asks about the medium, whoever reserved.
+    const READY: Self = Self {
+        needs_ready: true,
+        ..Self::CONTROL
+    };
+    /// Reads parameters.
+    const READ_STATE: Self = Self {
+        conflict: Conflict::Reads,
+        ..Self::CONTROL
+    };
+    /// Changes parameters.
+    const WRITE_STATE: Self = Self {
+        conflict: Conflict::Writes,
+        ..Self::CONTROL
+    };
+    /// Reads the medium.
+    const READ: Self = Self {
+        needs_ready: true,
+        ..Self::READ_STATE
+    };
+    /// Concerns the medium as a write does, but changes nothing on it (SYNCHRONIZE CACHE).
+    const FLUSH: Self = Self {
+        needs_ready: true,
+        ..Self::WRITE_STATE
+    };
+    /// Changes the medium.
+    const WRITE: Self = Self {
+        writes: true,
+        ..Self::FLUSH
+    };
+}
+
+/// What a unit must have for a command to be offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Every unit.
+    Nothing,
+    /// Logical block provisioning.
+    Thin,
+    /// Atomic writes.
+    AtomicWrite,
+    /// SET TARGET PORT GROUPS is served.
+    ExplicitAlua,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandDescriptor {
+    /// The operation code.
+    pub opcode: u8,
+    /// The service action, for operation codes that have one.
+    pub service_action: Option<u16>,
+    /// The standard's name.
+    pub name: &'static str,
+    /// The CDB usage data (SPC-4 6.34.3): the operation code and service action themselves, else a
+    /// mask of the bits the device server evaluates. As long as the CDB.
+    pub usage: &'static [u8],
+    pub(crate) gates: Gates,
+    pub(crate) needs: Needs,
+    pub(crate) handler: Handler,
+}
+
+impl CommandDescriptor {
+    /// Whether this unit offers the command.
+    pub fn is_offered(&self, unit: &LogicalUnit) -> bool {
+        let config: &UnitConfig = unit.fixed_config();
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::Thin => config.thin,
+            Needs::AtomicWrite => config.max_atomic_write > 0,
+            Needs::ExplicitAlua => unit.access().groups().mode().is_explicit(),
+        }
+    }
+}
+
+/// The commands this unit offers, in the order of their operation codes.
+pub fn offered(unit: &LogicalUnit) -> impl Iterator<Item = &'static CommandDescriptor> {
+    TABLE.iter().filter(move |command| command.is_offered(unit))
+}
+
+/// The command a CDB asks for, `None` where it is not offered.
+pub(crate) fn find(cdb: Cdb<'_>, unit: &LogicalUnit) -> Option<&'static CommandDescriptor> {
+    let opcode = cdb.u8(0);
+    TABLE
+        .iter()
+        .filter(|command| command.opcode == opcode)
+        .find(|command| match command.service_action {
+            None => true,
+            Some(action) => action == service_action(cdb),
+        })
+        .filter(|command| command.is_offered(unit))
+}
+
+/// Why a command is refused: the operation code is unknown, or its service action is.
+pub(crate) fn refusal(cdb: Cdb<'_>, unit: &LogicalUnit) -> Sense {
+    let opcode = cdb.u8(0);
+    let has_actions =
+        offered(unit).any(|command| command.opcode == opcode && command.service_action.is_some());
+    if has_actions {
+        Sense::invalid_bit_in_cdb(1, 4)
+    } else {
+        Sense::illegal(Asc::INVALID_COMMAND_OPERATION_CODE)
+    }
+}
+
+/// The SERVICE ACTION field.
+pub(crate) fn service_action(cdb: Cdb<'_>) -> u16 {
+    if cdb.u8(0) == 0x7f {
+        cdb.u16(8)
+    } else {
+        u16::from(cdb.u8(1) & 0x1f)
+    }
+}
+
+const fn command(
+    name: &'static str,
+    usage: &'static [u8],
+    gates: Gates,
+    handler: Handler,
+) -> CommandDescriptor {
+    CommandDescriptor {
+        opcode: usage[0],
+        service_action: None,
+        name,
+        usage,
+        gates,
+        needs: Needs::Nothing,
+        handler,
+    }
+}
+
+/// A command whose service action is in byte 1.
+const fn action(
+    name: &'static str,
+    usage: &'static [u8],
+    gates: Gates,
+    handler: Handler,
+) -> CommandDescriptor {
+    let service_action = Some(usage[1] as u16 & 0x1f);
+    CommandDescriptor {
+        service_action,
+        ..command(name, usage, gates, handler)
+    }
+}
+
+impl CommandDescriptor {
+    const fn needs(self, needs: Needs) -> Self {
+        Self { needs, ..self }
+    }
+}
+
+/// All commands, by operation code and service action.
+#[rustfmt::skip]
+pub static TABLE: &[CommandDescriptor] = &[
+    command("TEST UNIT READY", &[0x00, 0, 0, 0, 0, 0x04], Gates::READY, test_unit_ready::start),
+    command("REQUEST SENSE", &[0x03, 0x01, 0, 0, 0xff, 0x04], Gates::EXEMPT, request_sense::start),
+    command("READ(6)", &[0x08, 0x1f, 0xff, 0xff, 0xff, 0x04], Gates::READ, read_write::start),
+    command("WRITE(6)", &[0x0a, 0x1f, 0xff, 0xff, 0xff, 0x04], Gates::WRITE, read_write::start),
+    command("INQUIRY", &[0x12, 0x01, 0xff, 0xff, 0xff, 0x04], Gates::EXEMPT, inquiry::start),
+    command("MODE SELECT(6)", &[0x15, 0x11, 0, 0, 0xff, 0x04], Gates::WRITE_STATE, mode::select_6),
+    command("RESERVE(6)", &[0x16, 0, 0, 0, 0, 0x04], Gates::CONTROL, reserve::reserve),
+    command("RELEASE(6)", &[0x17, 0, 0, 0, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, reserve::release),
+    command("MODE SENSE(6)", &[0x1a, 0x08, 0xff, 0xff, 0xff, 0x04], Gates::READ_STATE, mode::sense_6),
+    command("START STOP UNIT", &[0x1b, 0x01, 0, 0x0f, 0xf7, 0x04], Gates::WRITE_STATE, start_stop_unit::start),
+    command("READ CAPACITY(10)", &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::READY, read_capacity::start_10),
+    command("READ(10)", &[0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::READ, read_write::start),
+    command("WRITE(10)", &[0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::WRITE, read_write::start),
+    command("SYNCHRONIZE CACHE(10)", &[0x35, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::FLUSH, synchronize_cache::start),
+    command("MODE SELECT(10)", &[0x55, 0x11, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, mode::select_10),
+    command("RESERVE(10)", &[0x56, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL, reserve::reserve),
+    command("RELEASE(10)", &[0x57, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, reserve::release),
+    command("MODE SENSE(10)", &[0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0x04], Gates::READ_STATE, mode::sense_10),
+    command("READ(16)", &[0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
+    command("WRITE(16)", &[0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
+    command("SYNCHRONIZE CACHE(16)", &[0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::FLUSH, synchronize_cache::start),
+    action("READ CAPACITY(16)", &[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READY, read_capacity::start_16),
+    command("REPORT LUNS", &[0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::EXEMPT, report_luns::start),
+    command("READ(12)", &[0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
+    command("WRITE(12)", &[0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
+];

@@ -1,0 +1,137 @@
+//! From a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3, then the
+//! table.
+//!
+//! The common READ and WRITE do not come here; [`crate::itl_nexus::ItlNexus::start`] answers them
+//! after two loads. Everything that is rare or wrong does.
+
+use std::sync::Arc;
+
+use crate::cdb::Cdb;
+use crate::command_table::{self, Conflict, UnitAttentionRule};
+use crate::itl_nexus::ItlNexus;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::{Asc, Sense};
+use crate::view::TargetView;
+use crate::{Command, Response, Start};
+
+/// What a handler gets: a CDB that is long enough for its opcode, and whom it concerns.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// The nexus the command came through.
+    pub(crate) nexus: &'a Arc<ItlNexus>,
+    /// The addressed unit.
+    pub(crate) unit: &'a Arc<LogicalUnit>,
+    /// The command descriptor block.
+    pub(crate) cdb: Cdb<'a>,
+    /// The command as it arrived.
+    pub(crate) command: &'a Command<'a>,
+    /// All that the initiator sees.
+    pub(crate) view: &'a dyn TargetView,
+}
+
+/// A command's entry point: what to do first, or the sense data of CHECK CONDITION.
+pub(crate) type Handler = fn(&Request<'_>) -> Result<Start, Sense>;
+
+/// Runs the gates and the handler.
+pub(crate) fn dispatch(
+    nexus: &Arc<ItlNexus>,
+    command: &Command<'_>,
+    view: &dyn TargetView,
+) -> Start {
+    let unit = nexus.unit();
+    match dispatch_inner(nexus, unit, command, view) {
+        Ok(start) => start,
+        Err(Refusal::Sense(sense)) => Start::Respond(unit.check_condition(&sense)),
+        Err(Refusal::Response(response)) => Start::Respond(response),
+    }
+}
+
+/// Why a command does not start.
+enum Refusal {
+    Sense(Sense),
+    Response(Response),
+}
+
+impl From<Sense> for Refusal {
+    fn from(sense: Sense) -> Self {
+        Self::Sense(sense)
+    }
+}
+
+fn dispatch_inner(
+    nexus: &Arc<ItlNexus>,
+    unit: &Arc<LogicalUnit>,
+    command: &Command<'_>,
+    view: &dyn TargetView,
+) -> Result<Start, Refusal> {
+    let cdb = Cdb(command.cdb);
+    let found = command_table::find(cdb, unit);
+    let reports_attention =
+        found.is_none_or(|found| found.gates.unit_attention == UnitAttentionRule::Report);
+    if reports_attention && let Some(ua) = nexus.take_unit_attention_of_reset() {
+        return Err(ua.sense().into());
+    }
+    let Some(found) = found else {
+        return Err(match nexus.take_unit_attention() {
+            Some(ua) => ua.sense().into(),
+            None => command_table::refusal(cdb, unit).into(),
+        });
+    };
+    let gates = found.gates;
+    if nexus.conflicts(gates.conflict, gates.allowed_under_reserve6) {
+        return Err(Refusal::Response(Response::reservation_conflict()));
+    }
+    if reports_attention && let Some(ua) = nexus.take_unit_attention() {
+        return Err(ua.sense().into());
+    }
+    if command.cdb.len() < found.usage.len() {
+        return Err(Sense::illegal(Asc::INVALID_FIELD_IN_CDB).into());
+    }
+    refuse_naca(cdb, found.usage.len())?;
+    nexus.check_access_state(command.cdb)?;
+    if gates.needs_ready {
+        unit.check_ready()?;
+    }
+    if gates.writes {
+        nexus.check_writable()?;
+    }
+    Ok((found.handler)(&Request {
+        nexus,
+        unit,
+        cdb,
+        command,
+        view,
+    })?)
+}
+
+/// NormACA is 0 in the INQUIRY data, so a CONTROL byte with NACA set is refused (SAM-5 5.2).
+fn refuse_naca(cdb: Cdb<'_>, len: usize) -> Result<(), Sense> {
+    let control = if cdb.u8(0) == 0x7f { 1 } else { len - 1 };
+    cdb.refuse_bit(control, 2)
+}
+
+/// Answers a command to a LUN that is not mapped: INQUIRY says that no unit is there, REPORT LUNS
+/// says which are, REQUEST SENSE and everything else say LOGICAL UNIT NOT SUPPORTED (SPC-4 6.6,
+/// 6.33, 6.39).
+pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start {
+    let cdb = Cdb(command.cdb);
+    let not_supported = Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED);
+    let answer = match cdb.u8(0) {
+        0x12 => crate::inquiry::without_unit(cdb),
+        0xa0 => crate::command::report_luns::report(cdb, view),
+        0x03 => crate::command::request_sense::report(cdb, &not_supported),
+        _ => Err(not_supported),
+    };
+    answer.unwrap_or_else(|sense| {
+        Start::Respond(Response::check_condition(sense.encode(Default::default())))
+    })
+}
+
+/// What a command without unit-dependent gates conflicts with; named here for the fast path.
+pub(crate) const fn conflict_of(writes: bool) -> Conflict {
+    if writes {
+        Conflict::Writes
+    } else {
+        Conflict::Reads
+    }
+}

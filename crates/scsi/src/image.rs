@@ -1,0 +1,103 @@
+//! The bytes of a unit's persistent state: what [`crate::Step::Save`] stores and a restart restores.
+//!
+//! A header of 16 bytes (magic, version, generation) and sections of tag, length and bytes. An
+//! unknown section is an error, not a loss: a program that does not know a kind of state must not
+//! drop it silently. The caller adds a checksum and stores the image atomically.
+
+use crate::alua::UnitAccess;
+use crate::logical_unit::State;
+
+/// "SLU" and the version of the layout.
+const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";
+/// Saved mode pages.
+const SECTION_MODE_PAGES: u16 = 1;
+/// Asymmetric access states that initiators set.
+const SECTION_ACCESS_STATES: u16 = 2;
+
+/// Why an image is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// It does not begin as an image of this version does.
+    NotAnImage,
+    /// It ends in the middle of a section.
+    Truncated,
+    /// It holds a section this version does not know.
+    UnknownSection(u16),
+    /// A section's bytes contradict themselves.
+    Damaged(u16),
+}
+
+impl std::fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAnImage => f.write_str("not a logical unit image of a known version"),
+            Self::Truncated => f.write_str("the logical unit image is cut short"),
+            Self::UnknownSection(tag) => {
+                write!(f, "the logical unit image holds the unknown section {tag}")
+            }
+            Self::Damaged(tag) => write!(f, "section {tag} of the logical unit image is damaged"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+/// Which of two images of a unit is newer: the one with the larger number. Two commands may ask to
+/// save at once; whoever stores images must never replace a newer one by an older one.
+pub fn generation(image: &[u8]) -> Option<u64> {
+    let (magic, rest) = image.split_first_chunk::<8>()?;
+    let (number, _) = rest.split_first_chunk::<8>()?;
+    (*magic == MAGIC).then(|| u64::from_be_bytes(*number))
+}
+
+/// Makes the image of this moment.
+pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
+    state.image_generation += 1;
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&state.image_generation.to_be_bytes());
+    section(&mut out, SECTION_MODE_PAGES, &state.mode.to_bytes());
+    section(&mut out, SECTION_ACCESS_STATES, &access.to_bytes());
+    out
+}
+
+fn section(out: &mut Vec<u8>, tag: u16, bytes: &[u8]) {
+    out.extend_from_slice(&tag.to_be_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Takes an image over into `state`. All sections are checked before any is taken over.
+pub(crate) fn restore(
+    state: &mut State,
+    access: &UnitAccess,
+    image: &[u8],
+) -> Result<(), RestoreError> {
+    let number = generation(image).ok_or(RestoreError::NotAnImage)?;
+    let mut mode = state.mode.clone();
+    let mut access_states: &[u8] = &[];
+    let mut rest = &image[16..];
+    while !rest.is_empty() {
+        let (tag, body, after) = split_section(rest).ok_or(RestoreError::Truncated)?;
+        match tag {
+            SECTION_MODE_PAGES => {
+                mode.restore(body).ok_or(RestoreError::Damaged(tag))?;
+            }
+            SECTION_ACCESS_STATES => access_states = body,
+            unknown => return Err(RestoreError::UnknownSection(unknown)),
+        }
+        rest = after;
+    }
+    access
+        .restore(access_states)
+        .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_STATES))?;
+    state.mode = mode;
+    state.image_generation = number;
+    Ok(())
+}
+
+fn split_section(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (tag, rest) = bytes.split_first_chunk::<2>()?;
+    let (len, rest) = rest.split_first_chunk::<4>()?;
+    let (body, after) = rest.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+    Some((u16::from_be_bytes(*tag), body, after))
+}

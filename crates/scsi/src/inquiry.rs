@@ -1,0 +1,66 @@
+//! Standard INQUIRY data (SPC-4 6.6.2): who the unit is and which standards it follows.
+
+use crate::Start;
+use crate::cdb::Cdb;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::{Asc, Sense};
+
+/// Length of the standard data: up to and including the version descriptors.
+const STANDARD_LEN: usize = 96;
+
+/// Version descriptors (SPC-4 table 176), none of which names a revision.
+const VERSION_DESCRIPTORS: [u16; 4] = [
+    0x00a0, // SAM-5
+    0x0960, // iSCSI
+    0x0460, // SPC-4
+    0x0600, // SBC-4
+];
+
+/// The standard data of a unit.
+pub(crate) fn standard(unit: &LogicalUnit) -> Vec<u8> {
+    let config = unit.fixed_config();
+    let mut out = vec![0; STANDARD_LEN];
+    // SPC-4, HISUP, response data format 2.
+    out[2] = 0x06;
+    out[3] = 0x12;
+    out[4] = (STANDARD_LEN - 5) as u8;
+    // TPGS and 3PC.
+    out[5] = (unit.access().groups().mode() as u8) << 4 | 0x08;
+    // MULTIP.
+    out[6] = 0x10;
+    // CMDQUE.
+    out[7] = 0x02;
+    ascii(&mut out[8..16], &config.vendor);
+    ascii(&mut out[16..32], &config.product);
+    ascii(&mut out[32..36], &config.revision);
+    for (slot, version) in out[58..74].chunks_exact_mut(2).zip(VERSION_DESCRIPTORS) {
+        slot.copy_from_slice(&version.to_be_bytes());
+    }
+    out
+}
+
+/// The answer for a LUN that is not mapped: qualifier 011b, type 1Fh (SPC-4 table 172).
+pub(crate) fn without_unit(cdb: Cdb<'_>) -> Result<Start, Sense> {
+    if cdb.bit(1, 0) || cdb.u8(2) != 0 {
+        return Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED));
+    }
+    let mut out = vec![0; 36];
+    out[0] = 0x7f;
+    out[2] = 0x06;
+    out[3] = 0x12;
+    out[4] = 31;
+    out[8..36].fill(b' ');
+    Ok(Start::data(out, usize::from(cdb.u16(3))))
+}
+
+/// Left-aligned ASCII, padded with spaces; what is not printable becomes a space (SPC-4 4.3.1).
+pub(crate) fn ascii(field: &mut [u8], text: &str) {
+    field.fill(b' ');
+    for (slot, byte) in field.iter_mut().zip(text.bytes()) {
+        *slot = if (0x20..0x7f).contains(&byte) {
+            byte
+        } else {
+            b' '
+        };
+    }
+}

@@ -1,0 +1,34 @@
+//! The limits of one command, told in VPD page B0h and enforced by the commands from one place.
+//!
+//! They bound how long one command runs and how much memory it takes, not what a client can do.
+
+use crate::logical_unit::{LogicalUnit, UnitConfig};
+
+/// The most blocks COMPARE AND WRITE takes (ESXi uses one).
+pub(crate) const MAX_COMPARE_AND_WRITE_BLOCKS: u32 = 128;
+
+/// The most block descriptors UNMAP takes.
+pub(crate) const MAX_UNMAP_DESCRIPTORS: u32 = 256;
+
+/// The most blocks that one UNMAP names, all descriptors together: 8 GiB worth.
+pub(crate) fn max_unmap_blocks(config: &UnitConfig) -> u32 {
+    ((8_u64 << 30) / u64::from(config.block_len)) as u32
+}
+
+/// The most blocks that one WRITE SAME names: 1 GiB worth.
+pub(crate) fn max_write_same_blocks(config: &UnitConfig) -> u32 {
+    ((1_u64 << 30) / u64::from(config.block_len)) as u32
+}
+
+/// How many blocks a long operation (WRITE SAME, VERIFY, SANITIZE) takes in one step: 1 MiB worth.
+pub(crate) fn blocks_per_step(unit: &LogicalUnit) -> u64 {
+    (1 << 20) / u64::from(unit.block_len())
+}
+
+impl LogicalUnit {
+    /// The most blocks one command may transfer.
+    #[inline]
+    pub(crate) fn max_transfer(&self) -> u32 {
+        self.fixed_config().max_transfer
+    }
+}

@@ -1,0 +1,334 @@
+//! Mode pages: what a unit says of its behaviour and lets initiators change (SPC-4 7.5, SBC-4 6.5).
+//!
+//! Only four bits can change: WCE (caching), D_SENSE, SWP and TAS (control). They exist three times:
+//! current, saved and default. Everything else in a page is built from them, so what a page says
+//! cannot drift from what the unit does.
+
+use crate::logical_unit::UnitConfig;
+use crate::sense::Sense;
+
+/// The parameters that can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Parameters {
+    write_cache: bool,
+    descriptor_sense: bool,
+    software_write_protect: bool,
+    task_aborted_status: bool,
+}
+
+/// Which values MODE SENSE asks for: the PC field (SPC-4 table 155).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageControl {
+    /// 00b: what holds now.
+    Current,
+    /// 01b: a mask of the bits that MODE SELECT may change.
+    Changeable,
+    /// 10b: what holds before anything was saved.
+    Default,
+    /// 11b: what holds after a reset.
+    Saved,
+}
+
+impl PageControl {
+    /// The page control of a PC field of two bits.
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Current,
+            1 => Self::Changeable,
+            2 => Self::Default,
+            _ => Self::Saved,
+        }
+    }
+}
+
+/// A page code and subpage code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PageId(u8, u8);
+
+const READ_WRITE_ERROR_RECOVERY: PageId = PageId(0x01, 0x00);
+const DISCONNECT_RECONNECT: PageId = PageId(0x02, 0x00);
+const CACHING: PageId = PageId(0x08, 0x00);
+const CONTROL: PageId = PageId(0x0a, 0x00);
+const CONTROL_EXTENSION: PageId = PageId(0x0a, 0x01);
+const INFORMATIONAL_EXCEPTIONS: PageId = PageId(0x1c, 0x00);
+
+/// All pages, in the order MODE SENSE returns them (ascending).
+const PAGES: [PageId; 6] = [
+    READ_WRITE_ERROR_RECOVERY,
+    DISCONNECT_RECONNECT,
+    CACHING,
+    CONTROL,
+    CONTROL_EXTENSION,
+    INFORMATIONAL_EXCEPTIONS,
+];
+
+/// The page code that asks for all pages, the subpage code that asks for all subpages.
+const ALL_PAGES: u8 = 0x3f;
+const ALL_SUBPAGES: u8 = 0xff;
+
+/// The mode pages of one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ModePages {
+    current: Parameters,
+    saved: Parameters,
+    default: Parameters,
+    changeable: Parameters,
+}
+
+impl ModePages {
+    /// The pages of a unit of this configuration, nothing saved.
+    pub(crate) fn new(config: &UnitConfig) -> Self {
+        let default = Parameters {
+            write_cache: config.write_cache,
+            ..Parameters::default()
+        };
+        let changeable = Parameters {
+            write_cache: config.write_cache_changeable,
+            descriptor_sense: true,
+            software_write_protect: true,
+            task_aborted_status: true,
+        };
+        Self {
+            current: default,
+            saved: default,
+            default,
+            changeable,
+        }
+    }
+
+    /// WCE.
+    pub(crate) fn write_cache(&self) -> bool {
+        self.current.write_cache
+    }
+
+    /// D_SENSE.
+    pub(crate) fn descriptor_sense(&self) -> bool {
+        self.current.descriptor_sense
+    }
+
+    /// SWP.
+    pub(crate) fn software_write_protect(&self) -> bool {
+        self.current.software_write_protect
+    }
+
+    /// TAS.
+    pub(crate) fn task_aborted_status(&self) -> bool {
+        self.current.task_aborted_status
+    }
+
+    /// Sets WCE for now, after a reset and by default. Returns whether the current value changed.
+    pub(crate) fn set_write_cache(&mut self, enabled: bool) -> bool {
+        let changed = self.current.write_cache != enabled;
+        for values in [&mut self.current, &mut self.saved, &mut self.default] {
+            values.write_cache = enabled;
+        }
+        changed
+    }
+
+    /// A reset: current values become the saved ones.
+    pub(crate) fn reset(&mut self) {
+        self.current = self.saved;
+    }
+
+    /// MODE SELECT with SP = 1: what holds now also holds after a reset.
+    pub(crate) fn save_current(&mut self) {
+        self.saved = self.current;
+    }
+
+    /// Undoes [`Self::save_current`] and the changes with it, after saving failed.
+    pub(crate) fn revert_to(&mut self, before: &Self) {
+        self.current = before.current;
+        self.saved = before.saved;
+    }
+
+    /// The saved values as a byte.
+    pub(crate) fn to_bytes(&self) -> [u8; 1] {
+        let saved = self.saved;
+        [u8::from(saved.write_cache)
+            | u8::from(saved.descriptor_sense) << 1
+            | u8::from(saved.software_write_protect) << 2
+            | u8::from(saved.task_aborted_status) << 3]
+    }
+
+    /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that. WCE is taken
+    /// over only where initiators may change it: else the administrator's word stands.
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Option<()> {
+        let &[bits @ 0..=0x0f] = bytes else {
+            return None;
+        };
+        if self.changeable.write_cache {
+            self.saved.write_cache = bits & 1 != 0;
+        }
+        self.saved.descriptor_sense = bits & 2 != 0;
+        self.saved.software_write_protect = bits & 4 != 0;
+        self.saved.task_aborted_status = bits & 8 != 0;
+        self.current = self.saved;
+        Some(())
+    }
+}
+
+impl ModePages {
+    /// The pages MODE SENSE asks for (SPC-4 6.11), one after the other.
+    ///
+    /// # Errors
+    /// INVALID FIELD IN CDB where there is no such page .
+    pub(crate) fn sense(
+        &self,
+        control: PageControl,
+        page: u8,
+        subpage: u8,
+    ) -> Result<Vec<u8>, Sense> {
+        let wanted = |id: &PageId| {
+            (page == ALL_PAGES || page == id.0) && (subpage == ALL_SUBPAGES || subpage == id.1)
+        };
+        let mut out = Vec::with_capacity(128);
+        for id in PAGES.into_iter().filter(wanted) {
+            out.extend_from_slice(&self.page(id, control));
+        }
+        if out.is_empty() {
+            let subpage_is_wrong = PAGES.iter().any(|id| id.0 == page);
+            return Err(Sense::invalid_field_in_cdb(if subpage_is_wrong {
+                3
+            } else {
+                2
+            }));
+        }
+        Ok(out)
+    }
+
+    /// Applies the pages of a MODE SELECT parameter list that starts at byte `offset` of the list.
+    /// Nothing is applied where any page is refused.
+    ///
+    /// # Errors
+    /// INVALID FIELD IN PARAMETER LIST for an unknown page, a wrong length or a changed bit that
+    /// cannot change; PARAMETER LIST LENGTH ERROR where a page is cut short (SPC-4 6.9).
+    pub(crate) fn select(&mut self, mut list: &[u8], mut offset: usize) -> Result<(), Sense> {
+        let mut next = self.clone();
+        while !list.is_empty() {
+            let has_subpage = list[0] & 0x40 != 0;
+            let header = if has_subpage { 4 } else { 2 };
+            if list.len() < header {
+                return Err(Sense::parameter_list_length_error());
+            }
+            let id = PageId(list[0] & 0x3f, if has_subpage { list[1] } else { 0 });
+            if !PAGES.contains(&id) || has_subpage != (id.1 != 0) {
+                return Err(Sense::invalid_field_in_parameter_list(offset as u16));
+            }
+            let now = next.page(id, PageControl::Current);
+            if list[header - 1] != now[header - 1] || (has_subpage && list[2] != now[2]) {
+                let at = if has_subpage { 2 } else { 1 };
+                return Err(Sense::invalid_field_in_parameter_list((offset + at) as u16));
+            }
+            let Some((page, rest)) = list.split_at_checked(now.len()) else {
+                return Err(Sense::parameter_list_length_error());
+            };
+            let changeable = next.page(id, PageControl::Changeable);
+            for at in header..page.len() {
+                if (page[at] ^ now[at]) & !changeable[at] != 0 {
+                    return Err(Sense::invalid_field_in_parameter_list((offset + at) as u16));
+                }
+            }
+            next.take_over(id, page);
+            offset += page.len();
+            list = rest;
+        }
+        *self = next;
+        Ok(())
+    }
+
+    fn take_over(&mut self, id: PageId, page: &[u8]) {
+        let bit = |at: usize, bit: u8| page[at] >> bit & 1 != 0;
+        if id == CACHING {
+            self.current.write_cache = bit(2, 2);
+        } else if id == CONTROL {
+            self.current.descriptor_sense = bit(2, 2);
+            self.current.software_write_protect = bit(4, 3);
+            self.current.task_aborted_status = bit(5, 6);
+        }
+    }
+
+    /// One page with its header.
+    fn page(&self, id: PageId, control: PageControl) -> Vec<u8> {
+        let (fixed, parameters) = match control {
+            PageControl::Current => (true, self.current),
+            PageControl::Changeable => (false, self.changeable),
+            PageControl::Default => (true, self.default),
+            PageControl::Saved => (true, self.saved),
+        };
+        let mut page = match id {
+            READ_WRITE_ERROR_RECOVERY => read_write_error_recovery(fixed),
+            DISCONNECT_RECONNECT => titled(id, 16),
+            CACHING => caching(parameters),
+            CONTROL => self::control(fixed, parameters),
+            CONTROL_EXTENSION => control_extension(fixed),
+            _ => informational_exceptions(fixed),
+        };
+        // PS: only these pages have anything to save.
+        if id == CACHING || id == CONTROL {
+            page[0] |= 0x80;
+        }
+        page
+    }
+}
+
+/// A page of zeros of `len` bytes with its header.
+fn titled(PageId(page, subpage): PageId, len: u8) -> Vec<u8> {
+    let mut out = vec![0; usize::from(len)];
+    if subpage == 0 {
+        out[0] = page;
+        out[1] = len - 2;
+    } else {
+        out[0] = 0x40 | page;
+        out[1] = subpage;
+        out[3] = len - 4;
+    }
+    out
+}
+
+/// SBC-4 6.5.8: blocks are reallocated below (AWRE, ARRE); no limits are told.
+fn read_write_error_recovery(fixed: bool) -> Vec<u8> {
+    let mut page = titled(READ_WRITE_ERROR_RECOVERY, 12);
+    if fixed {
+        page[2] = 0xc0;
+    }
+    page
+}
+
+/// SBC-4 6.5.6: WCE and nothing else; reads may come from the cache (RCD = 0).
+fn caching(parameters: Parameters) -> Vec<u8> {
+    let mut page = titled(CACHING, 20);
+    page[2] = u8::from(parameters.write_cache) << 2;
+    page
+}
+
+/// SPC-4 7.5.8: one task set for all nexuses (TST = 0), unrestricted reordering (QAM = 1), an error
+/// leaves other tasks alone (QERR = 0), no target save of log parameters (GLTSD = 1).
+fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
+    let mut page = titled(CONTROL, 12);
+    page[2] = u8::from(parameters.descriptor_sense) << 2;
+    if fixed {
+        page[2] |= 0x02;
+        page[3] = 0x10;
+    }
+    page[4] = u8::from(parameters.software_write_protect) << 3;
+    page[5] = u8::from(parameters.task_aborted_status) << 6;
+    page
+}
+
+/// SPC-4 7.5.9: sense data is never longer than 64 bytes.
+fn control_extension(fixed: bool) -> Vec<u8> {
+    let mut page = titled(CONTROL_EXTENSION, 32);
+    if fixed {
+        page[6] = 64;
+    }
+    page
+}
+
+/// SBC-4 6.5.7: no exceptions are reported (DEXCPT = 1, MRIE = 0).
+fn informational_exceptions(fixed: bool) -> Vec<u8> {
+    let mut page = titled(INFORMATIONAL_EXCEPTIONS, 12);
+    if fixed {
+        page[2] = 0x08;
+    }
+    page
+}
