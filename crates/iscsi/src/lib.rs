@@ -5,5 +5,7 @@
 //! makes up random numbers.
 
 pub mod digest;
+pub mod payload;
 pub mod pdu;
 pub mod serial_number;
+pub mod target;

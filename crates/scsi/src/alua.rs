@@ -379,20 +379,6 @@ impl UnitAccess {
         bytes
     }
 
-    /// The bytes [`UnitAccess::to_bytes`] would give after `states` were chosen: what must be
-    /// durable before they take effect.
-    pub fn to_bytes_with(&self, states: &[(u16, AccessState)]) -> Vec<u8> {
-        let mut chosen = self.chosen().clone();
-        chosen.extend(states.iter().copied());
-        chosen
-            .iter()
-            .flat_map(|(group, &state)| {
-                let [high, low] = group.to_be_bytes();
-                [high, low, state as u8]
-            })
-            .collect()
-    }
-
     /// Restores the states saved by [`UnitAccess::to_bytes`].
     ///
     /// # Errors

@@ -1,1 +1,163 @@
 //! Why a block request failed: a small stable kind, a context, a source.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+/// What a failure means to whoever asked; each becomes one sense code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockErrorKind {
+    /// Bytes could not be read back.
+    Medium,
+    /// A write or a flush failed; what the range holds now is unknown.
+    Write,
+    /// There is no space for the write; nothing that was acknowledged is lost.
+    NoSpace,
+    /// The device refuses writes.
+    ReadOnly,
+    /// The device vanished, shrank, or the daemon lost its hold on it.
+    Gone,
+    /// The request broke the rules of [`super::BlockDevice`]: outside the capacity, or not a
+    /// multiple of the granularity.
+    Invalid,
+}
+
+impl BlockErrorKind {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Medium => "read failed",
+            Self::Write => "write failed",
+            Self::NoSpace => "no space left",
+            Self::ReadOnly => "device is read-only",
+            Self::Gone => "device is gone",
+            Self::Invalid => "invalid request",
+        }
+    }
+}
+
+/// A failed block request. One pointer, so that success stays cheap to return.
+#[derive(Debug)]
+pub struct BlockError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: BlockErrorKind,
+    context: Cow<'static, str>,
+    offset: Option<u64>,
+    source: Option<io::Error>,
+}
+
+impl BlockError {
+    /// A failure of this kind; `context` says what was being done.
+    #[cold]
+    pub fn new(kind: BlockErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            context: context.into(),
+            offset: None,
+            source: None,
+        }))
+    }
+
+    /// What a failed system call means while reading.
+    #[cold]
+    pub fn reading(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
+        Self::from_io(source, BlockErrorKind::Medium, context)
+    }
+
+    /// What a failed system call means while writing, flushing or discarding.
+    #[cold]
+    pub fn writing(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
+        Self::from_io(source, BlockErrorKind::Write, context)
+    }
+
+    fn from_io(
+        source: io::Error,
+        otherwise: BlockErrorKind,
+        context: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        // ENXIO, ENODEV: the node's device was removed.
+        const GONE: [i32; 2] = [6, 19];
+        let kind = match source.kind() {
+            StorageFull | QuotaExceeded => BlockErrorKind::NoSpace,
+            ReadOnlyFilesystem => BlockErrorKind::ReadOnly,
+            _ if source
+                .raw_os_error()
+                .is_some_and(|errno| GONE.contains(&errno)) =>
+            {
+                BlockErrorKind::Gone
+            }
+            _ => otherwise,
+        };
+        let mut error = Self::new(kind, context);
+        error.0.source = Some(source);
+        error
+    }
+
+    /// The same, with the device's first byte that failed.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.0.offset = Some(offset);
+        self
+    }
+
+    /// What it means.
+    pub fn kind(&self) -> BlockErrorKind {
+        self.0.kind
+    }
+
+    /// The first byte that failed, where known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// What was being done.
+    pub fn context(&self) -> &str {
+        &self.0.context
+    }
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.words(), self.0.context)?;
+        match self.0.offset {
+            Some(offset) => write!(f, " at byte {offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for BlockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_full_disk_is_never_a_medium_error() {
+        for (errno, kind) in [
+            (Errno::NOSPC, BlockErrorKind::NoSpace),
+            (Errno::DQUOT, BlockErrorKind::NoSpace),
+            (Errno::ROFS, BlockErrorKind::ReadOnly),
+            (Errno::NXIO, BlockErrorKind::Gone),
+            (Errno::NODEV, BlockErrorKind::Gone),
+            (Errno::IO, BlockErrorKind::Write),
+        ] {
+            assert_eq!(
+                BlockError::writing(errno.into(), "writing").kind(),
+                kind,
+                "{errno:?}"
+            );
+        }
+        let error = BlockError::reading(Errno::IO.into(), "reading /x").at(512);
+        assert_eq!(error.kind(), BlockErrorKind::Medium);
+        assert_eq!(error.to_string(), "read failed: reading /x at byte 512");
+        assert_eq!(size_of::<Result<(), BlockError>>(), 8);
+    }
+}

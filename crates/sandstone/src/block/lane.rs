@@ -1,1 +1,273 @@
 //! A loop's own I/O lane: its io_uring (or thread pool), its timers, its completion queue.
+//!
+//! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
+//! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
+//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`].
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::os::fd::RawFd;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, pool};
+
+/// The outcome of one request.
+pub type Outcome = Result<Done, BlockError>;
+
+/// Wakes the loop that owns a lane; called from other threads.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What a wrapper sees of requests that finish later.
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// A request that was observed with `cookie` finished; the outcome may be changed.
+    fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome;
+}
+
+/// Says which request a completion belongs to, and who wants to see it pass.
+#[derive(Debug)]
+pub struct Ticket {
+    token: u64,
+    /// Innermost wrapper last.
+    observers: SmallVec<[(Arc<dyn Observer>, u64); 1]>,
+}
+
+impl Ticket {
+    /// A ticket that comes back as `token`.
+    #[inline]
+    pub fn new(token: u64) -> Self {
+        Self {
+            token,
+            observers: SmallVec::new(),
+        }
+    }
+
+    /// What the loop called the request.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Lets `observer` see the completion. A wrapper calls this before it passes the ticket on;
+    /// [`Submitted::Ready`] it sees anyhow, and then the observer is not called.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>, cookie: u64) {
+        self.observers.push((observer, cookie));
+    }
+}
+
+/// One event loop's access to block devices.
+pub struct Lane {
+    number: usize,
+    /// Requests that are pending.
+    in_flight: usize,
+    /// Finished, not yet taken.
+    finished: Vec<(u64, Outcome)>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    timers_made: u64,
+    inbox: Arc<Inbox>,
+}
+
+/// Where pool threads put outcomes.
+struct Inbox {
+    /// Spares the lock, and the waker when the loop was woken and did not look yet.
+    filled: AtomicBool,
+    outcomes: Mutex<Vec<(Ticket, Outcome)>>,
+    waker: Waker,
+}
+
+/// A request held back until its time.
+struct Timer {
+    deadline: Instant,
+    /// Requests with the same deadline keep their order.
+    number: u64,
+    device: Arc<dyn BlockDevice>,
+    request: Request,
+    ticket: Ticket,
+}
+
+impl Lane {
+    /// A lane for the loop that `waker` wakes.
+    pub fn new(waker: Waker) -> Self {
+        static LANES: AtomicUsize = AtomicUsize::new(0);
+        Self {
+            number: LANES.fetch_add(1, Ordering::Relaxed),
+            in_flight: 0,
+            finished: Vec::new(),
+            timers: BinaryHeap::new(),
+            timers_made: 0,
+            inbox: Arc::new(Inbox {
+                filled: AtomicBool::new(false),
+                outcomes: Mutex::new(Vec::new()),
+                waker,
+            }),
+        }
+    }
+
+    /// The lane's number in this process, from 0 on; for counters that lanes must not share.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// A descriptor that is readable while completions wait; register it in the loop's poller.
+    /// `None` where all completions come through the waker.
+    pub fn poll_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Starts what was submitted since the last call. Once per turn of the loop, before it sleeps.
+    pub fn submit_batch(&mut self) {}
+
+    /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
+    /// whenever the loop was woken.
+    pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
+        self.fire_timers();
+        if self.inbox.filled.swap(false, Ordering::Acquire) {
+            let outcomes = std::mem::take(
+                &mut *self
+                    .inbox
+                    .outcomes
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+            for (ticket, outcome) in outcomes {
+                self.complete(ticket, outcome);
+            }
+        }
+        self.in_flight -= self.finished.len();
+        completions.append(&mut self.finished);
+    }
+
+    /// When the loop must call [`Lane::take_completions`] at the latest; `None` for never.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.finished.is_empty() {
+            return Some(Instant::now());
+        }
+        self.timers.peek().map(|timer| timer.0.deadline)
+    }
+
+    /// Requests that are pending, those finished but not taken included.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Passes `request` to `device` at `deadline`. The answer is [`Submitted::Pending`].
+    pub fn submit_later(
+        &mut self,
+        deadline: Instant,
+        device: Arc<dyn BlockDevice>,
+        request: Request,
+        ticket: Ticket,
+    ) -> Submitted {
+        self.in_flight += 1;
+        self.timers_made += 1;
+        let number = self.timers_made;
+        self.timers.push(Reverse(Timer {
+            deadline,
+            number,
+            device,
+            request,
+            ticket,
+        }));
+        Submitted::Pending
+    }
+
+    /// Runs `job` on a thread that may block; its result is the outcome. The answer is
+    /// [`Submitted::Pending`].
+    pub fn run_blocking(
+        &mut self,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Submitted {
+        self.in_flight += 1;
+        let inbox = Arc::clone(&self.inbox);
+        pool::run(Box::new(move || {
+            // A request is answered whatever happens to it.
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(job))
+                .unwrap_or_else(|_| Err(BlockError::new(BlockErrorKind::Gone, "a job panicked")));
+            inbox.put(ticket, outcome);
+        }));
+        Submitted::Pending
+    }
+
+    /// Queues the outcome of a pending request.
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Ticket {
+            token,
+            mut observers,
+        } = ticket;
+        let mut outcome = outcome;
+        while let Some((observer, cookie)) = observers.pop() {
+            outcome = observer.completed(cookie, outcome);
+        }
+        self.finished.push((token, outcome));
+    }
+
+    fn fire_timers(&mut self) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while self
+            .timers
+            .peek()
+            .is_some_and(|timer| timer.0.deadline <= now)
+        {
+            let Some(Reverse(timer)) = self.timers.pop() else {
+                return;
+            };
+            // The device counts the request again while it is pending there.
+            self.in_flight -= 1;
+            let token = timer.ticket.token;
+            let ticket = timer.ticket;
+            if let Submitted::Ready(outcome) = timer.device.submit(timer.request, ticket, self) {
+                self.in_flight += 1;
+                self.finished.push((token, outcome));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("number", &self.number)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inbox {
+    fn put(&self, ticket: Ticket, outcome: Outcome) {
+        self.outcomes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((ticket, outcome));
+        if !self.filled.swap(true, Ordering::Release) {
+            (self.waker)();
+        }
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.deadline, self.number).cmp(&(other.deadline, other.number))
+    }
+}

@@ -12,27 +12,35 @@
 //!   write or flush is never reported as done.
 //! - After a failed flush the device keeps failing flushes until every lost write was rewritten or
 //!   the device is reopened: a second flush must not report success for data the first one lost.
-//! - Every 4 KiB-aligned page of a write is applied whole or not at all with respect to readers.
+//! - In memory, each 4 KiB-aligned page of a write is applied whole or not at all with respect to
+//!   readers. On a file or disk, requests that overlap and are in flight at once see what the
+//!   kernel gives, which may be a mix; whoever needs more keeps them apart (COMPARE AND WRITE).
+//! - A discard frees what the device can free and the whole range reads as zeros afterwards.
 //! - A request's range was checked by the caller to lie inside [`Geometry::len`], and to be a
 //!   multiple of [`Geometry::granularity`]; a device that is handed anything else answers
 //!   [`BlockErrorKind::Invalid`].
 
+pub mod budget;
 pub mod error;
 pub mod lane;
+pub mod memory;
 pub mod page;
+mod pages;
+mod pool;
+mod slab;
 
 use std::fmt;
 
 pub use error::{BlockError, BlockErrorKind};
 pub use lane::{Lane, Ticket};
-pub use page::Pages;
+pub use page::{Pages, PagesMut};
 
 /// The shape of a device; all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Capacity.
     pub len: u64,
-    /// Every request is a multiple of this (512 or 4096).
+    /// Every request is a multiple of this (512 or 4096), and not empty.
     pub granularity: u32,
     /// The size a write should have and be aligned to, so that the device need not read first.
     pub physical: u32,
@@ -47,6 +55,29 @@ pub struct Geometry {
     pub thin: bool,
     /// Whether acknowledged writes may be lost without a flush.
     pub volatile_cache: bool,
+}
+
+impl Geometry {
+    /// Whether `request` lies inside the device and on its granularity.
+    #[inline]
+    pub fn check(&self, request: &Request) -> Result<(), BlockError> {
+        let Some((offset, len)) = request.range() else {
+            return Ok(());
+        };
+        let aligned = (offset | len) & u64::from(self.granularity - 1) == 0;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        if aligned && inside && len > 0 {
+            return Ok(());
+        }
+        Err(BlockError::new(
+            BlockErrorKind::Invalid,
+            format!(
+                "{len} bytes at {offset} of {} in blocks of {}",
+                self.len, self.granularity
+            ),
+        )
+        .at(offset))
+    }
 }
 
 /// What can be asked of a device.
@@ -96,6 +127,21 @@ pub enum Request {
         /// How many.
         len: u64,
     },
+}
+
+impl Request {
+    /// First byte and length, except of a flush.
+    #[inline]
+    pub fn range(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Read { offset, len } => Some((*offset, u64::from(*len))),
+            Self::Write { offset, data, .. } => Some((*offset, data.len() as u64)),
+            Self::Flush => None,
+            Self::Discard { offset, len }
+            | Self::WriteZeroes { offset, len, .. }
+            | Self::Extents { offset, len } => Some((*offset, *len)),
+        }
+    }
 }
 
 /// What a finished request yields.

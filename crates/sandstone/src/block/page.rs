@@ -1,1 +1,186 @@
-//! Reference-counted 4 KiB pages: how bytes travel without being copied.
+//! One 4 KiB page: reference-counted and immutable once shared, writable while owned alone.
+//!
+//! The unit in which all data lies in memory and travels. A page handle is one pointer (so is
+//! `Option<Page>`); cloning it is one relaxed atomic increment. Where pages come from is
+//! [`super::slab`]'s business; runs of bytes over several pages are [`super::pages::Pages`].
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
+
+use super::slab::PageAddress;
+
+pub use super::pages::{Pages, PagesMut};
+pub use super::slab::{mapped_bytes, trim};
+
+/// Bytes in a page, and its alignment.
+pub const PAGE_SIZE: usize = 4096;
+
+/// References beyond this are a leak; the process ends before the count can wrap.
+const MAX_REFERENCES: u32 = i32::MAX as u32;
+
+#[repr(align(4096))]
+struct Zeroes([u8; PAGE_SIZE]);
+
+/// What every page that was never written reads as. It is not counted, so that reading a sparse
+/// device from all cores shares no cache line.
+static ZEROES: Zeroes = Zeroes([0; PAGE_SIZE]);
+
+/// A shared page: its bytes do not change while a handle exists.
+pub struct Page(NonNull<u8>);
+
+// SAFETY: the bytes are immutable while shared and the count is atomic.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// The page of zeros. Takes no memory, cloning it touches nothing.
+    pub fn zero() -> Self {
+        Self(NonNull::from_ref(&ZEROES).cast())
+    }
+
+    /// Whether this is the page made by [`Page::zero`] (not: whether all bytes are zero).
+    pub fn is_zero(&self) -> bool {
+        std::ptr::eq(self.0.as_ptr().cast_const(), ZEROES.0.as_ptr())
+    }
+
+    /// The bytes for writing, where this handle is the only one.
+    pub fn get_mut(&mut self) -> Option<&mut [u8; PAGE_SIZE]> {
+        // Acquire pairs with the Release of the handle that went last.
+        if self.is_zero() || self.address().references().load(Ordering::Acquire) != 1 {
+            return None;
+        }
+        // SAFETY: the only handle is borrowed mutably, so nobody else can read or clone.
+        Some(unsafe { self.0.cast().as_mut() })
+    }
+
+    /// The slab address; never asked of the zero page.
+    fn address(&self) -> PageAddress {
+        debug_assert!(!self.is_zero());
+        // SAFETY: every page but the zero page came from `PageAddress::as_ptr`.
+        unsafe { PageAddress::from_ptr(self.0) }
+    }
+}
+
+impl Clone for Page {
+    #[inline]
+    fn clone(&self) -> Self {
+        // Relaxed: the existing handle keeps the page alive (as in `Arc`).
+        if !self.is_zero()
+            && self.address().references().fetch_add(1, Ordering::Relaxed) > MAX_REFERENCES
+        {
+            std::process::abort();
+        }
+        Self(self.0)
+    }
+}
+
+impl Drop for Page {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_zero() {
+            return;
+        }
+        let address = self.address();
+        let references = address.references();
+        // The only handle needs no read-modify-write: nobody else can raise the count.
+        if references.load(Ordering::Acquire) != 1 {
+            if references.fetch_sub(1, Ordering::Release) != 1 {
+                return;
+            }
+            fence(Ordering::Acquire);
+        }
+        // SAFETY: the last handle is gone; the acquire above orders the others' reads before.
+        unsafe { address.give() };
+    }
+}
+
+impl Deref for Page {
+    type Target = [u8; PAGE_SIZE];
+
+    #[inline]
+    fn deref(&self) -> &[u8; PAGE_SIZE] {
+        // SAFETY: PAGE_SIZE initialised bytes that nobody writes while a handle exists.
+        unsafe { self.0.cast().as_ref() }
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Page({:p})", self.0)
+    }
+}
+
+/// A page owned alone, and so writable.
+pub struct PageMut(NonNull<u8>);
+
+// SAFETY: the page is owned alone.
+unsafe impl Send for PageMut {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl Sync for PageMut {}
+
+impl PageMut {
+    /// A page of zeros.
+    pub fn zeroed() -> Self {
+        let mut page = Self::dirty();
+        page.fill(0);
+        page
+    }
+
+    /// A page with somebody's old bytes. Every byte must be written before anyone sees the page;
+    /// that is why this stays inside the module.
+    pub(super) fn dirty() -> Self {
+        let address = PageAddress::take();
+        // SAFETY: a page is never at address 0.
+        Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
+    }
+
+    /// A copy of another page.
+    pub fn copy_of(page: &[u8; PAGE_SIZE]) -> Self {
+        let mut copy = Self::dirty();
+        copy.copy_from_slice(page);
+        copy
+    }
+
+    /// Makes it immutable and shareable.
+    pub fn freeze(self) -> Page {
+        // The count is 1 since the page was taken.
+        Page(ManuallyDrop::new(self).0)
+    }
+}
+
+impl Drop for PageMut {
+    fn drop(&mut self) {
+        // SAFETY: the page came from `PageAddress::take` and this was its only owner.
+        unsafe { PageAddress::from_ptr(self.0).give() };
+    }
+}
+
+impl Deref for PageMut {
+    type Target = [u8; PAGE_SIZE];
+
+    fn deref(&self) -> &[u8; PAGE_SIZE] {
+        // SAFETY: PAGE_SIZE initialised bytes, owned by `self`.
+        unsafe { self.0.cast().as_ref() }
+    }
+}
+
+impl DerefMut for PageMut {
+    fn deref_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
+        // SAFETY: as above, and borrowed mutably.
+        unsafe { self.0.cast().as_mut() }
+    }
+}
+
+impl fmt::Debug for PageMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageMut({:p})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

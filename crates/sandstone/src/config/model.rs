@@ -189,7 +189,10 @@ pub struct ChapSecret {
 
 impl std::fmt::Debug for ChapSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChapSecret").field("user", &self.user).field("secret", &"…").finish()
+        f.debug_struct("ChapSecret")
+            .field("user", &self.user)
+            .field("secret", &"…")
+            .finish()
     }
 }
 

@@ -108,9 +108,8 @@ fn choices_survive_a_restart_and_damage_is_told() {
     let groups = two_groups();
     let before = UnitAccess::new(Arc::clone(&groups));
     let choice = [(1, AccessState::Standby), (2, AccessState::ActiveOptimized)];
-    let image = before.to_bytes_with(&choice);
     before.choose(&choice);
-    assert_eq!(image, before.to_bytes());
+    let image = before.to_bytes();
 
     let after = UnitAccess::new(groups);
     after.restore(&image).unwrap();

@@ -1,0 +1,556 @@
+//! SCSI commands and their data-out, from the header of the command to the moment at which the
+//! device server has everything (RFC 7143 §4.2.5, §11.3, §11.7).
+
+use super::command_window::Arrival;
+use super::connection::Sink;
+use super::data_out::{DataOutTransfer, check_unsolicited};
+use super::session::{
+    Admission, Completion, ConnectionError, Early, Event, IncomingCommand, Session, TaskRouter,
+};
+use super::task_table::{Task, TaskId};
+use crate::payload::{DataOutBuffer, Payload};
+use crate::pdu::{
+    Ahs, AhsIter, Bhs, DataOut, Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer, RejectReason,
+    ScsiCommand,
+};
+
+/// ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR (RFC 7143 §11.4.7.2), fixed format.
+const CRC_ERROR_SENSE: [u8; 18] = [
+    0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47, 0x05, 0, 0, 0, 0,
+];
+
+/// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes.
+const MAX_WHOLE: usize = 64 * 1024;
+
+impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
+    /// A header is complete: decides what happens to the PDU and where its data goes.
+    #[inline]
+    pub(super) fn begin<R>(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+        router: &mut R,
+    ) -> Result<(), ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        match Bhs::new(bhs).opcode() {
+            Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => {
+                match self.window.arrive(cmd_sn(bhs)) {
+                    Arrival::Next => self.command(index, bhs, router),
+                    arrival => {
+                        self.not_next(index, bhs, arrival);
+                        Ok(())
+                    }
+                }
+            }
+            Ok(Opcode::ScsiCommand) => self.command(index, bhs, router),
+            Ok(Opcode::DataOut) => self.data_out_header(index, bhs),
+            Ok(Opcode::SnackRequest) => {
+                self.reject(index, bhs, RejectReason::SnackReject);
+                self.set_sink(index, Sink::Discard);
+                Ok(())
+            }
+            Ok(opcode) if opcode.from_initiator() && opcode != Opcode::LoginRequest => {
+                self.request_header(index, bhs);
+                Ok(())
+            }
+            _ => {
+                self.reject(index, bhs, RejectReason::CommandNotSupported);
+                Err(ConnectionError::Protocol(
+                    "a PDU that an initiator must not send in the full-feature phase",
+                ))
+            }
+        }
+    }
+
+    fn request_header(&mut self, index: usize, bhs: &RawBhs) {
+        if bhs[0] & 0x40 == 0 {
+            match self.window.arrive(cmd_sn(bhs)) {
+                Arrival::Next => {}
+                arrival => return self.not_next(index, bhs, arrival),
+            }
+        }
+        let length = Bhs::new(bhs).data_segment_length().min(MAX_WHOLE);
+        self.set_sink(
+            index,
+            Sink::Whole {
+                bhs: *bhs,
+                data: Vec::with_capacity(length),
+            },
+        );
+    }
+
+    #[cold]
+    fn not_next(&mut self, index: usize, bhs: &RawBhs, arrival: Arrival) {
+        let early = arrival == Arrival::Early && !self.early.contains_key(&cmd_sn(bhs));
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        connection.sink = if early {
+            Sink::Early {
+                bhs: *bhs,
+                ahs: connection.receiver.ahs().to_vec(),
+                data: Vec::new(),
+            }
+        } else {
+            Sink::Discard
+        };
+    }
+
+    fn set_sink(&mut self, index: usize, sink: Sink) {
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.sink = sink;
+        }
+    }
+
+    /// A SCSI command whose turn it is.
+    #[inline]
+    fn command<R>(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+        router: &mut R,
+    ) -> Result<(), ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Ok(command) = ScsiCommand::parse(bhs) else {
+            self.reject(index, bhs, RejectReason::InvalidPduField);
+            self.set_sink(index, Sink::Discard);
+            return Ok(());
+        };
+        if self.tasks.find(command.itt).is_some() || command.itt == RESERVED_TAG {
+            self.reject(index, bhs, RejectReason::TaskInProgress);
+            self.set_sink(index, Sink::Discard);
+            return Ok(());
+        }
+        let edtl = command.expected_data_transfer_length;
+        let offered = if command.write { edtl } else { 0 };
+        let limits = self.settings.bursts();
+        if let Err(what) = check_unsolicited(
+            offered,
+            command.data_segment_length,
+            command.is_final,
+            &limits,
+        ) {
+            self.reject(index, bhs, RejectReason::ProtocolError);
+            return Err(ConnectionError::Protocol(what));
+        }
+        let id = self.tasks.next_id();
+        let admission = self.hand_over(index, id, &command, router);
+        self.counters.commands += 1;
+        let mut task = Task {
+            itt: command.itt,
+            lun: command.lun,
+            connection: index,
+            edtl,
+            write: command.write,
+            wanted: 0,
+            r2t_sn: 0,
+            transfer: None,
+            listed: false,
+            aborted: None,
+        };
+        let mut sink = Sink::Discard;
+        match admission {
+            Admission::Done(completion) => {
+                self.window.allow(self.depth, self.in_flight() as u32);
+                self.respond(&task, completion);
+            }
+            Admission::Running => {
+                self.tasks.insert(task);
+                self.tasks.list(id);
+            }
+            Admission::Collect { buffer, wanted } => {
+                task.wanted = wanted;
+                let immediate = command.data_segment_length;
+                let transfer = DataOutTransfer::begin(
+                    buffer,
+                    wanted,
+                    offered,
+                    immediate,
+                    command.is_final,
+                    &limits,
+                );
+                task.transfer = Some(transfer.map_err(ConnectionError::Protocol)?);
+                self.tasks.insert(task);
+                sink = Sink::Immediate {
+                    task: id,
+                    offset: 0,
+                };
+            }
+        }
+        self.set_sink(index, sink);
+        Ok(())
+    }
+
+    #[inline]
+    fn hand_over<R>(
+        &mut self,
+        index: usize,
+        id: TaskId,
+        command: &ScsiCommand,
+        router: &mut R,
+    ) -> Admission<P, B>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let edtl = command.expected_data_transfer_length;
+        let mut incoming = IncomingCommand {
+            lun: command.lun,
+            cdb: &command.cdb,
+            attribute: command.attribute,
+            data_in_length: if command.read && !command.write {
+                edtl
+            } else {
+                0
+            },
+            data_out_length: if command.write { edtl } else { 0 },
+        };
+        if command.total_ahs_length == 0 {
+            return router.command(id, &incoming);
+        }
+        let mut whole = command.cdb.to_vec();
+        let ahs = self.connections[index]
+            .as_ref()
+            .map_or(&[][..], |connection| connection.receiver.ahs());
+        for segment in AhsIter::new(ahs) {
+            match segment {
+                Ok(Ahs::ExtendedCdb(rest)) => whole.extend_from_slice(rest),
+                Ok(Ahs::BidirectionalReadLength(length)) => incoming.data_in_length = length,
+                Ok(Ahs::Unknown { .. }) | Err(_) => {}
+            }
+        }
+        incoming.cdb = &whole;
+        router.command(id, &incoming)
+    }
+
+    fn data_out_header(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
+        let Ok(pdu) = DataOut::parse(bhs) else {
+            return Ok(());
+        };
+        let Some(id) = self.tasks.find(pdu.itt) else {
+            // An aborted or refused command's data, or data of a command that is not due yet.
+            let early = self
+                .early
+                .values()
+                .find(|early| early.connection == index && Bhs::new(&early.bhs).itt() == pdu.itt);
+            let sink = match early {
+                Some(early)
+                    if early.data.len() == pdu.buffer_offset as usize && !early.data_final =>
+                {
+                    Sink::EarlyData {
+                        itt: pdu.itt,
+                        offset: early.data.len(),
+                        is_final: pdu.is_final,
+                    }
+                }
+                _ => Sink::Discard,
+            };
+            self.set_sink(index, sink);
+            return Ok(());
+        };
+        let Some(task) = self.tasks.get_mut(id) else {
+            return Ok(());
+        };
+        let checked = match &mut task.transfer {
+            _ if task.connection != index => Err("Data-Out on another connection than its command"),
+            Some(transfer) => transfer.header(&pdu),
+            None => Err("Data-Out for a command that has all its data"),
+        };
+        match checked {
+            Ok(offset) => {
+                self.set_sink(
+                    index,
+                    Sink::DataOut {
+                        task: id,
+                        offset,
+                        ttt: pdu.ttt,
+                        is_final: pdu.is_final,
+                    },
+                );
+                Ok(())
+            }
+            Err(what) => {
+                self.reject(index, bhs, RejectReason::ProtocolError);
+                Err(ConnectionError::Protocol(what))
+            }
+        }
+    }
+
+    /// Bytes of the current PDU's data segment.
+    #[inline]
+    pub(super) fn data(&mut self, index: usize, bytes: &[u8]) {
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        match &mut connection.sink {
+            Sink::Discard => {}
+            Sink::Immediate { task, offset } | Sink::DataOut { task, offset, .. } => {
+                self.counters.data_out_bytes += bytes.len() as u64;
+                if let Some(transfer) = self
+                    .tasks
+                    .get_mut(*task)
+                    .and_then(|task| task.transfer.as_mut())
+                {
+                    transfer.put(*offset, bytes);
+                }
+                *offset += bytes.len() as u32;
+            }
+            Sink::Whole { data, .. } => {
+                data.extend_from_slice(&bytes[..bytes.len().min(MAX_WHOLE - data.len())])
+            }
+            Sink::Early { data, .. } => data.extend_from_slice(bytes),
+            Sink::EarlyData { itt, offset, .. } => {
+                let limit = self.settings.first_burst_length as usize;
+                if let Some(early) = self
+                    .early
+                    .values_mut()
+                    .find(|early| Bhs::new(&early.bhs).itt() == *itt)
+                    && early.data.len() == *offset
+                    && early.data.len() + bytes.len() <= limit
+                {
+                    early.data.extend_from_slice(bytes);
+                    *offset += bytes.len();
+                }
+            }
+        }
+    }
+
+    /// The current PDU is complete.
+    #[inline]
+    pub(super) fn end<R>(
+        &mut self,
+        index: usize,
+        digest_ok: bool,
+        router: &mut R,
+    ) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        if !digest_ok {
+            return self.digest_error(index);
+        }
+        match std::mem::replace(&mut connection.sink, Sink::Discard) {
+            Sink::Discard => Ok(None),
+            Sink::Immediate { task, .. } => {
+                self.advance(task, router);
+                Ok(None)
+            }
+            Sink::DataOut {
+                task,
+                ttt,
+                is_final,
+                ..
+            } => {
+                if let Some(transfer) = self
+                    .tasks
+                    .get_mut(task)
+                    .and_then(|task| task.transfer.as_mut())
+                {
+                    transfer
+                        .end(ttt, is_final)
+                        .map_err(ConnectionError::Protocol)?;
+                    self.advance(task, router);
+                }
+                Ok(None)
+            }
+            Sink::Whole { bhs, data } => self.request(index, &bhs, data),
+            Sink::Early { bhs, ahs, data } => {
+                let early = Early {
+                    connection: index,
+                    data_final: bhs[1] & 0x80 != 0,
+                    bhs,
+                    ahs,
+                    data,
+                };
+                self.early.insert(cmd_sn(&bhs), early);
+                // The gap may have closed while this PDU was arriving.
+                self.run_early(router)
+            }
+            Sink::EarlyData { itt, is_final, .. } => {
+                if let Some(early) = self
+                    .early
+                    .values_mut()
+                    .find(|early| Bhs::new(&early.bhs).itt() == itt)
+                {
+                    early.data_final |= is_final;
+                }
+                self.run_early(router)
+            }
+        }
+    }
+
+    /// Moves a collecting task on: to the device server if its data is in, else to the next R2Ts.
+    #[inline]
+    fn advance<R>(&mut self, id: TaskId, router: &mut R)
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Some(task) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(transfer) = &task.transfer else {
+            return;
+        };
+        if !transfer.is_complete() {
+            self.tasks.list(id);
+            self.solicit(id);
+            return;
+        }
+        let Some(transfer) = task.transfer.take() else {
+            return;
+        };
+        let length = task.wanted.min(task.edtl);
+        match router.data_out(id, transfer.into_buffer(), length) {
+            Admission::Done(completion) => self.complete(id, completion),
+            Admission::Running | Admission::Collect { .. } => self.tasks.list(id),
+        }
+    }
+
+    fn solicit(&mut self, id: TaskId) {
+        let limits = self.settings.bursts();
+        let Some(task) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(connection) = self.connections[task.connection].as_mut() else {
+            return;
+        };
+        let Some(transfer) = &mut task.transfer else {
+            return;
+        };
+        while let Some(solicit) = transfer.solicit(connection.next_ttt, &limits) {
+            connection.take_ttt();
+            task.r2t_sn += 1;
+            let pdu = ReadyToTransfer {
+                lun: task.lun,
+                itt: task.itt,
+                ttt: solicit.ttt,
+                stat_sn: connection.stat_sn,
+                exp_cmd_sn: self.window.exp_cmd_sn(),
+                max_cmd_sn: self.window.tell_max_cmd_sn(),
+                r2t_sn: solicit.r2t_sn,
+                buffer_offset: solicit.offset,
+                desired_data_transfer_length: solicit.length,
+            };
+            let mut raw = [0; 48];
+            pdu.encode(&mut raw);
+            connection
+                .transmit
+                .push(&raw, super::transmit::DataSegment::Empty);
+        }
+    }
+
+    /// A data digest is wrong (RFC 7143 §7.8): the PDU is rejected; a command whose data it was ends
+    /// with a CRC error, for the initiator to retry.
+    #[cold]
+    fn digest_error(&mut self, index: usize) -> Result<Option<Event>, ConnectionError> {
+        self.counters.digest_errors += 1;
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        match sink {
+            Sink::Immediate { task: id, .. } | Sink::DataOut { task: id, .. } => {
+                if let Some(task) = self.tasks.remove(id) {
+                    let sense = CRC_ERROR_SENSE.to_vec();
+                    self.respond(
+                        &task,
+                        Completion {
+                            status: 0x02,
+                            sense,
+                            data_in: None,
+                        },
+                    );
+                    self.open_window();
+                }
+            }
+            Sink::Whole { bhs, .. } | Sink::Early { bhs, .. } => {
+                // The request is lost; only a new connection brings CmdSN back in step at ERL 0.
+                self.reject(index, &bhs, RejectReason::DataDigestError);
+                return Err(ConnectionError::Protocol("data digest error in a request"));
+            }
+            Sink::EarlyData { .. } => {
+                return Err(ConnectionError::Protocol("data digest error in early data"));
+            }
+            Sink::Discard => {}
+        }
+        Ok(None)
+    }
+
+    /// Runs requests that were early and whose turn has come.
+    pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        while !self.early.is_empty() {
+            let next = self.window.exp_cmd_sn();
+            // A command waits for its last unsolicited data too, so that it can be run as one PDU.
+            if self.early.get(&next).is_none_or(|early| !early.data_final) {
+                return Ok(None);
+            }
+            let Some(early) = self.early.remove(&next) else {
+                return Ok(None);
+            };
+            self.window.arrive(next);
+            let event = self.run_one_early(early, router)?;
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    fn run_one_early<R>(
+        &mut self,
+        early: Early,
+        router: &mut R,
+    ) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Early {
+            connection: index,
+            mut bhs,
+            ahs,
+            data,
+            ..
+        } = early;
+        if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
+            return self.request(index, &bhs, data);
+        }
+        // As if all that arrived so far had been immediate data of one PDU.
+        let [_, a, b, c] = (data.len() as u32).to_be_bytes();
+        bhs[5..8].copy_from_slice(&[a, b, c]);
+        bhs[1] |= 0x80;
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        let own_sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        let own_ahs = connection.receiver.swap_ahs(ahs);
+        let immediate_data = std::mem::replace(&mut self.settings.immediate_data, true);
+        let begun = self.command(index, &bhs, router);
+        self.settings.immediate_data = immediate_data;
+        self.data(index, &data);
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        connection.receiver.swap_ahs(own_ahs);
+        let sink = std::mem::replace(&mut connection.sink, own_sink);
+        begun?;
+        if let Sink::Immediate { task, .. } = sink {
+            self.advance(task, router);
+        }
+        Ok(None)
+    }
+}
+
+/// CmdSN: the same field in every request.
+#[inline]
+fn cmd_sn(bhs: &RawBhs) -> u32 {
+    u32::from_be_bytes([bhs[24], bhs[25], bhs[26], bhs[27]])
+}

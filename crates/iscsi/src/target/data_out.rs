@@ -1,0 +1,229 @@
+//! One command's data-out: immediate, unsolicited and solicited data on its way into a buffer
+//! (RFC 7143 §4.2.5.1, §11.7, §11.8).
+//!
+//! `DataPDUInOrder=Yes` and `DataSequenceInOrder=Yes` are the only results this target negotiates, so
+//! within a sequence every PDU must continue where the last one ended; anything else is a protocol
+//! error and ends the connection before a byte lands in a wrong place.
+
+use crate::payload::DataOutBuffer;
+use crate::pdu::{DataOut, RESERVED_TAG};
+
+/// The negotiated limits that govern data-out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BurstLimits {
+    pub(super) first_burst: u32,
+    pub(super) max_burst: u32,
+    pub(super) max_outstanding_r2t: u16,
+    pub(super) initial_r2t: bool,
+    pub(super) immediate_data: bool,
+}
+
+/// A run of data the initiator is allowed to send now.
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    ttt: u32,
+    next_offset: u32,
+    end: u32,
+    next_data_sn: u32,
+}
+
+/// What an R2T must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Solicit {
+    pub(super) ttt: u32,
+    pub(super) r2t_sn: u32,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+}
+
+/// The data-out of one command.
+#[derive(Debug)]
+pub(super) struct DataOutTransfer<B> {
+    buffer: B,
+    /// Bytes the command takes: no more are asked for, more are dropped.
+    wanted: u32,
+    /// The end of what was sent unasked or asked for.
+    asked: u32,
+    sequences: Vec<Sequence>,
+    r2t_sn: u32,
+}
+
+impl<B: DataOutBuffer> DataOutTransfer<B> {
+    /// A transfer of `wanted` bytes, at most `edtl`, that starts with `immediate` bytes of immediate
+    /// data; unless `is_final`, unsolicited Data-Out follows up to FirstBurstLength.
+    ///
+    /// # Errors
+    /// The initiator sends what was not negotiated.
+    pub(super) fn begin(
+        buffer: B,
+        wanted: u32,
+        edtl: u32,
+        immediate: u32,
+        is_final: bool,
+        limits: &BurstLimits,
+    ) -> Result<Self, &'static str> {
+        check_unsolicited(edtl, immediate, is_final, limits)?;
+        let mut transfer = Self {
+            buffer,
+            wanted: wanted.min(edtl),
+            asked: immediate,
+            sequences: Vec::new(),
+            r2t_sn: 0,
+        };
+        if !is_final {
+            let end = limits.first_burst.min(edtl);
+            transfer.asked = end;
+            transfer.sequences.push(Sequence {
+                ttt: RESERVED_TAG,
+                next_offset: immediate,
+                end,
+                next_data_sn: 0,
+            });
+        }
+        Ok(transfer)
+    }
+
+    /// Checks the header of a Data-Out and tells where its data goes.
+    ///
+    /// # Errors
+    /// A tag that is not outstanding, a gap, an overlap, a DataSN out of order, too many bytes.
+    pub(super) fn header(&mut self, pdu: &DataOut) -> Result<u32, &'static str> {
+        let Some(sequence) = self
+            .sequences
+            .iter_mut()
+            .find(|sequence| sequence.ttt == pdu.ttt)
+        else {
+            return Err(if pdu.ttt == RESERVED_TAG {
+                "unexpected unsolicited data"
+            } else {
+                "unknown target transfer tag"
+            });
+        };
+        if pdu.data_sn != sequence.next_data_sn {
+            return Err("DataSN out of order");
+        }
+        if pdu.buffer_offset != sequence.next_offset {
+            return Err("buffer offset out of order");
+        }
+        if pdu.data_segment_length > sequence.end - sequence.next_offset {
+            return Err("more data than the burst allows");
+        }
+        let offset = sequence.next_offset;
+        sequence.next_offset += pdu.data_segment_length;
+        sequence.next_data_sn += 1;
+        Ok(offset)
+    }
+
+    /// Stores bytes; what the command does not want is dropped.
+    #[inline]
+    pub(super) fn put(&mut self, offset: u32, bytes: &[u8]) {
+        let room = self.wanted.saturating_sub(offset) as usize;
+        let take = bytes.len().min(room);
+        if take > 0 {
+            self.buffer.put(offset as usize, &bytes[..take]);
+        }
+    }
+
+    /// The room for up to `len` bytes at `offset`.
+    pub(super) fn room(&mut self, offset: u32, len: usize) -> impl Iterator<Item = &mut [u8]> {
+        let len = len.min(self.wanted.saturating_sub(offset) as usize);
+        self.buffer.room(offset as usize, len)
+    }
+
+    /// Whether the command takes all of `len` bytes at `offset`.
+    pub(super) fn wants_all(&self, offset: u32, len: usize) -> bool {
+        u64::from(offset) + len as u64 <= u64::from(self.wanted)
+    }
+
+    /// A Data-Out PDU arrived whole; `is_final` ends its sequence.
+    ///
+    /// # Errors
+    /// A solicited sequence that ends short.
+    pub(super) fn end(&mut self, ttt: u32, is_final: bool) -> Result<(), &'static str> {
+        let Some(at) = self
+            .sequences
+            .iter()
+            .position(|sequence| sequence.ttt == ttt)
+        else {
+            return Ok(());
+        };
+        let sequence = self.sequences[at];
+        if !is_final {
+            return if sequence.next_offset == sequence.end {
+                Err("F missing at the end of a burst")
+            } else {
+                Ok(())
+            };
+        }
+        if ttt == RESERVED_TAG {
+            self.asked = sequence.next_offset;
+        } else if sequence.next_offset != sequence.end {
+            return Err("a solicited burst ended short");
+        }
+        self.sequences.remove(at);
+        Ok(())
+    }
+
+    /// Whether everything arrived.
+    #[inline]
+    pub(super) fn is_complete(&self) -> bool {
+        self.asked >= self.wanted && self.sequences.is_empty()
+    }
+
+    /// The next R2T to send, if one is allowed and needed; `ttt` is used up if so.
+    pub(super) fn solicit(&mut self, ttt: u32, limits: &BurstLimits) -> Option<Solicit> {
+        let unsolicited_open = self
+            .sequences
+            .first()
+            .is_some_and(|sequence| sequence.ttt == RESERVED_TAG);
+        let full = self.sequences.len() >= usize::from(limits.max_outstanding_r2t);
+        if unsolicited_open || full || self.asked >= self.wanted {
+            return None;
+        }
+        let offset = self.asked;
+        let length = (self.wanted - offset).min(limits.max_burst);
+        self.asked = offset + length;
+        self.sequences.push(Sequence {
+            ttt,
+            next_offset: offset,
+            end: offset + length,
+            next_data_sn: 0,
+        });
+        let r2t_sn = self.r2t_sn;
+        self.r2t_sn += 1;
+        Some(Solicit {
+            ttt,
+            r2t_sn,
+            offset,
+            length,
+        })
+    }
+
+    /// The buffer, once complete.
+    pub(super) fn into_buffer(self) -> B {
+        self.buffer
+    }
+}
+
+/// Whether the unsolicited data that a command announces was negotiated (RFC 7143 §13.10, §13.11,
+/// §13.14).
+///
+/// # Errors
+/// What was violated.
+pub(super) fn check_unsolicited(
+    edtl: u32,
+    immediate: u32,
+    is_final: bool,
+    limits: &BurstLimits,
+) -> Result<(), &'static str> {
+    if immediate > 0 && !limits.immediate_data {
+        return Err("immediate data although ImmediateData=No");
+    }
+    if immediate > limits.first_burst.min(edtl) {
+        return Err("immediate data beyond FirstBurstLength or the expected data transfer length");
+    }
+    if !is_final && limits.initial_r2t {
+        return Err("unsolicited data announced although InitialR2T=Yes");
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Cuts a connection's byte stream into PDUs, wherever the network split it (RFC 7143 §11.2).
+//!
+//! A header is delivered whole; a data segment is delivered in the pieces in which it arrived, so
+//! that its bytes can go to their final place at once. Digests are checked here and nowhere else.
+
+use std::fmt;
+
+use crate::digest::{Crc32c, to_wire};
+use crate::pdu::{BHS_LENGTH, Bhs, RawBhs};
+
+/// Where in a PDU the stream stands.
+#[derive(Debug)]
+enum Position {
+    /// In the header: BHS, AHS, header digest.
+    Header,
+    /// In the data segment: bytes left.
+    Data(usize),
+    /// In padding and data digest; what arrived so far is in `trailer`.
+    Trailer,
+}
+
+/// A piece of a PDU.
+#[derive(Debug)]
+pub(super) enum Piece<'i> {
+    /// The header is complete and its digest right. The AHS is in [`Receiver::ahs`].
+    Header(RawBhs),
+    /// Some bytes of the data segment, in order.
+    Data(&'i [u8]),
+    /// The PDU is complete; `false` if its data digest is wrong.
+    End(bool),
+}
+
+/// Why the stream cannot be followed any further: the connection must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
+    /// The header digest is wrong: where the next PDU begins is unknown (RFC 7143 §7.8).
+    HeaderDigest,
+    /// The data segment is longer than the MaxRecvDataSegmentLength that was declared.
+    DataSegmentTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for ReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeaderDigest => f.write_str("header digest error"),
+            Self::DataSegmentTooLong { length, limit } => {
+                write!(
+                    f,
+                    "data segment of {length} bytes exceeds MaxRecvDataSegmentLength={limit}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReceiveError {}
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    header_digest: bool,
+    data_digest: bool,
+    max_data_segment: usize,
+    position: Position,
+    /// A header that has not arrived whole yet; empty between PDUs.
+    partial: Vec<u8>,
+    ahs: Vec<u8>,
+    crc: Crc32c,
+    trailer: [u8; 7],
+    trailer_have: u8,
+    trailer_need: u8,
+}
+
+impl Receiver {
+    pub(super) fn new(header_digest: bool, data_digest: bool, max_data_segment: usize) -> Self {
+        Self {
+            header_digest,
+            data_digest,
+            max_data_segment,
+            position: Position::Header,
+            partial: Vec::new(),
+            ahs: Vec::new(),
+            crc: Crc32c::new(),
+            trailer: [0; 7],
+            trailer_have: 0,
+            trailer_need: 0,
+        }
+    }
+
+    /// The additional header segments of the PDU whose header came last.
+    pub(super) fn ahs(&self) -> &[u8] {
+        &self.ahs
+    }
+
+    /// Puts other segments in their place and returns them.
+    pub(super) fn swap_ahs(&mut self, ahs: Vec<u8>) -> Vec<u8> {
+        std::mem::replace(&mut self.ahs, ahs)
+    }
+
+    /// How many bytes of the current data segment have not arrived, for direct placement.
+    pub(super) fn data_left(&self) -> usize {
+        match self.position {
+            Position::Data(left) => left,
+            Position::Header | Position::Trailer => 0,
+        }
+    }
+
+    /// The next piece, or `None` once `input` is used up.
+    #[inline]
+    pub(super) fn next<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Piece<'i>>, ReceiveError> {
+        match self.position {
+            Position::Header => self.header(input),
+            Position::Data(left) => {
+                if input.is_empty() {
+                    return Ok(None);
+                }
+                let (bytes, rest) = input.split_at(left.min(input.len()));
+                *input = rest;
+                self.placed(bytes);
+                Ok(Some(Piece::Data(bytes)))
+            }
+            Position::Trailer => Ok(self.trailer(input)),
+        }
+    }
+
+    /// Accounts for data-segment bytes, whether they came through [`Receiver::next`] or were read
+    /// straight into their place.
+    pub(super) fn placed(&mut self, bytes: &[u8]) {
+        let Position::Data(left) = &mut self.position else {
+            return;
+        };
+        *left -= bytes.len();
+        let done = *left == 0;
+        if self.data_digest {
+            self.crc = self.crc.update(bytes);
+        }
+        if done {
+            self.position = Position::Trailer;
+        }
+    }
+
+    #[inline]
+    fn header<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, ReceiveError> {
+        let digest = if self.header_digest { 4 } else { 0 };
+        // The common case: the whole header lies in the input.
+        if self.partial.is_empty()
+            && let Some((bhs, rest)) = input.split_first_chunk::<BHS_LENGTH>()
+            && bhs[4] == 0
+            && rest.len() >= digest
+        {
+            let (sent, rest) = rest.split_at(digest);
+            *input = rest;
+            self.ahs.clear();
+            return self.complete(*bhs, sent);
+        }
+        self.split_header(input, digest)
+    }
+
+    #[cold]
+    fn split_header<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        digest: usize,
+    ) -> Result<Option<Piece<'i>>, ReceiveError> {
+        loop {
+            let have = self.partial.len();
+            let need = if have < BHS_LENGTH {
+                BHS_LENGTH
+            } else {
+                BHS_LENGTH + usize::from(self.partial[4]) * 4 + digest
+            };
+            if have == need {
+                break;
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+            let (bytes, rest) = input.split_at(input.len().min(need - have));
+            self.partial.extend_from_slice(bytes);
+            *input = rest;
+        }
+        let whole = std::mem::take(&mut self.partial);
+        let (header, sent) = whole.split_at(whole.len() - digest);
+        let mut bhs = [0; BHS_LENGTH];
+        bhs.copy_from_slice(&header[..BHS_LENGTH]);
+        self.ahs.clear();
+        self.ahs.extend_from_slice(&header[BHS_LENGTH..]);
+        self.complete(bhs, sent)
+    }
+
+    #[inline]
+    fn complete<'i>(
+        &mut self,
+        bhs: RawBhs,
+        digest: &[u8],
+    ) -> Result<Option<Piece<'i>>, ReceiveError> {
+        if self.header_digest {
+            let crc = Crc32c::new().update(&bhs).update(&self.ahs).finish();
+            if to_wire(crc) != *digest {
+                return Err(ReceiveError::HeaderDigest);
+            }
+        }
+        let length = Bhs::new(&bhs).data_segment_length();
+        if length > self.max_data_segment {
+            return Err(ReceiveError::DataSegmentTooLong {
+                length,
+                limit: self.max_data_segment,
+            });
+        }
+        let padding = length.wrapping_neg() & 3;
+        self.trailer_have = 0;
+        self.trailer_need = padding as u8 + if self.data_digest && length > 0 { 4 } else { 0 };
+        if self.data_digest {
+            self.crc = Crc32c::new();
+        }
+        self.position = if length > 0 {
+            Position::Data(length)
+        } else {
+            Position::Trailer
+        };
+        Ok(Some(Piece::Header(bhs)))
+    }
+
+    #[inline]
+    fn trailer<'i>(&mut self, input: &mut &'i [u8]) -> Option<Piece<'i>> {
+        let (have, need) = (
+            usize::from(self.trailer_have),
+            usize::from(self.trailer_need),
+        );
+        let take = (need - have).min(input.len());
+        self.trailer[have..have + take].copy_from_slice(&input[..take]);
+        *input = &input[take..];
+        self.trailer_have += take as u8;
+        if have + take < need {
+            return None;
+        }
+        self.position = Position::Header;
+        if !self.data_digest || need < 4 {
+            return Some(Piece::End(true));
+        }
+        let (padding, sent) = self.trailer[..need].split_at(need - 4);
+        Some(Piece::End(
+            to_wire(self.crc.update(padding).finish()) == *sent,
+        ))
+    }
+}

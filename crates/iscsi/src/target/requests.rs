@@ -1,0 +1,273 @@
+//! Requests that are not SCSI commands, and what the target says on its own: NOP, text, task
+//! management, logout, asynchronous messages, Reject (RFC 7143 §11.5, §11.9–§11.19).
+
+use std::time::Duration;
+
+use super::connection::Ping;
+use super::session::{ConnectionError, Event, Session};
+use super::transmit::DataSegment;
+use crate::payload::{DataOutBuffer, Payload};
+use crate::pdu::{
+    AsyncMessage, BHS_LENGTH, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult,
+    NopIn, NopOut, Opcode, RESERVED_TAG, RawBhs, Reject, RejectReason, TaskManagementFunction,
+    TaskManagementRequest, TaskManagementResponse, TaskManagementResult, TextRequest, TextResponse,
+};
+
+impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
+    /// A request that arrived whole and whose turn it is.
+    pub(super) fn request(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+        data: Vec<u8>,
+    ) -> Result<Option<Event>, ConnectionError> {
+        match Bhs::new(bhs).opcode() {
+            Ok(Opcode::NopOut) => {
+                self.nop_out(index, bhs, data);
+                Ok(None)
+            }
+            Ok(Opcode::TaskManagementRequest) => Ok(self.task_management(index, bhs)),
+            Ok(Opcode::TextRequest) => {
+                Ok(TextRequest::parse(bhs).ok().map(|request| Event::Text {
+                    request,
+                    data,
+                    connection: index,
+                }))
+            }
+            Ok(Opcode::LogoutRequest) => Ok(self.logout(index, bhs)),
+            _ => {
+                self.reject(index, bhs, RejectReason::CommandNotSupported);
+                Ok(None)
+            }
+        }
+    }
+
+    fn nop_out(&mut self, index: usize, bhs: &RawBhs, mut data: Vec<u8>) {
+        let Ok(request) = NopOut::parse(bhs) else {
+            return;
+        };
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        if request.ttt != RESERVED_TAG
+            && let Some(ping) = connection.ping
+            && ping.ttt == request.ttt
+        {
+            connection.ping = None;
+        }
+        if request.itt == RESERVED_TAG {
+            return;
+        }
+        data.truncate(connection.initiator_max_data_segment as usize);
+        let reply = NopIn {
+            data_segment_length: data.len() as u32,
+            lun: 0,
+            itt: request.itt,
+            ttt: RESERVED_TAG,
+            stat_sn: connection.take_stat_sn(),
+            exp_cmd_sn,
+            max_cmd_sn,
+        };
+        let mut raw = [0; BHS_LENGTH];
+        reply.encode(&mut raw);
+        connection.transmit.push(&raw, bytes(data));
+    }
+
+    /// Tells the initiator ExpCmdSN and MaxCmdSN without asking for an answer.
+    pub(super) fn nop_in_silent(&mut self, index: usize) {
+        self.nop_in(index, RESERVED_TAG);
+    }
+
+    fn nop_in(&mut self, index: usize, ttt: u32) {
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        let pdu = NopIn {
+            data_segment_length: 0,
+            lun: 0,
+            itt: RESERVED_TAG,
+            ttt,
+            stat_sn: connection.stat_sn,
+            exp_cmd_sn,
+            max_cmd_sn,
+        };
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection.transmit.push(&raw, DataSegment::Empty);
+    }
+
+    /// Pings silent connections and finds dead ones. To be called about once a second; returns the
+    /// connections that must be closed.
+    pub fn tick(&mut self, now: Duration) -> Vec<usize> {
+        let Some(ping_after) = self.settings.ping_after else {
+            return Vec::new();
+        };
+        let mut dead = Vec::new();
+        for index in 0..self.connections.len() {
+            let Some(connection) = self.connections[index].as_mut() else {
+                continue;
+            };
+            let silence = now.saturating_sub(connection.last_heard);
+            match connection.ping {
+                Some(_) if silence < ping_after => connection.ping = None,
+                Some(ping) if now.saturating_sub(ping.sent) >= self.settings.ping_timeout => {
+                    dead.push(index)
+                }
+                Some(_) => {}
+                None if silence >= ping_after => {
+                    let ttt = connection.take_ttt();
+                    connection.ping = Some(Ping { ttt, sent: now });
+                    self.nop_in(index, ttt);
+                }
+                None => {}
+            }
+        }
+        dead
+    }
+
+    fn task_management(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
+        let request = TaskManagementRequest::parse(bhs).ok()?;
+        let referenced = match request.function {
+            TaskManagementFunction::AbortTask | TaskManagementFunction::QueryTask => {
+                self.tasks.find(request.referenced_task_tag).filter(|id| {
+                    // ABORT TASK names LUN and tag; another unit's task is not meant (RFC 7143 §11.5.4).
+                    self.tasks
+                        .get(*id)
+                        .is_some_and(|task| task.lun == request.lun)
+                })
+            }
+            _ => None,
+        };
+        Some(Event::TaskManagement {
+            request,
+            referenced,
+            connection: index,
+        })
+    }
+
+    /// Answers a task management request with this Initiator Task Tag.
+    pub fn task_management_response(
+        &mut self,
+        index: usize,
+        itt: u32,
+        response: TaskManagementResult,
+    ) {
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return;
+        };
+        let pdu = TaskManagementResponse {
+            response,
+            additional_response_information: [0; 3],
+            itt,
+            stat_sn: connection.take_stat_sn(),
+            exp_cmd_sn,
+            max_cmd_sn,
+        };
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection.transmit.push(&raw, DataSegment::Empty);
+    }
+
+    /// Sends a text response: a header prepared with flags, tags and LUN, and its data. StatSN and the
+    /// command window are filled in here.
+    pub fn text_response(&mut self, index: usize, mut pdu: TextResponse, data: Vec<u8>) {
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        pdu.stat_sn = connection.take_stat_sn();
+        pdu.exp_cmd_sn = exp_cmd_sn;
+        pdu.max_cmd_sn = max_cmd_sn;
+        pdu.data_segment_length = data.len() as u32;
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection.transmit.push(&raw, bytes(data));
+    }
+
+    fn logout(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
+        let request = LogoutRequest::parse(bhs).ok()?;
+        let result = match request.reason {
+            LogoutReason::CloseSession => {
+                self.connections
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|connection| connection.logged_out = true);
+                LogoutResult::Closed
+            }
+            LogoutReason::CloseConnection => match self.find_connection(request.cid) {
+                Some(other) => {
+                    if let Some(connection) = self.connections[other].as_mut() {
+                        connection.logged_out = true;
+                    }
+                    LogoutResult::Closed
+                }
+                None => LogoutResult::CidNotFound,
+            },
+            _ => LogoutResult::RecoveryNotSupported,
+        };
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let connection = self.connections[index].as_mut()?;
+        let pdu = LogoutResponse {
+            response: result,
+            itt: request.itt,
+            stat_sn: connection.take_stat_sn(),
+            exp_cmd_sn,
+            max_cmd_sn,
+            time2wait_s: 2,
+            time2retain_s: 0,
+        };
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection.transmit.push(&raw, DataSegment::Empty);
+        (result == LogoutResult::Closed).then_some(Event::Logout(request))
+    }
+
+    /// Sends an asynchronous message on a connection (RFC 7143 §11.9). The sequence numbers are filled
+    /// in here; only the first takes a StatSN.
+    pub fn async_message(&mut self, index: usize, mut pdu: AsyncMessage, data: Vec<u8>) {
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        pdu.stat_sn = connection.take_stat_sn();
+        pdu.exp_cmd_sn = exp_cmd_sn;
+        pdu.max_cmd_sn = max_cmd_sn;
+        pdu.data_segment_length = data.len() as u32;
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection.transmit.push(&raw, bytes(data));
+    }
+
+    /// Sends a Reject that carries the header it refuses.
+    #[cold]
+    pub(super) fn reject(&mut self, index: usize, bhs: &RawBhs, reason: RejectReason) {
+        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        let pdu = Reject {
+            reason,
+            data_segment_length: BHS_LENGTH as u32,
+            stat_sn: connection.take_stat_sn(),
+            exp_cmd_sn,
+            max_cmd_sn,
+            data_sn: 0,
+        };
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection
+            .transmit
+            .push(&raw, DataSegment::Bytes(bhs.to_vec()));
+    }
+}
+
+fn bytes<P>(data: Vec<u8>) -> DataSegment<P> {
+    if data.is_empty() {
+        DataSegment::Empty
+    } else {
+        DataSegment::Bytes(data)
+    }
+}

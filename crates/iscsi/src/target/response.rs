@@ -1,0 +1,222 @@
+//! The answers to commands: Data-In with status in the last PDU where possible, else SCSI Response
+//! (RFC 7143 §11.4, §11.7).
+
+use super::connection::Connection;
+use super::session::{Completion, Session};
+use super::task_table::Task;
+use super::transmit::DataSegment;
+use crate::payload::{DataOutBuffer, Payload};
+use crate::pdu::{BHS_LENGTH, DataIn, RESERVED_TAG, ScsiResponse, ServiceResponse};
+
+/// Residual of a command: what was or would be moved against what the initiator expects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Residual {
+    overflow: bool,
+    underflow: bool,
+    count: u32,
+}
+
+impl Residual {
+    fn new(expected: u32, moved: u64) -> Self {
+        let expected = u64::from(expected);
+        Self {
+            overflow: moved > expected,
+            underflow: moved < expected,
+            count: u32::try_from(moved.abs_diff(expected)).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+const GOOD: u8 = 0x00;
+
+impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
+    /// Queues the data and the status of a task on its connection.
+    #[inline]
+    pub(super) fn respond(&mut self, task: &Task<B>, completion: Completion<P>) {
+        let exp_cmd_sn = self.window.exp_cmd_sn();
+        let max_cmd_sn = self.window.tell_max_cmd_sn();
+        let Some(connection) = self.connections[task.connection].as_mut() else {
+            return;
+        };
+        let data = completion.data_in.filter(|data| !data.is_empty());
+        let moved = if task.write {
+            u64::from(task.wanted)
+        } else {
+            data.as_ref().map_or(0, |data| data.len() as u64)
+        };
+        let residual = Residual::new(task.edtl, moved);
+        let mut data_sn = task.r2t_sn;
+        if let Some(data) = data
+            && !task.write
+        {
+            let length = data.len().min(task.edtl as usize);
+            let collapse = completion.status == GOOD && length > 0;
+            let burst = self.settings.max_burst_length as usize;
+            let mut run = DataInRun {
+                task_itt: task.itt,
+                data_sn,
+                exp_cmd_sn,
+                max_cmd_sn,
+                collapse,
+                residual,
+            };
+            run.send(connection, data, length, burst);
+            data_sn = run.data_sn;
+            self.counters.data_in_bytes += length as u64;
+            if collapse {
+                return;
+            }
+        }
+        send_response(
+            connection,
+            task,
+            &completion.status,
+            completion.sense,
+            residual,
+            data_sn,
+            exp_cmd_sn,
+            max_cmd_sn,
+        );
+    }
+}
+
+/// The Data-In PDUs of one command.
+struct DataInRun {
+    task_itt: u32,
+    data_sn: u32,
+    exp_cmd_sn: u32,
+    max_cmd_sn: u32,
+    /// The last PDU carries the status.
+    collapse: bool,
+    residual: Residual,
+}
+
+impl DataInRun {
+    #[inline]
+    fn send<P: Payload>(
+        &mut self,
+        connection: &mut Connection<P>,
+        data: P,
+        length: usize,
+        burst: usize,
+    ) {
+        let segment = connection.initiator_max_data_segment as usize;
+        let mut offset = 0;
+        while length - offset > segment.min(burst) {
+            // A sequence ends at each MaxBurstLength boundary (RFC 7143 §11.7.2).
+            let burst_left = burst - offset % burst;
+            let take = segment.min(burst_left).min(length - offset);
+            self.push(
+                connection,
+                data.clone(),
+                offset,
+                take,
+                take == burst_left,
+                false,
+            );
+            offset += take;
+        }
+        // One PDU is left, or more if the burst boundary falls into the rest.
+        let burst_left = burst - offset % burst;
+        if length - offset > burst_left {
+            self.push(connection, data.clone(), offset, burst_left, true, false);
+            offset += burst_left;
+        }
+        if length > offset {
+            self.push(
+                connection,
+                data,
+                offset,
+                length - offset,
+                true,
+                self.collapse,
+            );
+        }
+    }
+
+    #[inline]
+    fn push<P: Payload>(
+        &mut self,
+        connection: &mut Connection<P>,
+        data: P,
+        offset: usize,
+        length: usize,
+        is_final: bool,
+        status: bool,
+    ) {
+        let residual = if status {
+            self.residual
+        } else {
+            Residual::default()
+        };
+        let pdu = DataIn {
+            is_final,
+            acknowledge: false,
+            overflow: residual.overflow,
+            underflow: residual.underflow,
+            status_present: status,
+            status: GOOD,
+            data_segment_length: length as u32,
+            lun: 0,
+            itt: self.task_itt,
+            ttt: RESERVED_TAG,
+            stat_sn: if status { connection.take_stat_sn() } else { 0 },
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn,
+            data_sn: self.data_sn,
+            buffer_offset: offset as u32,
+            residual_count: residual.count,
+        };
+        self.data_sn += 1;
+        let mut raw = [0; BHS_LENGTH];
+        pdu.encode(&mut raw);
+        connection
+            .transmit
+            .push(&raw, DataSegment::Payload(data, offset..offset + length));
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the fields of one PDU")]
+fn send_response<P: Payload, B>(
+    connection: &mut Connection<P>,
+    task: &Task<B>,
+    status: &u8,
+    sense: Vec<u8>,
+    residual: Residual,
+    exp_data_sn: u32,
+    exp_cmd_sn: u32,
+    max_cmd_sn: u32,
+) {
+    let data = if sense.is_empty() {
+        DataSegment::Empty
+    } else {
+        let mut segment = Vec::with_capacity(2 + sense.len());
+        segment.extend_from_slice(&(sense.len() as u16).to_be_bytes());
+        segment.extend_from_slice(&sense);
+        DataSegment::Bytes(segment)
+    };
+    let pdu = ScsiResponse {
+        bidirectional_read_overflow: false,
+        bidirectional_read_underflow: false,
+        overflow: residual.overflow,
+        underflow: residual.underflow,
+        response: ServiceResponse::Completed,
+        status: *status,
+        data_segment_length: if sense.is_empty() {
+            0
+        } else {
+            sense.len() as u32 + 2
+        },
+        itt: task.itt,
+        snack_tag: 0,
+        stat_sn: connection.take_stat_sn(),
+        exp_cmd_sn,
+        max_cmd_sn,
+        exp_data_sn,
+        bidirectional_read_residual_count: 0,
+        residual_count: residual.count,
+    };
+    let mut raw = [0; BHS_LENGTH];
+    pdu.encode(&mut raw);
+    connection.transmit.push(&raw, data);
+}

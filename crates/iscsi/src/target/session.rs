@@ -1,0 +1,461 @@
+//! A session in the full-feature phase: bytes in, commands to the device server, responses out
+//! (RFC 7143 §4.2, §6).
+//!
+//! The runtime owns the sockets. It feeds what they received to [`Session::receive`], writes what
+//! [`Session::gather`] offers, and gives the ends of commands to [`Session::complete`]. A command
+//! that the device server finishes at once is answered inside `receive`, without a table entry or an
+//! allocation: that is the common case for cached reads and writes.
+//!
+//! # Invariants
+//! - Commands reach the [`TaskRouter`] in CmdSN order, whichever connection they came on; immediate
+//!   ones at once.
+//! - A command's data and response leave on the connection it came on (connection allegiance).
+//! - At most one response per command; none after it was aborted (unless TASK ABORTED is owed).
+//! - MaxCmdSN never goes back.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::command_window::CommandWindow;
+use super::connection::{Connection, ConnectionSettings, SessionSettings, Sink};
+use super::receive::{Piece, ReceiveError};
+use super::task_table::{Task, TaskId, TaskTable};
+use crate::payload::{DataOutBuffer, Payload};
+use crate::pdu::{LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
+
+/// A command handed to the device server.
+#[derive(Clone, Copy, Debug)]
+pub struct IncomingCommand<'a> {
+    /// The LUN as on the wire (SAM-5 4.6).
+    pub lun: u64,
+    /// The whole CDB: 16 bytes, more with an extended CDB segment.
+    pub cdb: &'a [u8],
+    /// How it is ordered among others.
+    pub attribute: TaskAttribute,
+    /// Bytes of data-in the initiator takes.
+    pub data_in_length: u32,
+    /// Bytes of data-out the initiator offers.
+    pub data_out_length: u32,
+}
+
+/// What the device server makes of a command, or of its data-out.
+#[derive(Debug)]
+pub enum Admission<P, B> {
+    /// It has ended.
+    Done(Completion<P>),
+    /// [`Session::complete`] will be called.
+    Running,
+    /// It wants `wanted` bytes of data-out in `buffer` first. If the initiator offers fewer, fewer
+    /// are collected and the response tells the overflow.
+    Collect {
+        /// Where the bytes go.
+        buffer: B,
+        /// How many the command takes.
+        wanted: u32,
+    },
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Completion<P> {
+    /// SCSI status.
+    pub status: u8,
+    /// Sense data without its length.
+    pub sense: Vec<u8>,
+    /// Data-in.
+    pub data_in: Option<P>,
+}
+
+/// The device server behind a session (SAM-5's task router and the logical units behind it).
+pub trait TaskRouter {
+    /// Data on its way out.
+    type Payload: Payload + From<Vec<u8>>;
+    /// Room for data on its way in, with whatever the device server must remember of the command.
+    type Buffer: DataOutBuffer;
+
+    /// A command arrived and it is its turn. `task` names it until it ends.
+    fn command(
+        &mut self,
+        task: TaskId,
+        command: &IncomingCommand<'_>,
+    ) -> Admission<Self::Payload, Self::Buffer>;
+
+    /// All data-out of a command arrived. Must not answer [`Admission::Collect`].
+    fn data_out(
+        &mut self,
+        task: TaskId,
+        buffer: Self::Buffer,
+        length: u32,
+    ) -> Admission<Self::Payload, Self::Buffer>;
+}
+
+/// A request that the runtime must act on before more is received.
+#[derive(Debug)]
+pub enum Event {
+    /// Answer with [`Session::task_management_response`]. `referenced` is the task that ABORT TASK
+    /// names, if it exists.
+    TaskManagement {
+        /// The request.
+        request: TaskManagementRequest,
+        /// The task it refers to.
+        referenced: Option<TaskId>,
+        /// Where to answer.
+        connection: usize,
+    },
+    /// Answer with [`Session::text_response`].
+    Text {
+        /// The request.
+        request: TextRequest,
+        /// Its data segment.
+        data: Vec<u8>,
+        /// Where to answer.
+        connection: usize,
+    },
+    /// The logout was answered: close the connections that [`Session::is_logged_out`] names once
+    /// their queues are empty.
+    Logout(LogoutRequest),
+}
+
+/// Why a connection must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionError {
+    /// The stream cannot be followed.
+    Receive(ReceiveError),
+    /// The initiator violated the protocol; a Reject was queued.
+    Protocol(&'static str),
+    /// A ping stayed unanswered.
+    Silent,
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Receive(error) => error.fmt(f),
+            Self::Protocol(what) => write!(f, "protocol error: {what}"),
+            Self::Silent => f.write_str("no answer to NOP-In"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {}
+
+impl From<ReceiveError> for ConnectionError {
+    fn from(error: ReceiveError) -> Self {
+        Self::Receive(error)
+    }
+}
+
+/// What a session did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCounters {
+    /// SCSI commands.
+    pub commands: u64,
+    /// Bytes of data-in sent.
+    pub data_in_bytes: u64,
+    /// Bytes of data-out received.
+    pub data_out_bytes: u64,
+    /// Data digest errors.
+    pub digest_errors: u64,
+}
+
+/// A request that waits for earlier CmdSNs.
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) connection: usize,
+    pub(super) bhs: RawBhs,
+    pub(super) ahs: Vec<u8>,
+    pub(super) data: Vec<u8>,
+    pub(super) data_final: bool,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session<P, B> {
+    pub(super) settings: SessionSettings,
+    pub(super) window: CommandWindow,
+    pub(super) depth: u32,
+    pub(super) tasks: TaskTable<B>,
+    pub(super) connections: Vec<Option<Connection<P>>>,
+    pub(super) early: BTreeMap<u32, Early>,
+    pub(super) counters: SessionCounters,
+}
+
+impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
+    /// A session without connections.
+    pub fn new(settings: SessionSettings) -> Self {
+        Self {
+            window: CommandWindow::new(settings.exp_cmd_sn, settings.queue_depth),
+            depth: settings.queue_depth,
+            settings,
+            tasks: TaskTable::new(),
+            connections: Vec::new(),
+            early: BTreeMap::new(),
+            counters: SessionCounters::default(),
+        }
+    }
+
+    /// Adds a connection that has logged in and returns its index.
+    pub fn add_connection(&mut self, settings: &ConnectionSettings, now: Duration) -> usize {
+        let connection = Some(Connection::new(settings, now));
+        if let Some(free) = self.connections.iter().position(Option::is_none) {
+            self.connections[free] = connection;
+            return free;
+        }
+        self.connections.push(connection);
+        self.connections.len() - 1
+    }
+
+    /// Removes a connection with its tasks (ERL 0: they die with it) and returns those that the
+    /// device server still runs; their ends are to be reported with [`Session::complete`] as ever.
+    pub fn remove_connection(&mut self, index: usize) -> Vec<TaskId> {
+        self.connections[index] = None;
+        self.early.retain(|_, early| early.connection != index);
+        let ids: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.connection == index)
+            .map(|(id, _)| id)
+            .collect();
+        ids.into_iter()
+            .filter(|id| self.abort(*id, false))
+            .collect()
+    }
+
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.connections.iter().all(Option::is_none)
+    }
+
+    /// The index of the connection with this id.
+    pub fn find_connection(&self, cid: u16) -> Option<usize> {
+        self.connections.iter().position(|slot| {
+            slot.as_ref()
+                .is_some_and(|connection| connection.cid == cid)
+        })
+    }
+
+    /// The indices and ids of the connections.
+    pub fn connections(&self) -> impl Iterator<Item = (usize, u16)> {
+        self.connections
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| Some((index, slot.as_ref()?.cid)))
+    }
+
+    /// Whether this connection was logged out and is to be closed once nothing is queued on it.
+    pub fn is_logged_out(&self, index: usize) -> bool {
+        self.connections[index]
+            .as_ref()
+            .is_none_or(|connection| connection.logged_out)
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> SessionCounters {
+        self.counters
+    }
+
+    /// Commands that have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.tasks.len() + self.early.len()
+    }
+
+    /// Takes bytes from a connection. Stops early where the runtime must act on an [`Event`]; call
+    /// again with the rest.
+    ///
+    /// # Errors
+    /// The connection must be closed, after what is queued (a Reject) was sent if possible.
+    pub fn receive<R>(
+        &mut self,
+        index: usize,
+        input: &mut &[u8],
+        now: Duration,
+        router: &mut R,
+    ) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        if let Some(event) = self.run_early(router)? {
+            return Ok(Some(event));
+        }
+        loop {
+            let Some(connection) = self.connections[index].as_mut() else {
+                return Ok(None);
+            };
+            if connection.logged_out {
+                *input = &[];
+                return Ok(None);
+            }
+            connection.last_heard = now;
+            let event = match connection.receiver.next(input)? {
+                None => return Ok(None),
+                Some(Piece::Header(bhs)) => {
+                    self.begin(index, &bhs, router)?;
+                    None
+                }
+                Some(Piece::Data(bytes)) => {
+                    self.data(index, bytes);
+                    None
+                }
+                Some(Piece::End(digest_ok)) => self.end(index, digest_ok, router)?,
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Room for the rest of the data segment that is arriving, if at least `at_least` bytes of it are
+    /// still to come: the runtime may read from the socket straight into it and then call
+    /// [`Session::placed`]. Calls `with` with the pieces and returns what it returns.
+    pub fn direct<T>(
+        &mut self,
+        index: usize,
+        at_least: usize,
+        with: impl FnOnce(&mut dyn Iterator<Item = &mut [u8]>) -> T,
+    ) -> Option<T> {
+        let connection = self.connections[index].as_mut()?;
+        let left = connection.receiver.data_left();
+        if left < at_least {
+            return None;
+        }
+        let (Sink::Immediate { task, offset } | Sink::DataOut { task, offset, .. }) =
+            connection.sink
+        else {
+            return None;
+        };
+        let transfer = self.tasks.get_mut(task)?.transfer.as_mut()?;
+        if !transfer.wants_all(offset, left) {
+            return None;
+        }
+        Some(with(&mut transfer.room(offset, left)))
+    }
+
+    /// `count` bytes of the data segment were read straight into the room that [`Session::direct`]
+    /// gave.
+    pub fn placed(&mut self, index: usize, count: usize) {
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        let (Sink::Immediate { task, offset } | Sink::DataOut { task, offset, .. }) =
+            &mut connection.sink
+        else {
+            return;
+        };
+        self.counters.data_out_bytes += count as u64;
+        let Some(transfer) = self
+            .tasks
+            .get_mut(*task)
+            .and_then(|task| task.transfer.as_mut())
+        else {
+            return;
+        };
+        let mut left = count;
+        for piece in transfer.room(*offset, count) {
+            let take = left.min(piece.len());
+            connection.receiver.placed(&piece[..take]);
+            left -= take;
+        }
+        *offset += count as u32;
+    }
+
+    /// Offers the bytes that wait to be sent on a connection, piece by piece, until `take` answers
+    /// `false`.
+    pub fn gather<'a>(&'a self, index: usize, take: impl FnMut(&'a [u8]) -> bool) {
+        if let Some(connection) = &self.connections[index] {
+            connection.transmit.gather(take);
+        }
+    }
+
+    /// How many bytes wait to be sent on a connection.
+    pub fn queued_bytes(&self, index: usize) -> usize {
+        self.connections[index]
+            .as_ref()
+            .map_or(0, |connection| connection.transmit.queued_bytes())
+    }
+
+    /// The socket took `count` bytes.
+    pub fn sent(&mut self, index: usize, count: usize) {
+        if let Some(connection) = &mut self.connections[index] {
+            connection.transmit.consume(count);
+        }
+    }
+
+    /// Changes how many commands may be in flight. A smaller depth takes effect as commands end;
+    /// where the initiator waits for a closed window it is told that it opened.
+    pub fn set_depth(&mut self, depth: u32) {
+        self.depth = depth;
+        self.open_window();
+    }
+
+    pub(super) fn open_window(&mut self) {
+        self.window.allow(self.depth, self.in_flight() as u32);
+        if self.window.opened_silently()
+            && let Some(index) = self.connections.iter().position(Option::is_some)
+        {
+            self.nop_in_silent(index);
+        }
+    }
+
+    /// Aborts a task. Answers `true` if the device server still runs it: then its end must still be
+    /// reported with [`Session::complete`], which sends TASK ABORTED if `tell` and nothing otherwise.
+    pub fn abort(&mut self, id: TaskId, tell: bool) -> bool {
+        let Some(task) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        if task.transfer.is_none() {
+            // The first abort decides: a second must not promise an answer twice.
+            task.aborted.get_or_insert(tell);
+            return true;
+        }
+        let Some(task) = self.tasks.remove(id) else {
+            return false;
+        };
+        if tell {
+            self.respond_aborted(&task);
+        }
+        self.open_window();
+        false
+    }
+
+    /// The tasks for which `select(lun)` holds.
+    pub fn tasks(&self, mut select: impl FnMut(u64) -> bool) -> Vec<TaskId> {
+        self.tasks
+            .iter()
+            .filter(|(_, task)| select(task.lun))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// Whether the task exists and the device server runs it.
+    pub fn is_running(&mut self, id: TaskId) -> bool {
+        self.tasks
+            .get_mut(id)
+            .is_some_and(|task| task.transfer.is_none())
+    }
+
+    /// A task that the device server ran has ended.
+    pub fn complete(&mut self, id: TaskId, completion: Completion<P>) {
+        let Some(task) = self.tasks.remove(id) else {
+            return;
+        };
+        match task.aborted {
+            None => self.respond(&task, completion),
+            Some(true) => self.respond_aborted(&task),
+            Some(false) => {}
+        }
+        self.open_window();
+    }
+
+    fn respond_aborted(&mut self, task: &Task<B>) {
+        const TASK_ABORTED: u8 = 0x40;
+        self.respond(
+            task,
+            Completion {
+                status: TASK_ABORTED,
+                sense: Vec::new(),
+                data_in: None,
+            },
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! The tasks of one session, found by Initiator Task Tag or by the number the runtime knows.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::data_out::DataOutTransfer;
+
+/// A task of a session. Never reused while the session lives (the generation tells).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+impl TaskId {
+    /// As one number, for a completion token.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The inverse of [`TaskId::to_bits`].
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+        }
+    }
+}
+
+/// One command between its arrival and its response.
+#[derive(Debug)]
+pub(super) struct Task<B> {
+    pub(super) itt: u32,
+    pub(super) lun: u64,
+    /// The connection of allegiance.
+    pub(super) connection: usize,
+    pub(super) edtl: u32,
+    pub(super) write: bool,
+    /// Bytes of data-out that the command took, for the residual.
+    pub(super) wanted: u32,
+    /// R2Ts sent, for ExpDataSN.
+    pub(super) r2t_sn: u32,
+    /// Data-out still arriving; `None` once the device server runs the task.
+    pub(super) transfer: Option<DataOutTransfer<B>>,
+    /// Whether it can be found by its tag.
+    pub(super) listed: bool,
+    /// Aborted: `Some(true)` answers TASK ABORTED when quiet, `Some(false)` answers nothing.
+    pub(super) aborted: Option<bool>,
+}
+
+#[derive(Debug)]
+struct Slot<B> {
+    generation: u32,
+    task: Option<Task<B>>,
+}
+
+/// Initiator task tags are counters or pointers chosen by the initiator; one multiplication spreads
+/// them. A hostile initiator can only slow down its own session, whose table is bounded.
+#[derive(Debug, Default)]
+pub(super) struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, tag: u32) {
+        let spread = (self.0 ^ u64::from(tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct TaskTable<B> {
+    slots: Vec<Slot<B>>,
+    free: Vec<u32>,
+    /// Listed tasks only.
+    by_itt: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
+    len: usize,
+}
+
+impl<B> TaskTable<B> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_itt: HashMap::default(),
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The id that the next [`TaskTable::insert`] gives.
+    #[inline]
+    pub(super) fn next_id(&mut self) -> TaskId {
+        if self.free.is_empty() {
+            self.free.push(self.slots.len() as u32);
+            self.slots.push(Slot {
+                generation: 0,
+                task: None,
+            });
+        }
+        let index = self.free[self.free.len() - 1];
+        TaskId {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
+    }
+
+    /// Adds a task that cannot be found by its tag yet: one whose own PDU is still arriving. A small
+    /// write with immediate data lives and ends so, without the cost of listing it.
+    #[inline]
+    pub(super) fn insert(&mut self, task: Task<B>) -> TaskId {
+        let id = self.next_id();
+        self.free.pop();
+        self.len += 1;
+        self.slots[id.index as usize].task = Some(task);
+        id
+    }
+
+    /// Makes a task known by its tag.
+    pub(super) fn list(&mut self, id: TaskId) {
+        if let Some(task) = self.get_mut(id)
+            && !task.listed
+        {
+            task.listed = true;
+            let itt = task.itt;
+            self.by_itt.insert(itt, id.index);
+        }
+    }
+
+    pub(super) fn find(&self, itt: u32) -> Option<TaskId> {
+        let index = *self.by_itt.get(&itt)?;
+        Some(TaskId {
+            index,
+            generation: self.slots[index as usize].generation,
+        })
+    }
+
+    pub(super) fn get(&self, id: TaskId) -> Option<&Task<B>> {
+        let slot = self.slots.get(id.index as usize)?;
+        if slot.generation == id.generation {
+            slot.task.as_ref()
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task<B>> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation == id.generation {
+            slot.task.as_mut()
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: TaskId) -> Option<Task<B>> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let task = slot.task.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.index);
+        self.len -= 1;
+        if task.listed {
+            self.by_itt.remove(&task.itt);
+        }
+        Some(task)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TaskId, &Task<B>)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let task = slot.task.as_ref()?;
+            Some((
+                TaskId {
+                    index: index as u32,
+                    generation: slot.generation,
+                },
+                task,
+            ))
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! Tests of pages, runs of pages and the slabs beneath them. Also run under Miri.
+
+use std::sync::mpsc;
+
+use super::*;
+
+const MANY: usize = if cfg!(miri) { 600 } else { 20_000 };
+
+#[test]
+fn a_handle_is_one_pointer() {
+    assert_eq!(size_of::<Option<Page>>(), size_of::<usize>());
+    assert_eq!(size_of::<Option<PageMut>>(), size_of::<usize>());
+}
+
+#[test]
+fn pages_are_aligned_and_distinct() {
+    let mut pages: Vec<PageMut> = (0..MANY).map(|_| PageMut::dirty()).collect();
+    for (number, page) in pages.iter_mut().enumerate() {
+        page[..8].copy_from_slice(&number.to_le_bytes());
+        page[PAGE_SIZE - 8..].copy_from_slice(&number.to_le_bytes());
+    }
+    for (number, page) in pages.iter().enumerate() {
+        assert!(page.as_ptr().addr().is_multiple_of(PAGE_SIZE));
+        assert_eq!(page[..8], number.to_le_bytes());
+        assert_eq!(page[PAGE_SIZE - 8..], number.to_le_bytes());
+    }
+}
+
+#[test]
+fn writable_only_while_alone() {
+    let mut page = PageMut::zeroed().freeze();
+    page.get_mut().expect("alone")[0] = 1;
+    let other = page.clone();
+    assert!(page.get_mut().is_none());
+    assert_eq!(other[0], 1);
+    drop(other);
+    assert!(page.get_mut().is_some());
+}
+
+#[test]
+fn the_zero_page_is_never_writable() {
+    let mut zero = Page::zero();
+    assert!(zero.get_mut().is_none());
+    assert!(zero.is_zero() && zero.clone().is_zero());
+    assert!(zero.iter().all(|byte| *byte == 0));
+    assert!(!PageMut::zeroed().freeze().is_zero());
+}
+
+#[test]
+fn pages_travel_between_threads() {
+    let (sender, receiver) = mpsc::channel::<Page>();
+    let reader = std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for page in receiver {
+            let first = page[0];
+            assert!(page.iter().all(|byte| *byte == first), "a torn page");
+            if first % 3 == 0 {
+                kept.push(page);
+            }
+        }
+        kept.len()
+    });
+    let mut local = Vec::new();
+    for round in 0..MANY / 4 {
+        let mut page = PageMut::dirty();
+        page.fill(round as u8);
+        let page = page.freeze();
+        if round % 5 == 0 {
+            local.push(page.clone());
+        }
+        sender.send(page).expect("the reader lives");
+    }
+    drop(sender);
+    assert!(reader.join().expect("no torn page") > 0);
+    for (number, page) in local.iter().enumerate() {
+        assert!(page.iter().all(|byte| *byte == (number * 5) as u8));
+    }
+}
+
+#[test]
+fn bytes_come_back_as_they_went_in() {
+    let bytes: Vec<u8> = (0..3 * PAGE_SIZE + 77)
+        .map(|at| (at * 7 / 3) as u8)
+        .collect();
+    for len in [0, 1, 511, PAGE_SIZE, PAGE_SIZE + 1, bytes.len()] {
+        let pages = Pages::from_bytes(&bytes[..len]);
+        assert_eq!(pages.to_vec(), bytes[..len]);
+        assert_eq!(pages.chunks().len(), pages.chunks().count());
+        let mut copy = vec![0; len];
+        pages.copy_to(&mut copy);
+        assert_eq!(copy, bytes[..len]);
+    }
+    let pages = Pages::from_bytes(&bytes);
+    for (start, end) in [
+        (0, 0),
+        (0, 1),
+        (5, 4096),
+        (4095, 4097),
+        (4096, 8192),
+        (100, bytes.len()),
+    ] {
+        let slice = pages.slice(start..end);
+        assert_eq!(slice.to_vec(), bytes[start..end]);
+        assert_eq!(slice.slice(0..slice.len()).to_vec(), bytes[start..end]);
+        let middle = slice.len() / 2;
+        assert_eq!(
+            slice.slice(middle..slice.len()).to_vec(),
+            bytes[start + middle..end]
+        );
+    }
+    assert!(Pages::zeroes(10_000) == *vec![0; 10_000]);
+}
+
+#[test]
+fn whole_pages_are_found_where_they_lie() {
+    let mut buffer = PagesMut::allocate_at(3 * PAGE_SIZE, 512);
+    buffer.zero(0, 3 * PAGE_SIZE);
+    let pages = buffer.freeze();
+    assert!(pages.whole_page(0).is_none());
+    assert!(pages.whole_page(PAGE_SIZE).is_none());
+    assert!(pages.whole_page(PAGE_SIZE - 512).is_some());
+    assert!(pages.whole_page(2 * PAGE_SIZE - 512).is_some());
+    assert!(
+        pages.whole_page(3 * PAGE_SIZE - 512).is_none(),
+        "only 512 bytes of it are ours"
+    );
+    assert!(
+        pages
+            .slice(0..2 * PAGE_SIZE)
+            .whole_page(2 * PAGE_SIZE - 512)
+            .is_none()
+    );
+}
+
+/// Leaves pages full of somebody else's bytes where the next buffer will be taken from.
+fn soil(pages: usize) {
+    let secrets: Vec<PageMut> = (0..pages)
+        .map(|_| {
+            let mut page = PageMut::dirty();
+            page.fill(0xAA);
+            page
+        })
+        .collect();
+    drop(secrets);
+}
+
+#[test]
+fn bytes_never_written_are_zeros() {
+    soil(8);
+    let mut buffer = PagesMut::allocate_at(2 * PAGE_SIZE, 100);
+    buffer.copy_from(10, &[1; 20]);
+    buffer.copy_from(5000, &[2; 50]);
+    buffer.copy_from(30, &[3; 5]);
+    assert_eq!((buffer.filled_prefix(), buffer.is_filled()), (0, false));
+    let bytes = buffer.freeze().to_vec();
+    let mut expected = vec![0; 2 * PAGE_SIZE];
+    expected[10..30].fill(1);
+    expected[5000..5050].fill(2);
+    expected[30..35].fill(3);
+    assert_eq!(bytes, expected);
+
+    soil(8);
+    assert!(PagesMut::allocate(5000).freeze() == *vec![0; 5000]);
+}
+
+#[test]
+fn a_short_buffer_can_be_cut() {
+    let mut buffer = PagesMut::allocate_at(2 * PAGE_SIZE, 512);
+    buffer.copy_from(0, &[7; 1000]);
+    buffer.truncate(700);
+    assert_eq!((buffer.len(), buffer.is_filled()), (700, true));
+    assert_eq!(buffer.freeze().to_vec(), [7; 700]);
+    let mut empty = PagesMut::allocate(10);
+    empty.truncate(0);
+    assert!(empty.freeze().is_empty());
+}
+
+#[cfg(not(miri))]
+mod model {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Writes in any order, overlapping or not, against a vector.
+        #[test]
+        fn a_buffer_holds_what_was_written(
+            len in 1usize..20_000,
+            skew in 0usize..PAGE_SIZE,
+            writes in prop::collection::vec((0usize..20_000, 0usize..9_000, 1u8..), 0..12),
+            cut in prop::option::of(0usize..20_000),
+        ) {
+            soil(8);
+            let mut buffer = PagesMut::allocate_at(len, skew);
+            let mut model = vec![0; len];
+            for (offset, count, byte) in writes {
+                let offset = offset.min(len);
+                let count = count.min(len - offset);
+                model[offset..offset + count].fill(byte);
+                for chunk in buffer.chunks_mut(offset, count) {
+                    chunk.fill(byte);
+                }
+                buffer.mark_filled(offset, count);
+                let prefix = model.iter().position(|byte| *byte == 0).unwrap_or(len);
+                prop_assert_eq!(buffer.filled_prefix(), prefix);
+            }
+            if let Some(cut) = cut {
+                buffer.truncate(cut);
+                model.truncate(cut);
+            }
+            prop_assert_eq!(buffer.freeze().to_vec(), model);
+        }
+    }
+}

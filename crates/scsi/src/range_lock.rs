@@ -1,0 +1,277 @@
+//! Keeps commands that must be atomic apart from writes to the same blocks: COMPARE AND WRITE,
+//! ORWRITE, WRITE ATOMIC (SBC-4 4.8, 4.29) against WRITE and each other.
+//!
+//! The address space is hashed onto stripes. A write shares its stripes (one atomic addition each); an
+//! atomic command owns them. Two ranges may fall onto one stripe by accident: that costs a wait, never
+//! correctness.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::BlockRange;
+use crate::task_set::Wake;
+
+/// How a range is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Beside other shared holders.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+const STRIPES: u64 = 1024;
+/// An exclusive holder is inside.
+const OWNED: u32 = 1 << 31;
+/// An exclusive holder waits: newcomers queue behind it.
+const WANTED: u32 = 1 << 30;
+
+#[derive(Debug)]
+struct Waiting {
+    range: BlockRange,
+    hold: Hold,
+    waiter: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// The range whose stripes are marked [`WANTED`]: that of the first waiter.
+    marked: Option<BlockRange>,
+}
+
+/// The locks of one logical unit.
+pub struct RangeLock {
+    /// Each a count of shared holders and the two flags.
+    stripes: Box<[AtomicU32]>,
+    /// log2 of a stripe's length in blocks.
+    shift: u32,
+    queue: Mutex<Queue>,
+    wake: Wake,
+}
+
+impl fmt::Debug for RangeLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RangeLock").field("waiting", &self.queue().waiting.len()).finish_non_exhaustive()
+    }
+}
+
+impl RangeLock {
+    /// Locks for a unit of blocks of `block_len` bytes; a stripe is 64 KiB.
+    pub fn new(block_len: u32, wake: Wake) -> Self {
+        let shift = (64 * 1024 / block_len.clamp(1, 64 * 1024)).trailing_zeros();
+        let stripes = (0..STRIPES).map(|_| AtomicU32::new(0)).collect();
+        Self { stripes, shift, queue: Mutex::default(), wake }
+    }
+
+    /// Takes the range, or queues `waiter`, whom the waker will be called with once the range is his.
+    #[inline]
+    pub fn lock(&self, range: BlockRange, hold: Hold, waiter: u64) -> bool {
+        if hold == Hold::Shared && self.try_share(range) {
+            return true;
+        }
+        self.queue_up(range, hold, waiter)
+    }
+
+    /// Gives the range back.
+    #[inline]
+    pub fn unlock(&self, range: BlockRange, hold: Hold) {
+        let mut wanted = false;
+        for stripe in self.stripes_of(range) {
+            match hold {
+                Hold::Shared => wanted |= stripe.fetch_sub(1, SeqCst) & WANTED != 0,
+                Hold::Exclusive => {
+                    stripe.fetch_and(!OWNED, SeqCst);
+                    wanted = true;
+                }
+            }
+        }
+        if wanted {
+            self.advance(self.queue());
+        }
+    }
+
+    /// Takes a waiter out of the queue. `false` if the range was already his: then he must
+    /// [`RangeLock::unlock`].
+    pub fn cancel(&self, waiter: u64) -> bool {
+        let mut queue = self.queue();
+        let before = queue.waiting.len();
+        queue.waiting.retain(|waiting| waiting.waiter != waiter);
+        let removed = queue.waiting.len() < before;
+        self.advance(queue);
+        removed
+    }
+
+    /// Each stripe of the range once.
+    #[inline]
+    fn stripes_of(&self, range: BlockRange) -> impl Iterator<Item = &AtomicU32> {
+        let first = range.start.0 >> self.shift;
+        let last = if range.is_empty() { first } else { (range.end() - 1) >> self.shift };
+        let count = (last - first + 1).min(STRIPES);
+        (0..count).map(move |n| &self.stripes[(first.wrapping_add(n) % STRIPES) as usize])
+    }
+
+    #[inline]
+    fn try_share(&self, range: BlockRange) -> bool {
+        for (taken, stripe) in self.stripes_of(range).enumerate() {
+            if stripe.fetch_add(1, SeqCst) & (OWNED | WANTED) != 0 {
+                // The caller queues next and advances the queue, so nobody who saw our count is stuck.
+                self.stripes_of(range).take(taken + 1).for_each(|stripe| {
+                    stripe.fetch_sub(1, SeqCst);
+                });
+                return false;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn queue_up(&self, range: BlockRange, hold: Hold, waiter: u64) -> bool {
+        let mut queue = self.queue();
+        queue.waiting.push_back(Waiting { range, hold, waiter });
+        let woken = self.take_grantable(&mut queue);
+        drop(queue);
+        let mut granted = false;
+        for other in woken {
+            if other == waiter {
+                granted = true;
+            } else {
+                (self.wake)(other);
+            }
+        }
+        granted
+    }
+
+    #[cold]
+    fn advance(&self, mut queue: MutexGuard<'_, Queue>) {
+        let woken = self.take_grantable(&mut queue);
+        drop(queue);
+        woken.into_iter().for_each(|waiter| (self.wake)(waiter));
+    }
+
+    /// Grants waiters in their order until one must go on waiting. While one waits, every stripe that
+    /// the first needs is marked, so that whoever releases one comes here.
+    fn take_grantable(&self, queue: &mut Queue) -> Vec<u64> {
+        if let Some(marked) = queue.marked.take() {
+            self.stripes_of(marked).for_each(|stripe| {
+                stripe.fetch_and(!WANTED, SeqCst);
+            });
+        }
+        let mut woken = Vec::new();
+        while let Some(first) = queue.waiting.front() {
+            let (range, hold) = (first.range, first.hold);
+            self.stripes_of(range).for_each(|stripe| {
+                stripe.fetch_or(WANTED, SeqCst);
+            });
+            let free = self.stripes_of(range).all(|stripe| {
+                let state = stripe.load(SeqCst);
+                state & OWNED == 0 && (hold == Hold::Shared || state == WANTED)
+            });
+            if !free {
+                queue.marked = Some(range);
+                break;
+            }
+            // WANTED is set on all of them: nobody else enters between the look and the grant.
+            self.stripes_of(range).for_each(|stripe| {
+                match hold {
+                    Hold::Shared => stripe.fetch_add(1, SeqCst),
+                    Hold::Exclusive => stripe.fetch_or(OWNED, SeqCst),
+                };
+                stripe.fetch_and(!WANTED, SeqCst);
+            });
+            woken.push(first.waiter);
+            queue.waiting.pop_front();
+        }
+        woken
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // The queue is consistent between any two statements that could panic.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn lock() -> (RangeLock, Arc<Mutex<Vec<u64>>>) {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let log = woken.clone();
+        (RangeLock::new(512, Arc::new(move |waiter| log.lock().unwrap().push(waiter))), woken)
+    }
+
+    fn range(start: u64, count: u64) -> BlockRange {
+        BlockRange::new(start, count).unwrap()
+    }
+
+    #[test]
+    fn exclusive_waits_for_shared_and_newcomers_queue_behind_it() {
+        let (lock, woken) = lock();
+        assert!(lock.lock(range(0, 8), Hold::Shared, 1));
+        assert!(!lock.lock(range(4, 1), Hold::Exclusive, 2));
+        assert!(!lock.lock(range(5, 1), Hold::Shared, 3));
+        assert!(lock.lock(range(1 << 20 | 128, 8), Hold::Shared, 4), "another stripe is free");
+        lock.unlock(range(0, 8), Hold::Shared);
+        assert_eq!(*woken.lock().unwrap(), [2]);
+        lock.unlock(range(4, 1), Hold::Exclusive);
+        assert_eq!(*woken.lock().unwrap(), [2, 3]);
+        lock.unlock(range(5, 1), Hold::Shared);
+        assert!(lock.lock(range(0, 1), Hold::Exclusive, 5));
+    }
+
+    #[test]
+    fn a_cancelled_waiter_frees_the_way() {
+        let (lock, woken) = lock();
+        assert!(lock.lock(range(0, 1), Hold::Shared, 1));
+        assert!(!lock.lock(range(0, 1), Hold::Exclusive, 2));
+        assert!(!lock.lock(range(0, 1), Hold::Shared, 3));
+        assert!(lock.cancel(2));
+        assert_eq!(*woken.lock().unwrap(), [3]);
+        assert!(!lock.cancel(3));
+    }
+
+    #[test]
+    fn a_range_that_wraps_around_the_stripes_takes_each_once() {
+        let (lock, _) = lock();
+        assert!(lock.lock(range(0, 1 << 40), Hold::Exclusive, 1));
+        lock.unlock(range(0, 1 << 40), Hold::Exclusive);
+        assert!(lock.stripes.iter().all(|stripe| stripe.load(SeqCst) == 0));
+    }
+
+    #[test]
+    fn exclusive_holders_are_alone_on_many_threads() {
+        use std::sync::atomic::AtomicI32;
+        let pending: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let log = pending.clone();
+        let lock = RangeLock::new(512, Arc::new(move |waiter| log.lock().unwrap().push(waiter)));
+        let inside = AtomicI32::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let (lock, pending, inside) = (&lock, &pending, &inside);
+                scope.spawn(move || {
+                    for n in 0..3000_u64 {
+                        let hold = if (n + thread).is_multiple_of(5) { Hold::Exclusive } else { Hold::Shared };
+                        let waiter = thread << 32 | n;
+                        let blocks = range(n % 3 * 64, 200);
+                        if !lock.lock(blocks, hold, waiter) {
+                            while !pending.lock().unwrap().contains(&waiter) {
+                                std::thread::yield_now();
+                            }
+                            pending.lock().unwrap().retain(|other| *other != waiter);
+                        }
+                        let weight = if hold == Hold::Exclusive { 1000 } else { 1 };
+                        let before = inside.fetch_add(weight, SeqCst);
+                        assert!(before < 1000 && (hold == Hold::Shared || before == 0));
+                        inside.fetch_sub(weight, SeqCst);
+                        lock.unlock(blocks, hold);
+                    }
+                });
+            }
+        });
+        assert!(lock.stripes.iter().all(|stripe| stripe.load(SeqCst) & !WANTED == 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask tidy`: the rules of the house that a machine can check, each with a clear message.
+//!
+//! A rule is a function from the [`Tree`] (every tracked text file, parsed where it is Rust) to
+//! findings. Rules read nothing else, so that each is tested on a few lines of fixture.
+//! A line may be excused by `tidy-allow: RULE: reason` on itself or on the line before.
+
+mod corpus;
+mod dependencies;
+mod documents;
+mod licences;
+mod names;
+mod sizes;
+mod tree;
+mod unsafety;
+mod words;
+
+use std::fmt;
+
+pub(crate) use tree::Tree;
+
+/// One breach of one rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    /// The file, relative to the root of the repository.
+    pub path: String,
+    /// The line, from 1; 0 where the finding is about the whole file.
+    pub line: usize,
+    /// The name of the rule, as `tidy-allow` takes it.
+    pub rule: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}: {}",
+            self.path,
+            self.line.max(1),
+            self.rule,
+            self.message
+        )
+    }
+}
+
+/// Checks the whole repository and prints what it finds.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    if let Some(unknown) = arguments.first() {
+        return Err(format!("unknown option '{unknown}'; tidy takes none"));
+    }
+    let root = crate_root();
+    let tree = Tree::read(&root)?;
+    let mut findings = check(&tree);
+    findings.extend(dependencies::manifests(&dependencies::metadata(
+        &root, false,
+    )?));
+    findings.extend(licences::check(
+        &tree,
+        &dependencies::metadata(&root, true)?,
+    )?);
+    findings.sort();
+    findings.dedup();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} files, nothing to do", tree.len());
+            Ok(())
+        }
+        1 => Err("1 finding".into()),
+        n => Err(format!("{n} findings")),
+    }
+}
+
+/// Every rule that needs nothing but the files.
+fn check(tree: &Tree) -> Vec<Finding> {
+    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+        tree::unreadable,
+        dependencies::imports,
+        sizes::check,
+        unsafety::check,
+        names::check,
+        words::check,
+        words::machine_paths,
+        documents::check,
+        corpus::check,
+    ];
+    rules
+        .iter()
+        .flat_map(|rule| rule(tree))
+        .filter(|f| !tree.is_excused(f))
+        .collect()
+}
+
+/// The root of the repository: xtask's manifest folder is one below it.
+pub(crate) fn crate_root() -> std::path::PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

@@ -1,0 +1,397 @@
+//! The dependency rule: the leaf crates are sans-IO and do not know each other; nothing imports
+//! the binary's crate.
+//!
+//! Checked twice: in the manifests (as cargo reads them), and in the sources, where `std` offers
+//! sockets, files, threads and clocks without any manifest.
+
+use std::path::Path;
+use std::process::Command;
+
+use proc_macro2::{TokenStream, TokenTree};
+use serde::Deserialize;
+use syn::visit::Visit;
+
+use super::{Finding, Tree};
+
+/// Crates that take bytes and time and return actions.
+const LEAVES: &[&str] = &["scsi", "iscsi", "store"];
+
+/// The part of a leaf that is allowed to do I/O.
+const LEAF_IO: &str = "crates/store/src/device/";
+
+/// Paths that a leaf's product code must not name, and what to do instead.
+const BANNED_PATHS: &[(&[&str], &str)] = &[
+    (
+        &["std", "net"],
+        "sockets belong to `sandstone`: take bytes and return bytes",
+    ),
+    (
+        &["std", "fs"],
+        "files belong to `sandstone`: take bytes and return bytes",
+    ),
+    (
+        &["std", "os"],
+        "the operating system belongs to `sandstone`",
+    ),
+    (
+        &["std", "thread"],
+        "threads belong to `sandstone`: return what is to be done",
+    ),
+    (&["std", "process"], "processes belong to `sandstone`"),
+    (
+        &["std", "env"],
+        "the environment belongs to `sandstone`: take a parameter",
+    ),
+    (&["Instant", "now"], "time is an argument, never read"),
+    (&["SystemTime", "now"], "time is an argument, never read"),
+];
+
+/// Packages that bring I/O, clocks, randomness or a runtime into a leaf.
+const BANNED_PACKAGES: &[&str] = &[
+    "async-std",
+    "futures",
+    "futures-executor",
+    "getrandom",
+    "io-uring",
+    "libc",
+    "mio",
+    "nix",
+    "rand",
+    "rustix",
+    "smol",
+    "socket2",
+    "tokio",
+];
+
+/// The composition root; only its own folder may name it.
+const ROOT: &str = "sandstone";
+
+/// Imports in the sources.
+pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, rust) in tree.rust() {
+        let owner = owner(&file.path);
+        let mut paths = Paths::default();
+        paths.visit_file(&rust.syntax);
+        for (path, line) in paths.found {
+            let product = !rust.in_test(line) && !file.path.starts_with(LEAF_IO);
+            if let Some(message) = judge(owner, &path, product) {
+                findings.push(Finding {
+                    path: file.path.clone(),
+                    line,
+                    rule: "dependency",
+                    message,
+                });
+            }
+        }
+    }
+    findings
+}
+
+/// The crate a file belongs to: `crates/NAME/…` or the first folder.
+fn owner(path: &str) -> &str {
+    let mut parts = path.split('/');
+    match parts.next() {
+        Some("crates") => parts.next().unwrap_or_default(),
+        first => first.unwrap_or_default(),
+    }
+}
+
+fn judge(owner: &str, path: &[String], product: bool) -> Option<String> {
+    let first = path.first()?.as_str();
+    let named = path.join("::");
+    if owner != ROOT && first == ROOT && path.len() > 1 {
+        return Some(format!(
+            "`{named}`: nothing imports `{ROOT}`; move what is needed into a leaf crate"
+        ));
+    }
+    if !LEAVES.contains(&owner) {
+        return None;
+    }
+    if first != owner && LEAVES.contains(&first) && path.len() > 1 {
+        return Some(format!(
+            "`{named}`: `{owner}` and `{first}` never meet; `{ROOT}` joins them"
+        ));
+    }
+    if !product {
+        return None;
+    }
+    let holds = |banned: &[&str]| {
+        path.windows(banned.len())
+            .any(|w| w.iter().zip(banned).all(|(a, b)| a == b))
+    };
+    let (_, advice) = BANNED_PATHS.iter().find(|(banned, _)| holds(banned))?;
+    Some(format!("`{named}`: {advice}"))
+}
+
+/// Collects every path: flattened `use` trees, paths in code, and paths inside macro calls.
+#[derive(Default)]
+struct Paths {
+    found: Vec<(Vec<String>, usize)>,
+}
+
+impl Paths {
+    fn flatten(&mut self, front: &mut Vec<String>, tree: &syn::UseTree) {
+        match tree {
+            syn::UseTree::Path(path) => {
+                front.push(path.ident.to_string());
+                self.flatten(front, &path.tree);
+                front.pop();
+            }
+            syn::UseTree::Name(name) => self.leaf(front, &name.ident),
+            syn::UseTree::Rename(rename) => self.leaf(front, &rename.ident),
+            syn::UseTree::Glob(glob) => {
+                let mut path = front.clone();
+                path.push("*".into());
+                self.found
+                    .push((path, glob.star_token.spans[0].start().line));
+            }
+            syn::UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|item| self.flatten(front, item)),
+        }
+    }
+
+    fn leaf(&mut self, front: &[String], ident: &syn::Ident) {
+        let mut path = front.to_vec();
+        path.push(ident.to_string());
+        if path.len() == 1 {
+            path.push("*".into()); // `use tokio;` is an import as much as `use tokio::x;`
+        }
+        self.found.push((path, ident.span().start().line));
+    }
+
+    fn scan_tokens(&mut self, tokens: TokenStream) {
+        let mut path: Vec<String> = Vec::new();
+        let mut line = 0;
+        let mut colons = 0;
+        for token in tokens {
+            match &token {
+                TokenTree::Punct(mark) if mark.as_char() == ':' && !path.is_empty() => colons += 1,
+                TokenTree::Ident(word) => {
+                    if colons != 2 {
+                        self.close(&mut path, line);
+                        line = word.span().start().line;
+                    }
+                    path.push(word.to_string());
+                    colons = 0;
+                }
+                other => {
+                    self.close(&mut path, line);
+                    colons = 0;
+                    if let TokenTree::Group(group) = other {
+                        self.scan_tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.close(&mut path, line);
+    }
+
+    fn close(&mut self, path: &mut Vec<String>, line: usize) {
+        if path.len() > 1 {
+            self.found.push((std::mem::take(path), line));
+        }
+        path.clear();
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.flatten(&mut Vec::new(), &item.tree);
+    }
+
+    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
+        self.leaf(&[], &item.ident);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let words: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        if let Some(first) = path.segments.first() {
+            self.found.push((words, first.ident.span().start().line));
+        }
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.scan_tokens(call.tokens.clone());
+        syn::visit::visit_macro(self, call);
+    }
+}
+
+/// What `cargo metadata` tells that the rules ask.
+#[derive(Debug, Deserialize)]
+pub(super) struct Metadata {
+    pub packages: Vec<Package>,
+}
+
+/// One package.
+#[derive(Debug, Deserialize)]
+pub(super) struct Package {
+    pub name: String,
+    pub version: String,
+    pub license: Option<String>,
+    pub source: Option<String>,
+    pub dependencies: Vec<Dependency>,
+}
+
+/// One line of a manifest's dependency tables.
+#[derive(Debug, Deserialize)]
+pub(super) struct Dependency {
+    pub name: String,
+    /// `None` for normal ones, else `dev` or `build`.
+    pub kind: Option<String>,
+}
+
+/// Asks cargo, for the workspace's own packages or for all they pull in.
+pub(super) fn metadata(root: &Path, with_dependencies: bool) -> Result<Metadata, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root);
+    if !with_dependencies {
+        command.arg("--no-deps");
+    }
+    let output = command
+        .output()
+        .map_err(|e| format!("cannot run cargo metadata: {e}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|e| format!("cargo metadata is not as expected: {e}"))
+}
+
+/// Dependencies in the manifests.
+pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &metadata.packages {
+        for dependency in &package.dependencies {
+            if let Some(message) = judge_manifest(&package.name, dependency) {
+                let front = if ["xtask", "conformance"].contains(&package.name.as_str()) {
+                    ""
+                } else {
+                    "crates/"
+                };
+                let path = format!("{front}{}/Cargo.toml", package.name);
+                findings.push(Finding {
+                    path,
+                    line: 0,
+                    rule: "dependency",
+                    message,
+                });
+            }
+        }
+    }
+    findings
+}
+
+fn judge_manifest(package: &str, dependency: &Dependency) -> Option<String> {
+    let name = dependency.name.as_str();
+    if name == ROOT {
+        return Some(format!(
+            "`{package}` depends on `{ROOT}`: nothing does; development crates run its binary"
+        ));
+    }
+    if !LEAVES.contains(&package) {
+        return None;
+    }
+    if LEAVES.contains(&name) {
+        return Some(format!(
+            "`{package}` depends on `{name}`: the leaf crates never meet; `{ROOT}` joins them"
+        ));
+    }
+    let product = dependency.kind.as_deref() != Some("dev");
+    (product && package != "store" && BANNED_PACKAGES.contains(&name))
+        .then(|| format!("`{package}` depends on `{name}`: a leaf crate does no I/O, reads no clock and draws no random number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        imports(&Tree::fixture(&[(path, text)]))
+            .into_iter()
+            .map(|f| f.line)
+            .collect()
+    }
+
+    #[test]
+    fn leaves_do_not_meet_even_in_tests() {
+        assert_eq!(
+            lines("crates/scsi/src/a.rs", "//! x\nuse iscsi::pdu::Bhs;\n"),
+            [2]
+        );
+        assert_eq!(
+            lines(
+                "crates/iscsi/tests/a.rs",
+                "//! x\nfn a() { scsi::Lba(1); }\n"
+            ),
+            [2]
+        );
+        assert!(
+            lines(
+                "crates/scsi/src/a.rs",
+                "//! x\nuse scsi::Lba;\nuse crate::iscsi_name;\n"
+            )
+            .is_empty()
+        );
+        assert!(
+            lines(
+                "crates/sim/src/a.rs",
+                "//! x\nuse {scsi::Lba, iscsi::pdu::Bhs};\n"
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn sockets_files_threads_and_clocks_are_found_however_they_are_written() {
+        let text = "//! x\nuse std::{io, net::TcpStream};\nfn a() { let t = std::time::Instant::now(); }\nfn b() { assert!(std::fs::read(p).is_ok()); }\nuse std::time::Instant;\nfn c(now: Instant) {}\n#[cfg(test)]\nmod t { use std::thread; }\n";
+        assert_eq!(lines("crates/iscsi/src/a.rs", text), [2, 3, 4]);
+        assert!(lines("crates/sandstone/src/a.rs", text).is_empty());
+        assert!(lines("crates/store/src/device/file.rs", text).is_empty());
+        assert_eq!(lines("crates/store/src/pool.rs", text), [2, 3, 4]);
+    }
+
+    #[test]
+    fn nothing_imports_the_root() {
+        assert_eq!(
+            lines("crates/sim/src/a.rs", "//! x\nuse sandstone::config;\n"),
+            [2]
+        );
+        assert_eq!(
+            lines(
+                "conformance/src/a.rs",
+                "//! x\nfn a() { sandstone::run(); let sandstone = 1; f(sandstone); }\n"
+            ),
+            [2]
+        );
+        assert!(
+            lines(
+                "crates/sandstone/src/main.rs",
+                "//! x\nuse sandstone::config;\n"
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn manifests_are_judged_by_kind() {
+        let dependency = |name: &str, kind: Option<&str>| Dependency {
+            name: name.into(),
+            kind: kind.map(str::to_owned),
+        };
+        assert!(judge_manifest("scsi", &dependency("tokio", None)).is_some());
+        assert!(judge_manifest("scsi", &dependency("rand", Some("dev"))).is_none());
+        assert!(judge_manifest("scsi", &dependency("iscsi", Some("dev"))).is_some());
+        assert!(judge_manifest("sandstone", &dependency("tokio", None)).is_none());
+        assert!(judge_manifest("conformance", &dependency("sandstone", None)).is_some());
+    }
+}

@@ -1,0 +1,169 @@
+//! Documents name files that exist: a map with wrong roads is worse than none.
+
+use super::{Finding, Tree};
+
+/// Ends that make a word in backticks a file name.
+const FILE_ENDINGS: &[&str] = &[".rs", ".toml", ".md", ".c", ".sh"];
+
+/// Documents in which every path in backticks must exist.
+const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|f| f.path.ends_with(".md")) {
+        let is_map = MAPS.contains(&file.path.as_str());
+        for (index, line) in file.text.lines().enumerate() {
+            let named = if is_map { code_spans(line) } else { Vec::new() };
+            let missing = named
+                .iter()
+                .flat_map(|span| paths_in(tree, span))
+                .filter(|path| !is_known(tree, path));
+            let broken = links(line)
+                .into_iter()
+                .filter_map(|link| broken_link(tree, &file.path, link));
+            for path in missing.chain(broken) {
+                findings.push(Finding {
+                    path: file.path.clone(),
+                    line: index + 1,
+                    rule: "named-path",
+                    message: format!("{path} does not exist: correct the document"),
+                });
+            }
+        }
+    }
+    findings
+}
+
+/// The words between backticks.
+fn code_spans(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
+/// The paths that a code span names; braces are expanded: `src/{a,b}.rs`.
+fn paths_in(tree: &Tree, span: &str) -> Vec<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
+    if span.is_empty()
+        || !span.chars().all(is_plain)
+        || span.starts_with('/')
+        || span.contains("..")
+    {
+        return Vec::new();
+    }
+    let first = span.split('/').next().unwrap_or(span);
+    let below_top = span.contains('/')
+        && !first.is_empty()
+        && tree.paths().any(|p| p.split('/').next() == Some(first));
+    if below_top
+        || FILE_ENDINGS
+            .iter()
+            .any(|end| span.len() > end.len() && span.ends_with(end))
+    {
+        expand(span)
+    } else {
+        Vec::new()
+    }
+}
+
+fn expand(span: &str) -> Vec<String> {
+    let (Some(open), Some(close)) = (span.find('{'), span.find('}')) else {
+        return vec![span.to_owned()];
+    };
+    if close < open {
+        return vec![span.to_owned()];
+    }
+    let alternatives = span[open + 1..close].split(',');
+    alternatives
+        .flat_map(|word| expand(&format!("{}{word}{}", &span[..open], &span[close + 1..])))
+        .collect()
+}
+
+/// A path from the root, or the tail of one that is unique enough for a reader: `target/login.rs`.
+fn is_known(tree: &Tree, path: &str) -> bool {
+    tree.exists(path)
+        || tree.paths().any(|p| {
+            p.strip_suffix(path)
+                .is_some_and(|front| front.ends_with('/'))
+        })
+}
+
+/// The targets of `[text](target)`.
+fn links(line: &str) -> Vec<&str> {
+    line.match_indices("](")
+        .filter_map(|(at, _)| line[at + 2..].split(')').next())
+        .collect()
+}
+
+fn broken_link(tree: &Tree, document: &str, link: &str) -> Option<String> {
+    let link = link.split('#').next().unwrap_or(link);
+    if link.is_empty() || link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let mut parts: Vec<&str> = document.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            name => parts.push(name),
+        }
+    }
+    let path = parts.join("/");
+    (!tree.exists(&path)).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(document: &str, text: &str) -> Vec<String> {
+        let files = [
+            (document, text),
+            ("crates/iscsi/src/target/login.rs", "//! x\n"),
+            ("crates/iscsi/src/chap.rs", "//! x\n"),
+        ];
+        check(&Tree::fixture(&files))
+            .into_iter()
+            .map(|f| f.message)
+            .collect()
+    }
+
+    #[test]
+    fn a_map_names_what_exists() {
+        assert!(
+            missing(
+                "ARCHITECTURE.md",
+                "`crates/iscsi/src/` `target/login.rs` `chap.rs` `Step::Read` `a/b`"
+            )
+            .is_empty()
+        );
+        assert!(
+            missing(
+                "ARCHITECTURE.md",
+                "`crates/iscsi/src/{chap,target/login}.rs`"
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            missing("ARCHITECTURE.md", "`crates/iscsi/src/{chap,login}.rs`").len(),
+            1
+        );
+        assert_eq!(
+            missing("ARCHITECTURE.md", "`crates/scsi/src/` and `logins.rs`").len(),
+            2
+        );
+    }
+
+    #[test]
+    fn other_documents_may_name_a_users_files_but_links_must_work() {
+        assert!(
+            missing(
+                "docs/a.md",
+                "`multipath.conf.md` [x](../crates/iscsi/) [y](https://example.com/z)"
+            )
+            .is_empty()
+        );
+        assert_eq!(missing("docs/a.md", "[x](b.md#part)").len(), 1);
+    }
+}
