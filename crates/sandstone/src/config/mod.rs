@@ -1,3 +1,27 @@
 //! What an administrator configured: logical units, targets, hosts and the map that joins them.
+//!
+//! Everything here is data and pure functions, except [`store`], which keeps the one file.
+//!
+//! # Invariants
+//! - A configuration that the store returns or accepts passed [`validate::validate`].
+//! - A stored configuration is replaced whole or not at all, whatever happens to the machine.
+//! - An identity (NAA, serial number, relative port id) is never given out twice, not even after
+//!   going back to an older configuration.
+//! - A secret leaves this module only for the file and for the login it belongs to.
 
+pub mod access;
+pub mod diff;
+pub mod directory;
+pub mod error;
+pub mod explain;
+pub mod identity;
 pub mod model;
+pub mod name;
+pub mod pattern;
+pub mod quantity;
+pub mod redact;
+pub mod store;
+pub mod validate;
+
+pub use error::{Error, ErrorKind};
+pub use model::Config;

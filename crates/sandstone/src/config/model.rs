@@ -7,14 +7,22 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Everything that survives a restart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Raised by one with every committed change.
     #[serde(default)]
     pub generation: u64,
+    /// What makes identities unique; the daemon's own, a file to apply may leave it out.
+    #[serde(default)]
+    pub identity: IdentitySpec,
+    /// Ask for a host's CHAP secret in discovery sessions too. Without it, anyone who claims an
+    /// initiator's name may learn the names of its targets, never their contents.
+    #[serde(default)]
+    pub discovery_auth: bool,
     /// Logical units, by name.
     #[serde(default)]
     pub units: Vec<UnitSpec>,
@@ -29,24 +37,62 @@ pub struct Config {
     pub maps: Vec<MapSpec>,
     /// iSNS servers to register with.
     #[serde(default)]
+    #[schema(value_type = Vec<String>)]
     pub isns_servers: Vec<SocketAddr>,
 }
 
+impl Config {
+    /// The logical unit of that name.
+    pub fn unit(&self, name: &str) -> Option<&UnitSpec> {
+        self.units.iter().find(|unit| unit.name == name)
+    }
+
+    /// The target of that IQN (in normal form).
+    pub fn target(&self, iqn: &str) -> Option<&TargetSpec> {
+        self.targets.iter().find(|target| target.iqn == iqn)
+    }
+
+    /// The host of that name.
+    pub fn host(&self, name: &str) -> Option<&HostSpec> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+}
+
+/// The counters behind names that must never be used twice; see [`super::identity`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IdentitySpec {
+    /// 9 hexadecimal digits, drawn when the state folder was made.
+    #[serde(default)]
+    pub installation: String,
+    /// How many logical units were ever made.
+    #[serde(default)]
+    pub units_made: u32,
+    /// The highest relative target port identifier ever given out.
+    #[serde(default)]
+    pub last_relative_port_id: u16,
+}
+
 /// A logical unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnitSpec {
     /// The administrator's name for it.
     pub name: String,
-    /// NAA type 6 designator as 32 hexadecimal digits, made once and never changed or reused.
+    /// NAA type 6 designator as 32 hexadecimal digits, made once and never changed or reused;
+    /// empty in a file to apply: keep the unit's, or make one.
+    #[serde(default)]
     pub naa: String,
-    /// Unit serial number.
+    /// Unit serial number; empty in a file to apply as for `naa`.
+    #[serde(default)]
     pub serial: String,
     /// What it is made of.
     pub backend: BackendSpec,
     /// Logical block length: 512 or 4096.
+    #[serde(default = "default_block_size")]
     pub block_size: u32,
     /// Physical block size in bytes: a power of two times `block_size`.
+    #[serde(default = "default_physical_block_size")]
     pub physical_block_size: u32,
     /// Acknowledge writes from volatile cache (WCE).
     #[serde(default)]
@@ -65,8 +111,18 @@ pub struct UnitSpec {
     pub offline: bool,
 }
 
+/// 512 bytes: the only logical block length that every initiator, ESXi included, accepts.
+pub fn default_block_size() -> u32 {
+    512
+}
+
+/// 4 KiB: what the disks beneath and the page cache really write.
+pub fn default_physical_block_size() -> u32 {
+    4096
+}
+
 /// What a logical unit is made of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum BackendSpec {
     /// Main memory; contents vanish with the daemon.
@@ -77,6 +133,7 @@ pub enum BackendSpec {
     /// A file.
     File {
         /// Where; relative paths are below the state folder.
+        #[schema(value_type = String)]
         path: PathBuf,
         /// Bytes.
         size: u64,
@@ -87,12 +144,13 @@ pub enum BackendSpec {
     /// A block device: a disk, a partition, a real zvol.
     Device {
         /// Its node below /dev.
+        #[schema(value_type = String)]
         path: PathBuf,
     },
 }
 
 /// A target node with its portal groups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
     /// iSCSI name.
@@ -120,24 +178,33 @@ pub struct TargetSpec {
 }
 
 /// Portals that share sessions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortalGroupSpec {
     /// Target portal group tag, 1 to 65535.
+    #[serde(default = "one")]
     pub tag: u16,
-    /// Relative target port identifier, unique over the whole daemon, never reused.
+    /// Relative target port identifier, unique over the whole daemon, never reused; 0 in a file to
+    /// apply: keep the portal group's, or make one.
+    #[serde(default)]
     pub relative_port_id: u16,
     /// Target port group (ALUA), 1 to 65535; ports of different portal groups may share one.
+    #[serde(default = "one")]
     pub target_port_group: u16,
     /// Listening addresses.
+    #[schema(value_type = Vec<String>)]
     pub portals: Vec<SocketAddr>,
     /// The ALUA state of the ports in this group as the administrator wants it.
     #[serde(default)]
     pub alua_state: AluaState,
 }
 
+fn one() -> u16 {
+    1
+}
+
 /// Which ALUA changes are offered (TPGS, SPC-4 6.6.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AluaMode {
     /// TPGS = 0.
@@ -152,7 +219,7 @@ pub enum AluaMode {
 }
 
 /// An asymmetric access state (SPC-4 5.15.2.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AluaState {
     /// Full speed.
@@ -166,8 +233,20 @@ pub enum AluaState {
     Unavailable,
 }
 
+impl AluaState {
+    /// As it stands in files and listings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ActiveOptimized => "active-optimized",
+            Self::ActiveNonOptimized => "active-non-optimized",
+            Self::Standby => "standby",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// Where to send initiators.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedirectSpec {
     /// TargetAddress: `host:port` with an optional `,tag`.
@@ -178,7 +257,7 @@ pub struct RedirectSpec {
 }
 
 /// A CHAP name and secret. `Debug` never prints the secret.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChapSecret {
     /// CHAP_N.
@@ -197,7 +276,7 @@ impl std::fmt::Debug for ChapSecret {
 }
 
 /// Limits of one target; each `None` is the default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetParameters {
     /// Commands in flight per session (the command window), default 128.
@@ -239,7 +318,7 @@ pub struct TargetParameters {
 }
 
 /// A group of initiators that are treated alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// The administrator's name for it.
@@ -252,7 +331,7 @@ pub struct HostSpec {
 }
 
 /// One line of the map: logical unit × host × target → LUN.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpec {
     /// Name of the logical unit.

@@ -1,0 +1,128 @@
+//! Wildcards over initiator names: which names a pattern matches, and whether two patterns can
+//! match the same name.
+
+/// Whether `pattern` (`*` any run, `?` any one character) matches `name`, without regard to case.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Where to resume when the literal text after the last `*` turns out not to match.
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == b'?' || c.eq_ignore_ascii_case(&name[n]) => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((star, from)) => {
+                    retry = Some((star, from + 1));
+                    p = star + 1;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+/// Whether some name is matched by both patterns.
+pub fn overlap(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    // `reach[j]` for the current i: the suffixes a[i..] and b[j..] have a word in common.
+    let mut below = vec![false; b.len() + 1];
+    for i in (0..=a.len()).rev() {
+        let mut reach = vec![false; b.len() + 1];
+        for j in (0..=b.len()).rev() {
+            let star_a = a.get(i) == Some(&b'*');
+            let star_b = b.get(j) == Some(&b'*');
+            reach[j] = match (a.get(i), b.get(j)) {
+                (None, None) => true,
+                // A star stands for nothing, or swallows one more character of the other side.
+                _ if star_a && (below[j] || (j < b.len() && reach[j + 1])) => true,
+                _ if star_b && (reach[j + 1] || (i < a.len() && below[j])) => true,
+                (Some(x), Some(y)) if !star_a && !star_b => {
+                    below[j + 1] && (*x == b'?' || *y == b'?' || x.eq_ignore_ascii_case(y))
+                }
+                _ => false,
+            };
+        }
+        below = reach;
+    }
+    below[0]
+}
+
+/// How narrow a pattern is: exact names first, then by the number of literal characters.
+pub fn narrowness(pattern: &str) -> (bool, usize) {
+    let wild = pattern.bytes().filter(|b| matches!(b, b'*' | b'?')).count();
+    (wild == 0, pattern.len() - wild)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn wildcards_match_as_a_shell_user_expects() {
+        assert!(matches(
+            "iqn.1998-01.com.vmware:*",
+            "IQN.1998-01.com.vmware:host1"
+        ));
+        assert!(matches("*", ""));
+        assert!(matches("a*b*c", "a-b-b-c"));
+        assert!(!matches("a*b*c", "a-b-b-d"));
+        assert!(matches("host?", "host1"));
+        assert!(!matches("host?", "host"));
+        assert!(!matches("host", "host1"));
+    }
+
+    #[test]
+    fn overlap_sees_through_wildcards() {
+        assert!(overlap("*", "iqn.x"));
+        assert!(overlap("a*", "*b"));
+        assert!(overlap("a*c", "ab*"));
+        assert!(!overlap("a*", "b*"));
+        assert!(!overlap("host?", "host"));
+        assert!(overlap("", "*"));
+    }
+
+    /// The definition: a star is nothing or one more character.
+    fn plain(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern.split_first(), name.split_first()) {
+            (None, None) => true,
+            (Some((b'*', rest)), _) if plain(rest, name) => true,
+            (Some((b'*', _)), Some((_, tail))) => plain(pattern, tail),
+            (Some((&c, rest)), Some((&n, tail))) => (c == b'?' || c == n) && plain(rest, tail),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn matching_agrees_with_its_definition(pattern in "[ab*?]{0,7}", name in "[ab]{0,8}") {
+            prop_assert_eq!(matches(&pattern, &name), plain(pattern.as_bytes(), name.as_bytes()));
+        }
+
+        #[test]
+        fn a_name_matched_by_both_proves_overlap(a in "[ab*?]{0,6}", b in "[ab*?]{0,6}") {
+            let mut words = vec![String::new()];
+            let mut from = 0;
+            for _ in 0..8 {
+                let end = words.len();
+                for i in from..end {
+                    words.push(format!("{}a", words[i]));
+                    words.push(format!("{}b", words[i]));
+                }
+                from = end;
+            }
+            let both = words.iter().any(|w| matches(&a, w) && matches(&b, w));
+            prop_assert_eq!(overlap(&a, &b), both);
+        }
+    }
+}
