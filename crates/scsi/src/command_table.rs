@@ -8,19 +8,8 @@ use crate::command::{
 };
 use crate::dispatch::Handler;
 use crate::logical_unit::{LogicalUnit, UnitConfig};
+use crate::persistent_reservation::AccessClass;
 use crate::sense::{Asc, Sense};
-
-/// How a command relates to a persistent reservation of another nexus (SPC-4 table 63, SBC-4
-/// table 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Conflict {
-    /// Allowed whoever reserved.
-    Never,
-    /// Conflicts with exclusive access types.
-    Reads,
-    /// Conflicts with exclusive access and write exclusive types.
-    Writes,
-}
 
 /// Whether a pending unit attention keeps a command from running (SAM-5 5.14.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +24,7 @@ pub(crate) enum UnitAttentionRule {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gates {
     /// Its relation to persistent reservations.
-    pub(crate) conflict: Conflict,
+    pub(crate) access: AccessClass,
     /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 table 9).
     pub(crate) allowed_under_reserve6: bool,
     /// Its relation to unit attentions.
@@ -48,7 +37,7 @@ pub(crate) struct Gates {
 
 impl Gates {
     const EXEMPT: Self = Self {
-        conflict: Conflict::Never,
+        access: AccessClass::Always,
         allowed_under_reserve6: true,
         unit_attention: UnitAttentionRule::Exempt,
         needs_ready: false,
@@ -71,12 +60,12 @@ impl Gates {
     };
     /// Reads parameters.
     const READ_STATE: Self = Self {
-        conflict: Conflict::Reads,
+        access: AccessClass::Read,
         ..Self::CONTROL
     };
     /// Changes parameters.
     const WRITE_STATE: Self = Self {
-        conflict: Conflict::Writes,
+        access: AccessClass::Write,
         ..Self::CONTROL
     };
     /// Reads the medium.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::cdb::Cdb;
-use crate::command_table::{self, Conflict, UnitAttentionRule};
+use crate::command_table::{self, UnitAttentionRule};
 use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::{Asc, Sense};
@@ -78,7 +78,7 @@ fn dispatch_inner(
         });
     };
     let gates = found.gates;
-    if nexus.conflicts(gates.conflict, gates.allowed_under_reserve6) {
+    if nexus.conflicts(gates.access, gates.allowed_under_reserve6) {
         return Err(Refusal::Response(Response::reservation_conflict()));
     }
     if reports_attention && let Some(ua) = nexus.take_unit_attention() {
@@ -125,13 +125,4 @@ pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start
     answer.unwrap_or_else(|sense| {
         Start::Respond(Response::check_condition(sense.encode(Default::default())))
     })
-}
-
-/// What a command without unit-dependent gates conflicts with; named here for the fast path.
-pub(crate) const fn conflict_of(writes: bool) -> Conflict {
-    if writes {
-        Conflict::Writes
-    } else {
-        Conflict::Reads
-    }
 }

@@ -6,6 +6,7 @@
 
 use crate::alua::UnitAccess;
 use crate::logical_unit::State;
+use crate::persistent_reservation::PersistentReservations;
 
 /// "SLU" and the version of the layout.
 const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";
@@ -13,6 +14,8 @@ const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";
 const SECTION_MODE_PAGES: u16 = 1;
 /// Asymmetric access states that initiators set.
 const SECTION_ACCESS_STATES: u16 = 2;
+/// Persistent reservations with APTPL.
+const SECTION_RESERVATIONS: u16 = 3;
 
 /// Why an image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,11 @@ pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
     out.extend_from_slice(&state.image_generation.to_be_bytes());
     section(&mut out, SECTION_MODE_PAGES, &state.mode.to_bytes());
     section(&mut out, SECTION_ACCESS_STATES, &access.to_bytes());
+    section(
+        &mut out,
+        SECTION_RESERVATIONS,
+        &state.reservations.to_bytes(),
+    );
     out
 }
 
@@ -75,6 +83,7 @@ pub(crate) fn restore(
     let number = generation(image).ok_or(RestoreError::NotAnImage)?;
     let mut mode = state.mode.clone();
     let mut access_states: &[u8] = &[];
+    let mut reservations = PersistentReservations::default();
     let mut rest = &image[16..];
     while !rest.is_empty() {
         let (tag, body, after) = split_section(rest).ok_or(RestoreError::Truncated)?;
@@ -83,6 +92,10 @@ pub(crate) fn restore(
                 mode.restore(body).ok_or(RestoreError::Damaged(tag))?;
             }
             SECTION_ACCESS_STATES => access_states = body,
+            SECTION_RESERVATIONS => {
+                reservations = PersistentReservations::from_bytes(body)
+                    .map_err(|_| RestoreError::Damaged(tag))?;
+            }
             unknown => return Err(RestoreError::UnknownSection(unknown)),
         }
         rest = after;
@@ -91,6 +104,7 @@ pub(crate) fn restore(
         .restore(access_states)
         .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_STATES))?;
     state.mode = mode;
+    state.reservations = reservations;
     state.image_generation = number;
     Ok(())
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::command::read_write;
-use crate::command_table::Conflict;
 use crate::logical_unit::LogicalUnit;
 use crate::nexus::Nexus;
+use crate::persistent_reservation::AccessClass;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::unit_attention::{UnitAttention, UnitAttentionQueue};
 use crate::view::TargetView;
@@ -123,7 +123,12 @@ impl ItlNexus {
 
     #[cold]
     fn may_still_run_slowly(&self, writes: bool) -> Result<(), Response> {
-        if self.conflicts(dispatch::conflict_of(writes), false) {
+        let class = if writes {
+            AccessClass::Write
+        } else {
+            AccessClass::Read
+        };
+        if self.conflicts(class, false) {
             return Err(Response::reservation_conflict());
         }
         // READ(10): what holds for it holds for every medium access.
@@ -140,15 +145,15 @@ impl ItlNexus {
     }
 
     /// Whether a reservation held by another nexus forbids a command of this kind.
-    pub(crate) fn conflicts(&self, conflict: Conflict, allowed_under_reserve6: bool) -> bool {
+    pub(crate) fn conflicts(&self, class: AccessClass, allowed_under_reserve6: bool) -> bool {
         let gate = self.gate.load(Ordering::Acquire);
         if gate & RESERVED_BY_OTHER != 0 && !allowed_under_reserve6 {
             return true;
         }
-        match conflict {
-            Conflict::Never => false,
-            Conflict::Reads => gate & READS_CONFLICT != 0,
-            Conflict::Writes => gate & WRITES_CONFLICT != 0,
+        match class {
+            AccessClass::Always => false,
+            AccessClass::Read => gate & READS_CONFLICT != 0,
+            AccessClass::Write => gate & WRITES_CONFLICT != 0,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::image;
 use crate::itl_nexus::{ItlNexus, Verdict};
 use crate::mode_page::ModePages;
 use crate::nexus::{Nexus, NexusId};
+use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::{BlockError, Response, UnitAttention};
 
@@ -89,6 +90,8 @@ pub(crate) struct State {
     pub(crate) mode: ModePages,
     /// Who holds RESERVE(6) or RESERVE(10).
     pub(crate) reserve6: Option<NexusId>,
+    /// Persistent reservations.
+    pub(crate) reservations: PersistentReservations,
     /// What keeps the medium from being accessed.
     pub(crate) readiness: Readiness,
     /// Counts the images made, so that the newest can be told.
@@ -127,6 +130,7 @@ impl LogicalUnit {
         let state = State {
             mode: ModePages::new(&config),
             reserve6: None,
+            reservations: PersistentReservations::default(),
             readiness: Readiness::default(),
             image_generation: 0,
             read_only: config.read_only,
@@ -401,9 +405,11 @@ impl State {
 
     /// What the reservations held now mean for a nexus.
     fn verdict(&self, nexus: &Nexus) -> Verdict {
+        let port = nexus.target_port.relative_port_id;
+        let conflicts = |class| self.reservations.conflicts(&nexus.initiator, port, class);
         Verdict {
-            reads_conflict: false,
-            writes_conflict: false,
+            reads_conflict: conflicts(AccessClass::Read),
+            writes_conflict: conflicts(AccessClass::Write),
             reserved_by_other: self.reserve6.is_some_and(|holder| holder != nexus.id),
         }
     }

@@ -54,7 +54,9 @@ pub struct RangeLock {
 
 impl fmt::Debug for RangeLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RangeLock").field("waiting", &self.queue().waiting.len()).finish_non_exhaustive()
+        f.debug_struct("RangeLock")
+            .field("waiting", &self.queue().waiting.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -63,7 +65,12 @@ impl RangeLock {
     pub fn new(block_len: u32, wake: Wake) -> Self {
         let shift = (64 * 1024 / block_len.clamp(1, 64 * 1024)).trailing_zeros();
         let stripes = (0..STRIPES).map(|_| AtomicU32::new(0)).collect();
-        Self { stripes, shift, queue: Mutex::default(), wake }
+        Self {
+            stripes,
+            shift,
+            queue: Mutex::default(),
+            wake,
+        }
     }
 
     /// Takes the range, or queues `waiter`, whom the waker will be called with once the range is his.
@@ -108,7 +115,11 @@ impl RangeLock {
     #[inline]
     fn stripes_of(&self, range: BlockRange) -> impl Iterator<Item = &AtomicU32> {
         let first = range.start.0 >> self.shift;
-        let last = if range.is_empty() { first } else { (range.end() - 1) >> self.shift };
+        let last = if range.is_empty() {
+            first
+        } else {
+            (range.end() - 1) >> self.shift
+        };
         let count = (last - first + 1).min(STRIPES);
         (0..count).map(move |n| &self.stripes[(first.wrapping_add(n) % STRIPES) as usize])
     }
@@ -130,7 +141,11 @@ impl RangeLock {
     #[cold]
     fn queue_up(&self, range: BlockRange, hold: Hold, waiter: u64) -> bool {
         let mut queue = self.queue();
-        queue.waiting.push_back(Waiting { range, hold, waiter });
+        queue.waiting.push_back(Waiting {
+            range,
+            hold,
+            waiter,
+        });
         let woken = self.take_grantable(&mut queue);
         drop(queue);
         let mut granted = false;
@@ -201,7 +216,13 @@ mod tests {
     fn lock() -> (RangeLock, Arc<Mutex<Vec<u64>>>) {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let log = woken.clone();
-        (RangeLock::new(512, Arc::new(move |waiter| log.lock().unwrap().push(waiter))), woken)
+        (
+            RangeLock::new(
+                512,
+                Arc::new(move |waiter| log.lock().unwrap().push(waiter)),
+            ),
+            woken,
+        )
     }
 
     fn range(start: u64, count: u64) -> BlockRange {
@@ -214,7 +235,10 @@ mod tests {
         assert!(lock.lock(range(0, 8), Hold::Shared, 1));
         assert!(!lock.lock(range(4, 1), Hold::Exclusive, 2));
         assert!(!lock.lock(range(5, 1), Hold::Shared, 3));
-        assert!(lock.lock(range(1 << 20 | 128, 8), Hold::Shared, 4), "another stripe is free");
+        assert!(
+            lock.lock(range(1 << 20 | 128, 8), Hold::Shared, 4),
+            "another stripe is free"
+        );
         lock.unlock(range(0, 8), Hold::Shared);
         assert_eq!(*woken.lock().unwrap(), [2]);
         lock.unlock(range(4, 1), Hold::Exclusive);
@@ -247,14 +271,21 @@ mod tests {
         use std::sync::atomic::AtomicI32;
         let pending: Arc<Mutex<Vec<u64>>> = Arc::default();
         let log = pending.clone();
-        let lock = RangeLock::new(512, Arc::new(move |waiter| log.lock().unwrap().push(waiter)));
+        let lock = RangeLock::new(
+            512,
+            Arc::new(move |waiter| log.lock().unwrap().push(waiter)),
+        );
         let inside = AtomicI32::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
                 let (lock, pending, inside) = (&lock, &pending, &inside);
                 scope.spawn(move || {
                     for n in 0..3000_u64 {
-                        let hold = if (n + thread).is_multiple_of(5) { Hold::Exclusive } else { Hold::Shared };
+                        let hold = if (n + thread).is_multiple_of(5) {
+                            Hold::Exclusive
+                        } else {
+                            Hold::Shared
+                        };
                         let waiter = thread << 32 | n;
                         let blocks = range(n % 3 * 64, 200);
                         if !lock.lock(blocks, hold, waiter) {
@@ -272,6 +303,10 @@ mod tests {
                 });
             }
         });
-        assert!(lock.stripes.iter().all(|stripe| stripe.load(SeqCst) & !WANTED == 0));
+        assert!(
+            lock.stripes
+                .iter()
+                .all(|stripe| stripe.load(SeqCst) & !WANTED == 0)
+        );
     }
 }

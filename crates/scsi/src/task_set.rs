@@ -61,7 +61,10 @@ pub struct TaskSet {
 
 impl fmt::Debug for TaskSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskSet").field("running", &self.total()).field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("TaskSet")
+            .field("running", &self.total())
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +72,12 @@ impl TaskSet {
     /// An empty task set.
     pub fn new(wake: Wake) -> Self {
         let running = (0..LANES).map(|_| LaneCounter::default()).collect();
-        Self { running, gate: AtomicBool::new(false), queue: Mutex::default(), wake }
+        Self {
+            running,
+            gate: AtomicBool::new(false),
+            queue: Mutex::default(),
+            wake,
+        }
     }
 
     /// A command arrives.
@@ -116,7 +124,11 @@ impl TaskSet {
     fn queue_up(&self, lane: usize, waiter: u64, ordered: bool) -> Entered {
         let mut queue = self.lock();
         self.gate.store(true, SeqCst);
-        queue.waiting.push_back(Waiting { lane, waiter, ordered });
+        queue.waiting.push_back(Waiting {
+            lane,
+            waiter,
+            ordered,
+        });
         let woken = self.take_runnable(&mut queue);
         drop(queue);
         let mut entered = Entered::Queued;
@@ -177,7 +189,10 @@ mod tests {
     fn task_set() -> (TaskSet, Arc<Mutex<Vec<u64>>>) {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let log = woken.clone();
-        (TaskSet::new(Arc::new(move |waiter| log.lock().unwrap().push(waiter))), woken)
+        (
+            TaskSet::new(Arc::new(move |waiter| log.lock().unwrap().push(waiter))),
+            woken,
+        )
     }
 
     use TaskAttribute::{HeadOfQueue, Ordered, Simple};
@@ -198,7 +213,11 @@ mod tests {
         assert_eq!(*woken.lock().unwrap(), [2, 3, 5]);
         set.leave(2, Simple);
         set.leave(0, Simple);
-        assert_eq!(set.enter(0, Simple, 6), Entered::Now, "the gate opened again");
+        assert_eq!(
+            set.enter(0, Simple, 6),
+            Entered::Now,
+            "the gate opened again"
+        );
     }
 
     #[test]
@@ -217,7 +236,9 @@ mod tests {
         use std::sync::atomic::{AtomicI32, AtomicUsize};
         let pending: Arc<Mutex<Vec<u64>>> = Arc::default();
         let log = pending.clone();
-        let set = Arc::new(TaskSet::new(Arc::new(move |waiter| log.lock().unwrap().push(waiter))));
+        let set = Arc::new(TaskSet::new(Arc::new(move |waiter| {
+            log.lock().unwrap().push(waiter)
+        })));
         let (inside, runs) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicUsize::new(0)));
         std::thread::scope(|scope| {
             for lane in 0..4_usize {
@@ -226,14 +247,21 @@ mod tests {
                     let run = |attribute| {
                         let weight = if attribute == Ordered { 1000 } else { 1 };
                         let before = inside.fetch_add(weight, SeqCst);
-                        assert!(before < 1000 && (attribute == Simple || before == 0), "{before} beside {attribute:?}");
+                        assert!(
+                            before < 1000 && (attribute == Simple || before == 0),
+                            "{before} beside {attribute:?}"
+                        );
                         std::hint::spin_loop();
                         inside.fetch_sub(weight, SeqCst);
                         runs.fetch_add(1, SeqCst);
                         set.leave(lane, attribute);
                     };
                     for n in 0..5000_u64 {
-                        let attribute = if n % 17 == lane as u64 { Ordered } else { Simple };
+                        let attribute = if n % 17 == lane as u64 {
+                            Ordered
+                        } else {
+                            Simple
+                        };
                         let waiter = (lane as u64) << 32 | n;
                         if set.enter(lane, attribute, waiter) == Entered::Queued {
                             while !pending.lock().unwrap().contains(&waiter) {

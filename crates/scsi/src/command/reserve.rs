@@ -2,6 +2,8 @@
 //! other nexuses. They belong to the nexus and end with it.
 
 use crate::dispatch::Request;
+use crate::logical_unit::State;
+use crate::persistent_reservation::{CompatibleReservation, Registrant};
 use crate::sense::Sense;
 use crate::{Response, Start};
 
@@ -9,6 +11,9 @@ use crate::{Response, Start};
 pub(crate) fn reserve(request: &Request<'_>) -> Result<Start, Sense> {
     refuse_extents_and_third_parties(request)?;
     let mut state = request.unit.state();
+    if let Some(start) = beside_persistent(request, &state) {
+        return Ok(start);
+    }
     let id = request.nexus.nexus().id;
     if state.reserve6.is_some_and(|holder| holder != id) {
         return Ok(Start::Respond(Response::reservation_conflict()));
@@ -22,11 +27,24 @@ pub(crate) fn reserve(request: &Request<'_>) -> Result<Start, Sense> {
 pub(crate) fn release(request: &Request<'_>) -> Result<Start, Sense> {
     refuse_extents_and_third_parties(request)?;
     let mut state = request.unit.state();
+    if let Some(start) = beside_persistent(request, &state) {
+        return Ok(start);
+    }
     if state.reserve6 == Some(request.nexus.nexus().id) {
         state.reserve6 = None;
         request.unit.publish(&state);
     }
     Ok(Start::good())
+}
+
+/// The answer where persistent reservations decide (SPC-4 5.13.3, CRH = 1).
+fn beside_persistent(request: &Request<'_>, state: &State) -> Option<Start> {
+    let registrant = Registrant::of(request.nexus.nexus());
+    match state.reservations.compatible_reservation(&registrant) {
+        CompatibleReservation::Proceed => None,
+        CompatibleReservation::NoEffect => Some(Start::good()),
+        CompatibleReservation::Conflict => Some(Start::Respond(Response::reservation_conflict())),
+    }
 }
 
 /// Extents and third parties are obsolete and not offered: 3RDPTY (bit 4) and EXTENT (bit 0) of

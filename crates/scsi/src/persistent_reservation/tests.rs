@@ -235,12 +235,7 @@ fn register_and_move_is_refused_where_spc_4_says_so() {
         *relative_port_id = 1;
     }
     for (state, from, request, refusal) in [
-        (
-            &unreserved,
-            0,
-            register_and_move(0xA0, 1, to()),
-            not_now,
-        ),
+        (&unreserved, 0, register_and_move(0xA0, 1, to()), not_now),
         (&held, 1, register_and_move(0xA1, 1, to()), not_now),
         (
             &held,
