@@ -4,8 +4,11 @@
 //! CDB and sense data pass through as opaque bytes; nothing here reads a clock, opens a socket or
 //! makes up random numbers.
 
+pub mod chap;
 pub mod digest;
+pub mod negotiation;
 pub mod payload;
 pub mod pdu;
 pub mod serial_number;
 pub mod target;
+pub mod text_keys;

@@ -4,6 +4,7 @@ mod command;
 mod command_window;
 mod connection;
 mod data_out;
+pub mod login;
 mod receive;
 mod requests;
 mod response;
@@ -12,6 +13,7 @@ mod task_table;
 mod transmit;
 
 pub use connection::{ConnectionSettings, SessionSettings};
+pub use login::Login;
 pub use receive::ReceiveError;
 pub use session::{
     Admission, Completion, ConnectionError, Event, IncomingCommand, Session, SessionCounters,
