@@ -5,14 +5,18 @@
 //! else is a [`Task`]: a small state machine that names one block action at a time.
 
 pub(crate) mod inquiry;
+pub(crate) mod log_sense;
 pub(crate) mod mode;
+pub(crate) mod persistent_reserve;
 pub(crate) mod read_capacity;
 pub(crate) mod read_write;
 pub(crate) mod report_luns;
+pub(crate) mod report_supported;
 pub(crate) mod request_sense;
 pub(crate) mod reserve;
 pub(crate) mod start_stop_unit;
 pub(crate) mod synchronize_cache;
+pub(crate) mod target_port_groups;
 pub(crate) mod test_unit_ready;
 
 use crate::{BlockRange, Response};

@@ -1,10 +1,12 @@
 //! Every command the device server knows: operation code, CDB usage, gates and handler, in one table
 //! that both dispatch and REPORT SUPPORTED OPERATION CODES read, so that they cannot disagree.
 
+use crate::alua::TpgsMode;
 use crate::cdb::Cdb;
 use crate::command::{
-    inquiry, mode, read_capacity, read_write, report_luns, request_sense, reserve, start_stop_unit,
-    synchronize_cache, test_unit_ready,
+    inquiry, log_sense, mode, persistent_reserve, read_capacity, read_write, report_luns,
+    report_supported, request_sense, reserve, start_stop_unit, synchronize_cache,
+    target_port_groups, test_unit_ready,
 };
 use crate::dispatch::Handler;
 use crate::logical_unit::{LogicalUnit, UnitConfig};
@@ -94,6 +96,8 @@ pub(crate) enum Needs {
     Thin,
     /// Atomic writes.
     AtomicWrite,
+    /// Target port groups.
+    Alua,
     /// SET TARGET PORT GROUPS is served.
     ExplicitAlua,
 }
@@ -123,6 +127,7 @@ impl CommandDescriptor {
             Needs::Nothing => true,
             Needs::Thin => config.thin,
             Needs::AtomicWrite => config.max_atomic_write > 0,
+            Needs::Alua => unit.access().groups().mode() != TpgsMode::None,
             Needs::ExplicitAlua => unit.access().groups().mode().is_explicit(),
         }
     }
@@ -221,15 +226,33 @@ pub static TABLE: &[CommandDescriptor] = &[
     command("READ(10)", &[0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::READ, read_write::start),
     command("WRITE(10)", &[0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::WRITE, read_write::start),
     command("SYNCHRONIZE CACHE(10)", &[0x35, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::FLUSH, synchronize_cache::start),
+    command("LOG SELECT", &[0x4c, 0x03, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, log_sense::select),
+    command("LOG SENSE", &[0x4d, 0x01, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, log_sense::sense),
     command("MODE SELECT(10)", &[0x55, 0x11, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, mode::select_10),
     command("RESERVE(10)", &[0x56, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL, reserve::reserve),
     command("RELEASE(10)", &[0x57, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, reserve::release),
     command("MODE SENSE(10)", &[0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0x04], Gates::READ_STATE, mode::sense_10),
+    action("PERSISTENT RESERVE IN (READ KEYS)", &[0x5e, 0x00, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_in),
+    action("PERSISTENT RESERVE IN (READ RESERVATION)", &[0x5e, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_in),
+    action("PERSISTENT RESERVE IN (REPORT CAPABILITIES)", &[0x5e, 0x02, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_in),
+    action("PERSISTENT RESERVE IN (READ FULL STATUS)", &[0x5e, 0x03, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_in),
+    action("PERSISTENT RESERVE OUT (REGISTER)", &[0x5f, 0x00, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (RESERVE)", &[0x5f, 0x01, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (RELEASE)", &[0x5f, 0x02, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (CLEAR)", &[0x5f, 0x03, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (PREEMPT)", &[0x5f, 0x04, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (PREEMPT AND ABORT)", &[0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (REGISTER AND IGNORE EXISTING KEY)", &[0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("PERSISTENT RESERVE OUT (REGISTER AND MOVE)", &[0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
     command("READ(16)", &[0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
     command("WRITE(16)", &[0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
     command("SYNCHRONIZE CACHE(16)", &[0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::FLUSH, synchronize_cache::start),
     action("READ CAPACITY(16)", &[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READY, read_capacity::start_16),
     command("REPORT LUNS", &[0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::EXEMPT, report_luns::start),
+    action("REPORT TARGET PORT GROUPS", &[0xa3, 0xea, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, target_port_groups::report).needs(Needs::Alua),
+    action("REPORT SUPPORTED OPERATION CODES", &[0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, report_supported::operation_codes),
+    action("REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS", &[0xa3, 0x0d, 0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, report_supported::task_management_functions),
+    action("SET TARGET PORT GROUPS", &[0xa4, 0x0a, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, target_port_groups::set).needs(Needs::ExplicitAlua),
     command("READ(12)", &[0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
     command("WRITE(12)", &[0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
 ];

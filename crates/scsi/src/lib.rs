@@ -32,6 +32,7 @@ pub mod range;
 pub mod range_lock;
 pub mod response;
 pub mod sense;
+pub mod statistics;
 pub mod task_set;
 pub mod unit_attention;
 pub mod view;

@@ -13,6 +13,7 @@ use crate::mode_page::ModePages;
 use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
+use crate::statistics::Statistics;
 use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
@@ -77,6 +78,7 @@ pub struct LogicalUnit {
     config: UnitConfig,
     /// Its asymmetric access states.
     access: UnitAccess,
+    statistics: Statistics,
     blocks: AtomicU64,
     gate: AtomicU32,
     flags: AtomicU32,
@@ -141,6 +143,7 @@ impl LogicalUnit {
             gate: AtomicU32::new(0),
             flags: AtomicU32::new(0),
             access: UnitAccess::new(groups),
+            statistics: Statistics::default(),
             state: Mutex::new(state),
             config,
         };
@@ -191,6 +194,12 @@ impl LogicalUnit {
     /// The asymmetric access states of this unit.
     pub fn access(&self) -> &UnitAccess {
         &self.access
+    }
+
+    /// What the unit counts; the transport adds to it.
+    #[inline]
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// Enters a new I_T nexus. Its first command is told that the unit was powered on.

@@ -5,6 +5,7 @@ use crate::itl_nexus::ItlNexus;
 use crate::limits;
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
+use crate::statistics;
 
 /// A page's code and what it says after the four bytes of header.
 type Page = (u8, fn(&ItlNexus) -> Vec<u8>);
@@ -169,8 +170,10 @@ fn logical_block_provisioning(nexus: &ItlNexus) -> Vec<u8> {
     if !config(nexus).thin {
         return vec![0; 4];
     }
-    // LBPU, LBPWS, LBPWS10, LBPRZ = 001b; provisioning type 2 (thin).
-    vec![0, 0xe4, 0x02, 0]
+    // The threshold exponent of log page 0Ch; LBPU, LBPWS, LBPWS10, LBPRZ = 001b; provisioning
+    // type 2 (thin).
+    let exponent = statistics::threshold_exponent(config(nexus).block_len);
+    vec![exponent, 0xe4, 0x02, 0]
 }
 
 fn config(nexus: &ItlNexus) -> &UnitConfig {

@@ -78,11 +78,7 @@ impl TransportId {
         let additional = (text.len() + 1).next_multiple_of(4).max(MIN_ADDITIONAL_LEN);
         out.extend_from_slice(&[0x40 | PROTOCOL_ISCSI, 0]);
         // An iSCSI name has at most 223 bytes; a name from elsewhere is cut rather than wrapped.
-        out.extend_from_slice(
-            &u16::try_from(additional)
-                .unwrap_or(u16::MAX & !3)
-                .to_be_bytes(),
-        );
+        out.extend_from_slice(&u16::try_from(additional).unwrap_or(0xFFFC).to_be_bytes());
         let start = out.len();
         out.extend_from_slice(text.as_bytes());
         out.resize(start + additional, 0);

@@ -1,0 +1,160 @@
+//! REPORT and SET TARGET PORT GROUPS, and what each access state does to commands.
+
+use crate::harness::*;
+use scsi::UnitAttention;
+use scsi::alua::{AccessState, GroupLayout, SupportedStates, TpgsMode};
+
+fn report(who: &Initiator, format: u8) -> Vec<u8> {
+    good(who.run(
+        &[0xA3, format << 5 | 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
+        &[],
+    ))
+}
+
+fn set(who: &Initiator, states: &[(u8, u16)]) -> scsi::Response {
+    let mut list = vec![0; 4];
+    for (state, group) in states {
+        let [high, low] = group.to_be_bytes();
+        list.extend_from_slice(&[*state, 0, high, low]);
+    }
+    who.run(&set_cdb(list.len() as u8), &list)
+}
+
+fn set_cdb(len: u8) -> [u8; 12] {
+    [0xA4, 0x0A, 0, 0, 0, 0, 0, 0, 0, len, 0, 0]
+}
+
+#[test]
+fn both_formats_are_reported() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let groups = [
+        0x80, 0x8F, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, //
+        0x01, 0x8F, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2,
+    ];
+    assert_eq!(report(&a, 0), [&[0, 0, 0, 24][..], &groups].concat());
+    assert_eq!(
+        report(&a, 1),
+        [&[0, 0, 0, 28, 0x10, 30, 0, 0][..], &groups].concat()
+    );
+    let other_format = [0xA3, 0x4A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    fails(a.run(&other_format, &[]), INVALID_IN_CDB);
+    let cut = good(a.run(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0], &[]));
+    assert_eq!(cut, [0, 0, 0, 24]);
+}
+
+#[test]
+fn an_initiator_moves_one_unit_only_and_the_others_are_told() {
+    let device = Device::new(&[config(1), config(2)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    good(set(&a, &[(2, 2)]));
+    assert_eq!(a.attention(), None);
+    assert_eq!(
+        b.attention(),
+        Some(UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED)
+    );
+    assert_eq!(report(&a, 0)[16..22], [0x02, 0x8F, 0, 2, 0, 1]);
+    fails(b.run(&READ, &[]), (2, 0x04, 0x0B));
+    fails(b.run(&[0; 6], &[]), (2, 0x04, 0x0B));
+    good(b.to(1, &READ, &[]));
+    good(a.run(&READ, &[]));
+    // The path itself can bring the unit back.
+    good(set(&b, &[(0, 2)]));
+    good(b.run(&READ, &[]));
+}
+
+#[test]
+fn each_state_has_its_sense() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    for (state, qualifier, inquiry_only) in [
+        (AccessState::Standby, 0x0B, false),
+        (AccessState::Unavailable, 0x0C, true),
+        (AccessState::Transitioning, 0x0A, true),
+    ] {
+        let layout = GroupLayout {
+            mode: TpgsMode::Implicit,
+            groups: vec![group(1, state, &[1])],
+            implicit_transition_s: 0,
+        };
+        device.groups.replace(layout).unwrap();
+        device.units[0].access_states_changed(None);
+        let told = a.run(&[0; 6], &[]);
+        assert_eq!(sense(&told), Some((6, 0x2A, 0x06)));
+        fails(a.run(&[0; 6], &[]), (2, 0x04, qualifier));
+        fails(a.run(&WRITE, &[0; 512]), (2, 0x04, qualifier));
+        fails(
+            a.itls[0].may_still_run(false).unwrap_err(),
+            (2, 0x04, qualifier),
+        );
+        good(a.run(&[0x12, 0, 0, 0, 36, 0], &[]));
+        assert_eq!(report(&a, 0)[4] & 0x0F, state as u8);
+        let mode_sense = a.run(&[0x1A, 0, 0x3F, 0, 255, 0], &[]);
+        if inquiry_only {
+            fails(mode_sense, (2, 0x04, qualifier));
+        } else {
+            good(mode_sense);
+        }
+    }
+}
+
+#[test]
+fn wrong_parameter_lists_change_nothing() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let mut before = report(&a, 0);
+    fails(set(&a, &[(2, 1), (0, 9)]), INVALID_IN_LIST);
+    fails(set(&a, &[(0xF, 1)]), INVALID_IN_LIST);
+    fails(set(&a, &[(0xE, 1)]), INVALID_IN_LIST);
+    fails(set(&a, &[(4, 1)]), INVALID_IN_LIST);
+    for len in [1, 3, 5, 7] {
+        fails(a.run(&set_cdb(len), &[0; 16]), LIST_LENGTH);
+    }
+    fails(a.run(&set_cdb(8), &[0; 7]), LIST_LENGTH);
+    good(a.run(&set_cdb(0), &[]));
+    good(a.run(&set_cdb(4), &[0; 4]));
+    assert_eq!(report(&a, 0), before);
+
+    let mut layout: GroupLayout = (*device.groups.layout()).clone();
+    layout.groups[1].supported = SupportedStates::ACTIVE_ONLY;
+    device.groups.replace(layout.clone()).unwrap();
+    fails(set(&a, &[(2, 2)]), INVALID_IN_LIST);
+    layout.groups[1].supported = SupportedStates::ALL;
+    layout.groups[1].state = AccessState::Unavailable;
+    device.groups.replace(layout.clone()).unwrap();
+    fails(set(&a, &[(0, 2)]), (4, 0x67, 0x0A));
+    layout.groups[1].state = AccessState::ActiveNonOptimized;
+    device.groups.replace(layout).unwrap();
+
+    *device.fail_save.lock().unwrap() = true;
+    fails(set(&a, &[(2, 2)]), (4, 0x67, 0x0A));
+    before = report(&a, 0);
+    assert_eq!(before[16] & 0x0F, 1, "what cannot be saved does not happen");
+}
+
+#[test]
+fn a_choice_survives_a_restart() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    good(set(&a, &[(2, 2), (1, 1)]));
+    let image = device.saved.lock().unwrap().clone().unwrap();
+    let restarted = Device::new(&[config(1)]);
+    restarted.units[0].restore(&image).unwrap();
+    let b = restarted.login(2, 1);
+    let data = report(&b, 0);
+    assert_eq!((data[4] & 0x0F, data[16] & 0x0F), (1, 2));
+}
+
+#[test]
+fn without_alua_the_commands_do_not_exist() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let mut layout: GroupLayout = (*device.groups.layout()).clone();
+    layout.mode = TpgsMode::Implicit;
+    device.groups.replace(layout.clone()).unwrap();
+    fails(set(&a, &[(0, 1)]), INVALID_OPCODE);
+    layout.mode = TpgsMode::None;
+    device.groups.replace(layout).unwrap();
+    let report = [0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    fails(a.run(&report, &[]), INVALID_IN_CDB);
+}
