@@ -188,15 +188,6 @@ impl Default for Limits {
     }
 }
 
-/// Which side we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The side that logs in.
-    Initiator,
-    /// The side that is logged in to.
-    Target,
-}
-
 /// Where the negotiation takes place; it decides which keys matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -242,7 +233,6 @@ const MAX_UNKNOWN_KEYS: u8 = 32;
 /// The state of one negotiation.
 #[derive(Clone, Debug)]
 pub struct Negotiation {
-    role: Role,
     scope: Scope,
     limits: Limits,
     session: SessionParameters,
@@ -258,9 +248,8 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// A negotiation that starts from the defaults.
-    pub fn new(role: Role, scope: Scope, limits: Limits) -> Self {
+    pub fn new(scope: Scope, limits: Limits) -> Self {
         Self {
-            role,
             scope,
             limits,
             session: SessionParameters::default(),
@@ -561,9 +550,10 @@ impl Negotiation {
         }
     }
 
-    /// Which side this is.
-    pub const fn role(&self) -> Role {
-        self.role
+    /// The MaxRecvDataSegmentLength that the peer declared in this negotiation.
+    pub fn declared_by_peer(&self) -> Option<u32> {
+        let declared = self.received.contains(Key::MaxRecvDataSegmentLength);
+        declared.then_some(self.connection.peer_max_recv_data_segment_length)
     }
 }
 

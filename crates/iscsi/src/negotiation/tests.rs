@@ -6,7 +6,7 @@ use super::*;
 use crate::text_keys::{TextInput, TextPairs};
 
 fn target(limits: Limits) -> Negotiation {
-    Negotiation::new(Role::Target, Scope::LeadingLogin, limits)
+    Negotiation::new(Scope::LeadingLogin, limits)
 }
 
 /// What `negotiation` answers to one pair.
@@ -91,7 +91,7 @@ fn declarations_out_of_range_and_repetitions_fail() {
 
 #[test]
 fn scopes_decide_what_matters() {
-    let scoped = |scope| Negotiation::new(Role::Target, scope, Limits::default());
+    let scoped = |scope| Negotiation::new(scope, Limits::default());
     let get = |scope, key, value| answer(&mut scoped(scope), key, value).unwrap();
     assert_eq!(
         get(Scope::DiscoveryLogin, "InitialR2T", "No"),
@@ -207,8 +207,8 @@ fn deliver(from: &mut TextOutput, to: &mut Negotiation) -> Result<TextOutput, Ne
 proptest! {
     #[test]
     fn negotiation_is_symmetric(i in limits(), t in limits(), scope in prop_oneof![Just(Scope::LeadingLogin), Just(Scope::FurtherLogin), Just(Scope::DiscoveryLogin)], silent: bool) {
-        let mut initiator = Negotiation::new(Role::Initiator, scope, i.clone());
-        let mut target = Negotiation::new(Role::Target, scope, t.clone());
+        let mut initiator = Negotiation::new(scope, i.clone());
+        let mut target = Negotiation::new(scope, t.clone());
         let mut out = TextOutput::default();
         // An initiator may also offer nothing and leave it to the target.
         if !silent { initiator.offer_all(&mut out); }

@@ -27,7 +27,7 @@ use security_negotiation::{SecurityError, SecurityKeys, SecurityNegotiation};
 
 use crate::chap::Entropy;
 use crate::negotiation::{
-    DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Negotiation, NegotiationError, Role, Scope,
+    DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Negotiation, NegotiationError, Scope,
     SessionParameters,
 };
 use crate::pdu::{
@@ -359,7 +359,7 @@ impl Login {
             portal_group_tag: terms.portal_group_tag,
             existing,
             security,
-            negotiation: Negotiation::new(Role::Target, scope, terms.limits),
+            negotiation: Negotiation::new(scope, terms.limits),
             exp_cmd_sn,
             max_cmd_sn,
         });

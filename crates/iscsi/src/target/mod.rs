@@ -4,6 +4,7 @@ mod command;
 mod command_window;
 mod connection;
 mod data_out;
+pub mod discovery;
 pub mod login;
 mod receive;
 mod requests;

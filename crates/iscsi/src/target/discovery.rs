@@ -1,0 +1,510 @@
+//! Text requests in the full-feature phase: SendTargets, and declaring MaxRecvDataSegmentLength anew
+//! (RFC 7143 §11.10, §11.11, Appendix C).
+//!
+//! One [`TextExchange`] lives with each connection. A text longer than the initiator's
+//! MaxRecvDataSegmentLength goes out in pieces, one for each empty request that asks for more.
+
+use std::fmt;
+
+use crate::negotiation::{Limits, Negotiation, NegotiationError, Scope};
+use crate::pdu::{RESERVED_TAG, RejectReason, TextRequest, TextResponse};
+use crate::target::login::SessionKind;
+use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs};
+
+/// Text accepted in one exchange in bytes.
+const MAX_TEXT: usize = 16 << 10;
+/// Requests accepted that bring text in pieces. Requests that fetch a long answer are not counted:
+/// each takes something away.
+const MAX_REQUESTS: u32 = 64;
+
+/// A target as SendTargets shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredTarget {
+    /// Its iSCSI name.
+    pub name: String,
+    /// Where it can be reached.
+    pub portals: Vec<DiscoveredPortal>,
+}
+
+/// A portal as SendTargets shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredPortal {
+    /// `host:port`; IPv6 addresses in brackets.
+    pub address: String,
+    /// Target portal group tag.
+    pub portal_group_tag: u16,
+}
+
+/// What this initiator may know of. Implemented once per session: the answer depends on the initiator
+/// and on the portal it came in by.
+pub trait TargetDirectory {
+    /// The targets that the initiator may log in to.
+    fn visible_targets(&self) -> Vec<DiscoveredTarget>;
+}
+
+/// The session that text requests come in by.
+#[derive(Clone, Copy, Debug)]
+pub struct TextContext<'a> {
+    /// SessionType.
+    pub session_kind: SessionKind,
+    /// The target that a normal session is logged in to.
+    pub target_name: Option<&'a str>,
+    /// The longest data segment the initiator takes, in bytes.
+    pub peer_max_recv_data_segment_length: u32,
+}
+
+/// An answer to a text request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextReply {
+    /// Flags, tags and LUN; StatSN, the command window and the length are for the sender to fill in.
+    pub header: TextResponse,
+    /// The data segment.
+    pub data: Vec<u8>,
+    /// The initiator declared a new MaxRecvDataSegmentLength, in force after this response.
+    pub peer_max_recv_data_segment_length: Option<u32>,
+}
+
+/// A text request to be answered by Reject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextRefusal {
+    /// Reason of the Reject PDU.
+    pub reason: RejectReason,
+    /// For the log.
+    pub why: &'static str,
+}
+
+impl fmt::Display for TextRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.why)
+    }
+}
+
+impl From<TextError> for TextRefusal {
+    fn from(_: TextError) -> Self {
+        Self {
+            reason: RejectReason::ProtocolError,
+            why: "malformed or oversized text",
+        }
+    }
+}
+
+impl From<NegotiationError> for TextRefusal {
+    fn from(_: NegotiationError) -> Self {
+        Self {
+            reason: RejectReason::ProtocolError,
+            why: "text negotiation failed",
+        }
+    }
+}
+
+/// The text exchange of one connection: at most one is open at a time.
+#[derive(Debug, Default)]
+pub struct TextExchange {
+    open: Option<Open>,
+    next_ttt: u32,
+}
+
+#[derive(Debug)]
+struct Open {
+    itt: u32,
+    lun: u64,
+    ttt: u32,
+    requests: u32,
+    input: TextInput,
+    output: TextOutput,
+    negotiation: Negotiation,
+    declared: Option<u32>,
+}
+
+impl TextExchange {
+    /// Takes one request and its data segment.
+    ///
+    /// # Errors
+    /// What to reject the request with; the exchange is over then.
+    pub fn receive(
+        &mut self,
+        request: &TextRequest,
+        data: &[u8],
+        context: &TextContext<'_>,
+        directory: &dyn TargetDirectory,
+    ) -> Result<TextReply, TextRefusal> {
+        let mut open = self.open_exchange(request)?;
+        open.input.push(data)?;
+        if request.continues {
+            open.count_request()?;
+            return Ok(self.unfinished(open, Vec::new()));
+        }
+        let text = open.input.take();
+        if open.output.is_empty() {
+            if !request.is_final {
+                open.count_request()?;
+            }
+            open.answer(&text, context, directory)?;
+        } else if TextPairs::new(&text).next().is_some() {
+            return Err(protocol_error("text while a response was incomplete"));
+        }
+        let data = open
+            .output
+            .next_segment(context.peer_max_recv_data_segment_length as usize)
+            .to_vec();
+        if !open.output.is_empty() || !request.is_final {
+            return Ok(self.unfinished(open, data));
+        }
+        let header = response(&open, RESERVED_TAG, true, false);
+        Ok(TextReply {
+            header,
+            data,
+            peer_max_recv_data_segment_length: open.declared,
+        })
+    }
+
+    /// The exchange that the request begins or continues.
+    fn open_exchange(&mut self, request: &TextRequest) -> Result<Open, TextRefusal> {
+        if request.is_final && request.continues {
+            return Err(protocol_error("text request with both F and C"));
+        }
+        if request.ttt == RESERVED_TAG {
+            let ttt = self.next_ttt;
+            self.next_ttt = if ttt == RESERVED_TAG - 1 { 0 } else { ttt + 1 };
+            return Ok(Open {
+                itt: request.itt,
+                lun: request.lun,
+                ttt,
+                requests: 0,
+                input: TextInput::new(MAX_TEXT),
+                output: TextOutput::new(),
+                negotiation: Negotiation::new(Scope::FullFeature, Limits::default()),
+                declared: None,
+            });
+        }
+        match self.open.take() {
+            Some(open) if (open.ttt, open.itt) == (request.ttt, request.itt) => Ok(open),
+            _ => Err(TextRefusal {
+                reason: RejectReason::InvalidPduField,
+                why: "unknown Target Transfer Tag",
+            }),
+        }
+    }
+
+    /// Keeps the exchange open: the initiator has to come back.
+    fn unfinished(&mut self, open: Open, data: Vec<u8>) -> TextReply {
+        let continues = !open.output.is_empty();
+        let header = response(&open, open.ttt, false, continues);
+        self.open = Some(open);
+        TextReply {
+            header,
+            data,
+            peer_max_recv_data_segment_length: None,
+        }
+    }
+}
+
+impl Open {
+    fn count_request(&mut self) -> Result<(), TextRefusal> {
+        self.requests += 1;
+        if self.requests > MAX_REQUESTS {
+            return Err(protocol_error("too many text requests in one exchange"));
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        text: &[u8],
+        context: &TextContext<'_>,
+        directory: &dyn TargetDirectory,
+    ) -> Result<(), TextRefusal> {
+        for pair in TextPairs::new(text) {
+            let (key, value) = pair?;
+            match key {
+                "SendTargets" => self.send_targets(value, context, directory)?,
+                "InitiatorAlias" => {}
+                "InitiatorName"
+                | "TargetName"
+                | "SessionType"
+                | "TargetAlias"
+                | "TargetAddress"
+                | "TargetPortalGroupTag"
+                | "AuthMethod"
+                | "CHAP_A"
+                | "CHAP_I"
+                | "CHAP_C"
+                | "CHAP_N"
+                | "CHAP_R" => {
+                    self.output.push(key, REJECT);
+                }
+                _ => {
+                    self.negotiation.receive(key, value, &mut self.output)?;
+                    if key == "MaxRecvDataSegmentLength" {
+                        self.declared = self.negotiation.declared_by_peer();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appendix C: `All` in discovery sessions only, nothing in normal sessions only, a name in both.
+    fn send_targets(
+        &mut self,
+        value: &str,
+        context: &TextContext<'_>,
+        directory: &dyn TargetDirectory,
+    ) -> Result<(), TextRefusal> {
+        if !self.output.is_empty() && self.output.remaining() > MAX_TEXT {
+            return Err(protocol_error("SendTargets repeated"));
+        }
+        let wanted = match (context.session_kind, value) {
+            (SessionKind::Discovery, "All") => None,
+            (SessionKind::Discovery, "") | (SessionKind::Normal, "All") => {
+                self.output.push("SendTargets", REJECT);
+                return Ok(());
+            }
+            (SessionKind::Normal, "") => context.target_name,
+            (_, name) => Some(name),
+        };
+        for target in directory.visible_targets() {
+            if wanted.is_some_and(|name| !target.name.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            self.output.push("TargetName", &target.name);
+            for portal in &target.portals {
+                self.output.push(
+                    "TargetAddress",
+                    format_args!("{},{}", portal.address, portal.portal_group_tag),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn response(open: &Open, ttt: u32, is_final: bool, continues: bool) -> TextResponse {
+    TextResponse {
+        is_final,
+        continues,
+        data_segment_length: 0,
+        lun: open.lun,
+        itt: open.itt,
+        ttt,
+        stat_sn: 0,
+        exp_cmd_sn: 0,
+        max_cmd_sn: 0,
+    }
+}
+
+const fn protocol_error(why: &'static str) -> TextRefusal {
+    TextRefusal {
+        reason: RejectReason::ProtocolError,
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Directory(usize);
+
+    impl TargetDirectory for Directory {
+        fn visible_targets(&self) -> Vec<DiscoveredTarget> {
+            (0..self.0)
+                .map(|i| DiscoveredTarget {
+                    name: format!("iqn.2026-01.org.example:{i}"),
+                    portals: vec![
+                        DiscoveredPortal {
+                            address: "192.0.2.1:3260".into(),
+                            portal_group_tag: 1,
+                        },
+                        DiscoveredPortal {
+                            address: "[2001:db8::1]:3260".into(),
+                            portal_group_tag: 2,
+                        },
+                    ],
+                })
+                .collect()
+        }
+    }
+
+    fn request(is_final: bool, continues: bool, ttt: u32) -> TextRequest {
+        TextRequest {
+            immediate: true,
+            is_final,
+            continues,
+            data_segment_length: 0,
+            lun: 0,
+            itt: 5,
+            ttt,
+            cmd_sn: 0,
+            exp_stat_sn: 0,
+        }
+    }
+
+    const DISCOVERY: TextContext<'static> = TextContext {
+        session_kind: SessionKind::Discovery,
+        target_name: None,
+        peer_max_recv_data_segment_length: 8192,
+    };
+    const NORMAL: TextContext<'static> = TextContext {
+        session_kind: SessionKind::Normal,
+        target_name: Some("iqn.2026-01.org.example:1"),
+        peer_max_recv_data_segment_length: 8192,
+    };
+
+    fn ask(context: &TextContext<'_>, text: &str) -> String {
+        let mut exchange = TextExchange::default();
+        let reply = exchange
+            .receive(
+                &request(true, false, RESERVED_TAG),
+                text.as_bytes(),
+                context,
+                &Directory(3),
+            )
+            .unwrap();
+        assert!(reply.header.is_final && !reply.header.continues);
+        assert_eq!((reply.header.ttt, reply.header.itt), (RESERVED_TAG, 5));
+        String::from_utf8(reply.data).unwrap()
+    }
+
+    fn shown(i: usize) -> String {
+        format!(
+            "TargetName=iqn.2026-01.org.example:{i}\0TargetAddress=192.0.2.1:3260,1\0TargetAddress=[2001:db8::1]:3260,2\0"
+        )
+    }
+
+    #[test]
+    fn send_targets() {
+        let all = shown(0) + &shown(1) + &shown(2);
+        assert_eq!(ask(&DISCOVERY, "SendTargets=All\0"), all);
+        assert_eq!(
+            ask(&DISCOVERY, "SendTargets=iqn.2026-01.ORG.example:2\0"),
+            shown(2)
+        );
+        assert_eq!(
+            ask(&DISCOVERY, "SendTargets=iqn.2026-01.org.example:9\0"),
+            ""
+        );
+        assert_eq!(ask(&DISCOVERY, "SendTargets=\0"), "SendTargets=Reject\0");
+        assert_eq!(ask(&NORMAL, "SendTargets=\0"), shown(1));
+        assert_eq!(ask(&NORMAL, "SendTargets=All\0"), "SendTargets=Reject\0");
+    }
+
+    #[test]
+    fn other_keys() {
+        assert_eq!(
+            ask(&NORMAL, "X-a=1\0AuthMethod=None\0"),
+            "X-a=NotUnderstood\0AuthMethod=Reject\0"
+        );
+        assert_eq!(
+            ask(&NORMAL, "MaxBurstLength=512\0"),
+            "MaxBurstLength=Irrelevant\0"
+        );
+        assert_eq!(ask(&NORMAL, "InitiatorAlias=x\0"), "");
+    }
+
+    #[test]
+    fn a_new_max_recv_data_segment_length_is_told_with_the_last_response() {
+        let text = b"MaxRecvDataSegmentLength=65536\0";
+        let mut exchange = TextExchange::default();
+        let first = exchange
+            .receive(
+                &request(false, false, RESERVED_TAG),
+                text,
+                &NORMAL,
+                &Directory(0),
+            )
+            .unwrap();
+        assert_eq!(
+            (
+                first.header.is_final,
+                first.peer_max_recv_data_segment_length
+            ),
+            (false, None)
+        );
+        let last = exchange
+            .receive(
+                &request(true, false, first.header.ttt),
+                &[],
+                &NORMAL,
+                &Directory(0),
+            )
+            .unwrap();
+        assert_eq!(last.peer_max_recv_data_segment_length, Some(65_536));
+        let bad = b"MaxRecvDataSegmentLength=1\0";
+        let refused = exchange.receive(
+            &request(true, false, RESERVED_TAG),
+            bad,
+            &NORMAL,
+            &Directory(0),
+        );
+        assert_eq!(refused.unwrap_err().reason, RejectReason::ProtocolError);
+    }
+
+    #[test]
+    fn unknown_tags_are_rejected() {
+        let mut exchange = TextExchange::default();
+        let refused = exchange.receive(&request(true, false, 77), &[], &NORMAL, &Directory(0));
+        assert_eq!(refused.unwrap_err().reason, RejectReason::InvalidPduField);
+    }
+
+    /// Attack 4: requests without text that promise more for ever.
+    #[test]
+    fn empty_text_that_always_continues_is_cut_off() {
+        let mut exchange = TextExchange::default();
+        let mut ttt = RESERVED_TAG;
+        let answered = (0..1000)
+            .take_while(|_| {
+                match exchange.receive(&request(false, true, ttt), &[], &DISCOVERY, &Directory(1)) {
+                    Ok(reply) => {
+                        assert!(reply.data.is_empty() && !reply.header.continues);
+                        ttt = reply.header.ttt;
+                        true
+                    }
+                    Err(refusal) => {
+                        assert_eq!(refusal.reason, RejectReason::ProtocolError);
+                        false
+                    }
+                }
+            })
+            .count();
+        assert_eq!(answered, 64);
+    }
+
+    #[test]
+    fn a_flood_of_send_targets_is_cut_off() {
+        let text = "SendTargets=All\0".repeat(1000);
+        let mut exchange = TextExchange::default();
+        let context = TextContext {
+            peer_max_recv_data_segment_length: 1 << 24,
+            ..DISCOVERY
+        };
+        let refused = exchange.receive(
+            &request(true, false, RESERVED_TAG),
+            text.as_bytes(),
+            &context,
+            &Directory(9),
+        );
+        assert_eq!(refused.unwrap_err().why, "SendTargets repeated");
+    }
+
+    proptest! {
+        #[test]
+        fn a_long_answer_arrives_whole(targets in 0usize..300, max in 512u32..5000, cut in 0usize..16) {
+            let context = TextContext { peer_max_recv_data_segment_length: max, ..DISCOVERY };
+            let mut exchange = TextExchange::default();
+            let (head, tail) = b"SendTargets=All\0".split_at(cut);
+            let reply = exchange.receive(&request(false, true, RESERVED_TAG), head, &context, &Directory(targets)).unwrap();
+            let mut reply = exchange.receive(&request(true, false, reply.header.ttt), tail, &context, &Directory(targets)).unwrap();
+            let mut text = reply.data.clone();
+            while !reply.header.is_final {
+                prop_assert!(reply.header.continues);
+                prop_assert!(reply.data.len() as u32 == max);
+                reply = exchange.receive(&request(true, false, reply.header.ttt), &[], &context, &Directory(targets)).unwrap();
+                text.extend_from_slice(&reply.data);
+            }
+            let expected: String = (0..targets).map(shown).collect();
+            prop_assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
+    }
+}
