@@ -4,20 +4,31 @@
 //! transport which blocks to move and it moves them without the crate seeing a byte. Everything
 //! else is a [`Task`]: a small state machine that names one block action at a time.
 
+pub(crate) mod compare_and_write;
+pub(crate) mod get_lba_status;
 pub(crate) mod inquiry;
 pub(crate) mod log_sense;
 pub(crate) mod mode;
+pub(crate) mod orwrite;
 pub(crate) mod persistent_reserve;
+pub(crate) mod prefetch;
 pub(crate) mod read_capacity;
+pub(crate) mod read_defect_data;
 pub(crate) mod read_write;
 pub(crate) mod report_luns;
 pub(crate) mod report_supported;
 pub(crate) mod request_sense;
 pub(crate) mod reserve;
+pub(crate) mod sanitize;
+pub(crate) mod send_diagnostic;
 pub(crate) mod start_stop_unit;
 pub(crate) mod synchronize_cache;
 pub(crate) mod target_port_groups;
 pub(crate) mod test_unit_ready;
+pub(crate) mod unmap;
+pub(crate) mod verify;
+pub(crate) mod write_atomic;
+pub(crate) mod write_same;
 
 use crate::{BlockRange, Response};
 
@@ -49,7 +60,8 @@ pub struct Command<'a> {
 /// What the transport does with a command first.
 #[derive(Debug)]
 pub enum Start {
-    /// Read these blocks, send them, then status GOOD. `fua`: from the medium, not a volatile cache.
+    /// Read these blocks, send them, then status GOOD. Where the initiator accepts fewer bytes, the
+    /// first ones are sent and the others are residual overflow. The range may be empty. `fua`: from the medium, not a volatile cache.
     Read {
         /// The blocks.
         range: BlockRange,
@@ -57,6 +69,13 @@ pub enum Start {
         fua: bool,
     },
     /// Collect the data-out of these blocks, write them, then status GOOD.
+    ///
+    /// The range may be empty: GOOD at once. Where the initiator offers fewer bytes than the range
+    /// has ([`Command::data_out_len`]), the transport collects none, writes nothing, answers
+    /// [`crate::logical_unit::LogicalUnit::data_out_mismatch`] and reports the bytes that are
+    /// missing as residual overflow: a torn block is never written. Where it offers more, the
+    /// range's bytes are written and the rest is residual underflow. Before it submits the write,
+    /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     Write {
         /// The blocks.
         range: BlockRange,
@@ -72,7 +91,9 @@ pub enum Start {
 /// A command in progress that needs more than one plain read or write.
 pub trait Task: Send + std::fmt::Debug {
     /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport
-    /// delivers the first `min(offered, wanted)` bytes.
+    /// delivers the first `min(offered, wanted)` bytes and reports the difference as residual; the
+    /// task decides whether fewer bytes are an error. Before a step that writes, the transport asks
+    /// [`crate::itl_nexus::ItlNexus::may_still_run`], as it does for [`Start::Write`].
     fn data_out_len(&self) -> u32;
 
     /// Blocks that no other command may touch from the first step to the last (COMPARE AND WRITE,

@@ -9,10 +9,11 @@ use crate::sense::{Asc, Sense};
 const STANDARD_LEN: usize = 96;
 
 /// Version descriptors (SPC-4 table 176), none of which names a revision.
-const VERSION_DESCRIPTORS: [u16; 4] = [
+const VERSION_DESCRIPTORS: [u16; 5] = [
     0x00a0, // SAM-5
     0x0960, // iSCSI
     0x0460, // SPC-4
+    0x04c0, // SBC-3, which older initiators look for
     0x0600, // SBC-4
 ];
 
@@ -33,7 +34,7 @@ pub(crate) fn standard(unit: &LogicalUnit) -> Vec<u8> {
     ascii(&mut out[8..16], &config.vendor);
     ascii(&mut out[16..32], &config.product);
     ascii(&mut out[32..36], &config.revision);
-    for (slot, version) in out[58..74].chunks_exact_mut(2).zip(VERSION_DESCRIPTORS) {
+    for (slot, version) in out[58..68].chunks_exact_mut(2).zip(VERSION_DESCRIPTORS) {
         slot.copy_from_slice(&version.to_be_bytes());
     }
     out

@@ -5,24 +5,32 @@
 use crate::logical_unit::{LogicalUnit, UnitConfig};
 
 /// The most blocks COMPARE AND WRITE takes (ESXi uses one).
-pub(crate) const MAX_COMPARE_AND_WRITE_BLOCKS: u32 = 128;
+const MAX_COMPARE_AND_WRITE_BLOCKS: u32 = 128;
+
+/// The most blocks COMPARE AND WRITE takes on this unit.
+pub(crate) fn max_compare_and_write(config: &UnitConfig) -> u32 {
+    MAX_COMPARE_AND_WRITE_BLOCKS.min(config.max_transfer)
+}
 
 /// The most block descriptors UNMAP takes.
 pub(crate) const MAX_UNMAP_DESCRIPTORS: u32 = 256;
 
-/// The most blocks that one UNMAP names, all descriptors together: 8 GiB worth.
-pub(crate) fn max_unmap_blocks(config: &UnitConfig) -> u32 {
-    ((8_u64 << 30) / u64::from(config.block_len)) as u32
-}
+/// The most blocks that one UNMAP names, all descriptors together.
+pub(crate) const MAX_UNMAP_BLOCKS: u32 = 1 << 20;
 
 /// The most blocks that one WRITE SAME names: 1 GiB worth.
 pub(crate) fn max_write_same_blocks(config: &UnitConfig) -> u32 {
     ((1_u64 << 30) / u64::from(config.block_len)) as u32
 }
 
-/// How many blocks a long operation (WRITE SAME, VERIFY, SANITIZE) takes in one step: 1 MiB worth.
+/// How many blocks a long operation moves in one step (VERIFY, patterns): 1 MiB worth.
 pub(crate) fn blocks_per_step(unit: &LogicalUnit) -> u64 {
     (1 << 20) / u64::from(unit.block_len())
+}
+
+/// How many blocks a long operation zeroes in one step: 32 MiB worth.
+pub(crate) fn zeroes_per_step(unit: &LogicalUnit) -> u64 {
+    (32 << 20) / u64::from(unit.block_len())
 }
 
 impl LogicalUnit {

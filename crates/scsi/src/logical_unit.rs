@@ -112,7 +112,14 @@ pub(crate) struct Readiness {
     /// SANITIZE runs; progress in 65 536ths.
     pub(crate) sanitizing: Option<u16>,
     /// SANITIZE failed; only another SANITIZE leads out (SBC-4 4.11.4).
-    pub(crate) sanitize_failed: bool,
+    pub(crate) sanitize_failed: Option<SanitizeFailure>,
+}
+
+/// How a SANITIZE that did not end well may be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SanitizeFailure {
+    /// AUSE: EXIT FAILURE MODE is allowed.
+    pub(crate) allow_exit: bool,
 }
 
 /// What resets a logical unit (SAM-5 6.3.3, 6.3.2).
@@ -273,9 +280,10 @@ impl LogicalUnit {
     }
 
     /// The logical unit reset condition (SAM-5 6.3.3). The transport aborts the tasks; the unit
-    /// releases RESERVE(6), returns to its saved mode parameters and tells every other nexus.
-    /// Persistent reservations stay.
-    pub fn reset(&self, cause: Reset, by: Option<NexusId>) {
+    /// releases RESERVE(6), returns to its saved mode parameters and tells every nexus but `except`.
+    /// SAM-5 wants every nexus told, also the one that asked for the reset: pass `None` for a task
+    /// management function. Persistent reservations stay.
+    pub fn reset(&self, cause: Reset, except: Option<NexusId>) {
         let mut state = self.state();
         state.reserve6 = None;
         state.readiness.stopped = false;
@@ -286,7 +294,7 @@ impl LogicalUnit {
             Reset::TargetWarm => UnitAttention::SCSI_BUS_RESET_OCCURRED,
             Reset::TargetCold => UnitAttention::POWER_ON_OCCURRED,
         };
-        self.raise_locked(&state, ua, by);
+        self.raise_locked(&state, ua, except);
     }
 
     /// The access states may have changed (an administrator replaced the layout, an initiator set
@@ -319,6 +327,12 @@ impl LogicalUnit {
     /// [`BlockError`] becomes sense data.
     pub fn sense_for(&self, error: BlockError) -> Response {
         self.check_condition(&Sense::of_block_error(error))
+    }
+
+    /// The response to a write whose initiator offers fewer bytes than its CDB speaks of; see
+    /// [`crate::Start::Write`].
+    pub fn data_out_mismatch(&self) -> Response {
+        self.check_condition(&Sense::data_out_mismatch())
     }
 
     /// CHECK CONDITION in the sense format the initiators asked for.
@@ -426,18 +440,22 @@ impl State {
 
 impl Readiness {
     /// NOT READY with the most lasting reason.
-    fn check(&self) -> Result<(), Sense> {
+    pub(crate) fn check(&self) -> Result<(), Sense> {
+        self.check_but_sanitize_failure()?;
+        if self.sanitize_failed.is_some() {
+            let asc = Asc::SANITIZE_COMMAND_FAILED;
+            return Err(Sense::new(SenseKey::MediumError, asc));
+        }
+        Ok(())
+    }
+
+    /// As [`Self::check`] for SANITIZE, which leads out of a failed SANITIZE.
+    pub(crate) fn check_but_sanitize_failure(&self) -> Result<(), Sense> {
         if self.offline {
             return Err(Sense::not_ready(Asc::OFFLINE));
         }
         if let Some(progress) = self.sanitizing {
             return Err(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(progress));
-        }
-        if self.sanitize_failed {
-            return Err(Sense::new(
-                SenseKey::MediumError,
-                Asc::SANITIZE_COMMAND_FAILED,
-            ));
         }
         if self.stopped {
             return Err(Sense::not_ready(Asc::INITIALIZING_COMMAND_REQUIRED));

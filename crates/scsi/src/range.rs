@@ -42,4 +42,18 @@ impl BlockRange {
     pub fn is_empty(self) -> bool {
         self.count.0 == 0
     }
+
+    /// At most `count` blocks from the front, and what is left after them.
+    pub fn split_at_most(self, count: u64) -> (Self, Self) {
+        let first = self.count.0.min(count);
+        let front = Self {
+            start: self.start,
+            count: BlockCount(first),
+        };
+        let rest = Self {
+            start: Lba(self.start.0 + first),
+            count: BlockCount(self.count.0 - first),
+        };
+        (front, rest)
+    }
 }

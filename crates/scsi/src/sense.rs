@@ -56,6 +56,7 @@ impl Asc {
     pub const INCORRECT_COPY_TARGET_DEVICE_TYPE: Self = Self(0x0d, 0x03);
     pub const COPY_TARGET_DEVICE_DATA_UNDERRUN: Self = Self(0x0d, 0x04);
     pub const COPY_TARGET_DEVICE_DATA_OVERRUN: Self = Self(0x0d, 0x05);
+    pub const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Self = Self(0x0e, 0x03);
     pub const UNRECOVERED_READ_ERROR: Self = Self(0x11, 0x00);
     pub const PARAMETER_LIST_LENGTH_ERROR: Self = Self(0x1a, 0x00);
     pub const MISCOMPARE_DURING_VERIFY_OPERATION: Self = Self(0x1d, 0x00);
@@ -213,6 +214,21 @@ impl Sense {
     /// ILLEGAL REQUEST, PARAMETER LIST LENGTH ERROR.
     pub const fn parameter_list_length_error() -> Self {
         Self::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR)
+    }
+
+    /// ILLEGAL REQUEST, INVALID FIELD IN COMMAND INFORMATION UNIT: the initiator offers another
+    /// amount of data-out than its CDB speaks of. Nothing is transferred (FCP-4 9.4.2 b, which RFC
+    /// 7143 leaves to the device server).
+    pub const fn data_out_mismatch() -> Self {
+        Self::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
+    }
+
+    /// MISCOMPARE DURING VERIFY OPERATION.
+    pub const fn miscompare() -> Self {
+        Self::new(
+            SenseKey::Miscompare,
+            Asc::MISCOMPARE_DURING_VERIFY_OPERATION,
+        )
     }
 
     /// ILLEGAL REQUEST, LOGICAL BLOCK ADDRESS OUT OF RANGE.

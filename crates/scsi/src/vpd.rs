@@ -140,7 +140,7 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     put(8, config.max_transfer);
     put(12, config.optimal_transfer);
     if config.thin {
-        put(20, limits::max_unmap_blocks(config));
+        put(20, limits::MAX_UNMAP_BLOCKS);
         put(24, limits::MAX_UNMAP_DESCRIPTORS);
         put(28, config.unmap_granularity);
         // UGAVALID with alignment 0.
@@ -150,9 +150,7 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     put(44, config.max_atomic_write);
     // WSNZ.
     out[4] = 0x01;
-    out[5] = limits::MAX_COMPARE_AND_WRITE_BLOCKS
-        .min(config.max_transfer)
-        .min(255) as u8;
+    out[5] = limits::max_compare_and_write(config) as u8;
     let granularity = 1_u16 << config.physical_exponent.min(15);
     out[6..8].copy_from_slice(&granularity.to_be_bytes());
     out.split_off(4)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dispatch::Request;
-use crate::logical_unit::LogicalUnit;
+use crate::logical_unit::{LogicalUnit, Readiness};
 use crate::sense::Sense;
 use crate::{Input, Response, Start, Step, Task};
 
@@ -11,6 +11,12 @@ use crate::{Input, Response, Start, Step, Task};
 /// not removable, are refused.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
+    let readiness = request.unit.state().readiness;
+    Readiness {
+        stopped: false,
+        ..readiness
+    }
+    .check()?;
     if cdb.u8(4) >> 4 != 0 {
         return Err(Sense::invalid_bit_in_cdb(4, 7));
     }

@@ -1,0 +1,99 @@
+//! COMPARE AND WRITE (SBC-4 5.3): the lock ESXi takes on a datastore (ATS).
+
+use std::sync::Arc;
+
+use crate::dispatch::Request;
+use crate::limits;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::Sense;
+use crate::{BlockRange, Input, Response, Start, Step, Task};
+
+use super::read_write::range_in_capacity;
+
+/// COMPARE AND WRITE. The data-out must be exactly twice the range: what to compare, what to write.
+pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    let unit = request.unit;
+    cdb.refuse_protection(1)?;
+    let count = u32::from(cdb.u8(13));
+    let range = range_in_capacity(unit, cdb.u64(2), u64::from(count))?;
+    if count > limits::max_compare_and_write(unit.fixed_config()) {
+        return Err(Sense::invalid_field_in_cdb(13));
+    }
+    let half = count * unit.block_len();
+    if request.command.data_out_len != 2 * half {
+        return Err(Sense::data_out_mismatch());
+    }
+    if count == 0 {
+        return Ok(Start::good());
+    }
+    Ok(Start::Task(Box::new(CompareAndWrite {
+        unit: Arc::clone(unit),
+        range,
+        half,
+        fua: cdb.bit(1, 3),
+        expected: Vec::new(),
+        compared: false,
+    })))
+}
+
+/// Read, compare, write; no other command touches the range meanwhile.
+#[derive(Debug)]
+struct CompareAndWrite {
+    unit: Arc<LogicalUnit>,
+    range: BlockRange,
+    /// Bytes of the range.
+    half: u32,
+    fua: bool,
+    expected: Vec<u8>,
+    compared: bool,
+}
+
+impl Task for CompareAndWrite {
+    fn data_out_len(&self) -> u32 {
+        2 * self.half
+    }
+
+    fn exclusive(&self) -> Option<BlockRange> {
+        Some(self.range)
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { data_out } => match data_out.get(..self.half as usize) {
+                Some(expected) if data_out.len() == 2 * self.half as usize => {
+                    self.expected = expected.to_vec();
+                    Step::Read { range: self.range }
+                }
+                _ => Step::Done(self.unit.data_out_mismatch()),
+            },
+            Input::Blocks(found) if !self.compared => {
+                self.compared = true;
+                match first_difference(&self.expected, found) {
+                    // The INFORMATION field is the offset of the first byte that differs.
+                    Some(at) => {
+                        let sense = Sense::miscompare().with_information(at as u64);
+                        Step::Done(self.unit.check_condition(&sense))
+                    }
+                    None => Step::WriteDataOut {
+                        range: self.range,
+                        offset: self.half,
+                        fua: self.fua,
+                    },
+                }
+            }
+            Input::Failed(error) => Step::Done(self.unit.sense_for(error)),
+            _ => Step::Done(Response::good()),
+        }
+    }
+}
+
+/// The offset of the first byte that differs; a missing byte differs.
+pub(crate) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
+    if expected == found {
+        return None;
+    }
+    let common = expected.len().min(found.len());
+    let at = expected.iter().zip(found).position(|(a, b)| a != b);
+    Some(at.unwrap_or(common))
+}

@@ -1,0 +1,194 @@
+//! SANITIZE (SBC-4 5.30, 4.11): OVERWRITE and EXIT FAILURE MODE.
+//!
+//! OVERWRITE writes every block through the backend, which is what it promises. BLOCK ERASE and
+//! CRYPTOGRAPHIC ERASE promise that the medium forgets, which a punched hole does not; they are not
+//! offered. IMMED = 1 is refused: the operation belongs to its command. An operation that is aborted
+//! leaves the unit in the failed state, in which nothing is read or written, until another SANITIZE
+//! succeeds or, if AUSE allowed it, EXIT FAILURE MODE ends it.
+
+use std::sync::Arc;
+
+use crate::dispatch::Request;
+use crate::limits;
+use crate::logical_unit::{LogicalUnit, Readiness, SanitizeFailure};
+use crate::sense::Sense;
+use crate::{BlockRange, Input, Response, Start, Step, Task};
+
+/// SANITIZE OVERWRITE.
+pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    cdb.refuse_bit(1, 7)?;
+    let list_len = cdb.u16(7);
+    let longest = request.unit.block_len() + 4;
+    if list_len <= 4 || u32::from(list_len) > longest {
+        return Err(Sense::invalid_field_in_cdb(7));
+    }
+    let range = BlockRange::new(0, request.unit.blocks()).ok_or(Sense::lba_out_of_range())?;
+    request
+        .unit
+        .state()
+        .readiness
+        .check_but_sanitize_failure()?;
+    Ok(Start::Task(Box::new(Overwrite {
+        unit: Arc::clone(request.unit),
+        list_len,
+        range,
+        allow_exit: cdb.bit(1, 5),
+        started: false,
+        invert: false,
+        pattern: Vec::new(),
+        passes: 0,
+        passes_left: 0,
+        rest: range,
+        flushing: false,
+    })))
+}
+
+/// SANITIZE EXIT FAILURE MODE.
+pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Sense> {
+    if request.cdb.u16(7) != 0 {
+        return Err(Sense::invalid_field_in_cdb(7));
+    }
+    let mut state = request.unit.state();
+    state.readiness.check_but_sanitize_failure()?;
+    if let Some(failure) = state.readiness.sanitize_failed {
+        if !failure.allow_exit {
+            return Err(Sense::invalid_bit_in_cdb(1, 4));
+        }
+        state.readiness.sanitize_failed = None;
+        request.unit.publish(&state);
+    }
+    Ok(Start::good())
+}
+
+/// Writes the pattern over everything, once per pass, and makes each pass durable.
+#[derive(Debug)]
+struct Overwrite {
+    unit: Arc<LogicalUnit>,
+    list_len: u16,
+    range: BlockRange,
+    /// AUSE.
+    allow_exit: bool,
+    /// The unit shows SANITIZE IN PROGRESS.
+    started: bool,
+    invert: bool,
+    /// One logical block.
+    pattern: Vec<u8>,
+    passes: u64,
+    passes_left: u64,
+    rest: BlockRange,
+    flushing: bool,
+}
+
+impl Task for Overwrite {
+    fn data_out_len(&self) -> u32 {
+        u32::from(self.list_len)
+    }
+
+    /// The commands before it end first; those after it meet SANITIZE IN PROGRESS.
+    fn exclusive(&self) -> Option<BlockRange> {
+        Some(self.range)
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { data_out } => {
+                if let Err(sense) = self.begin(data_out) {
+                    return Step::Done(self.unit.check_condition(&sense));
+                }
+            }
+            Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
+            _ => {}
+        }
+        self.next_piece()
+    }
+}
+
+impl Overwrite {
+    /// SBC-4 table 86: OVERWRITE COUNT, INVERT and the pattern, which starts anew in every block.
+    fn begin(&mut self, list: &[u8]) -> Result<(), Sense> {
+        if list.len() < usize::from(self.list_len) {
+            return Err(Sense::parameter_list_length_error());
+        }
+        let passes = u64::from(list[0] & 0x1f);
+        if passes == 0 {
+            return Err(Sense::invalid_field_in_parameter_list(0));
+        }
+        let pattern_len = usize::from(u16::from_be_bytes([list[2], list[3]]));
+        let pattern = list.get(4..4 + pattern_len).unwrap_or(&[]);
+        if pattern.is_empty() {
+            return Err(Sense::invalid_field_in_parameter_list(2));
+        }
+        let block_len = self.unit.block_len() as usize;
+        self.pattern = pattern.iter().copied().cycle().take(block_len).collect();
+        self.invert = list[0] & 0x80 != 0;
+        self.passes = passes;
+        self.passes_left = passes;
+        let mut state = self.unit.state();
+        state.readiness.check_but_sanitize_failure()?;
+        state.readiness.sanitize_failed = None;
+        state.readiness.sanitizing = Some(0);
+        self.unit.publish(&state);
+        self.started = true;
+        Ok(())
+    }
+
+    fn next_piece(&mut self) -> Step {
+        if self.rest.is_empty() && !self.flushing {
+            self.flushing = true;
+            return Step::Flush;
+        }
+        if self.flushing {
+            self.flushing = false;
+            self.passes_left -= 1;
+            if self.passes_left == 0 {
+                self.end(|readiness| readiness.sanitizing = None);
+                self.started = false;
+                return Step::Done(Response::good());
+            }
+            self.rest = self.range;
+            if self.invert {
+                self.pattern.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
+        self.tell_progress();
+        let (range, rest) = self.rest.split_at_most(limits::blocks_per_step(&self.unit));
+        self.rest = rest;
+        Step::WritePattern {
+            range,
+            pattern: self.pattern.clone(),
+            fua: false,
+        }
+    }
+
+    /// Progress in 65 536ths over all passes.
+    fn tell_progress(&self) {
+        let total = u128::from(self.passes) * u128::from(self.range.count.0.max(1));
+        let passes_before = u128::from(self.passes - self.passes_left);
+        let in_this_pass = u128::from(self.range.count.0 - self.rest.count.0);
+        let done = passes_before * u128::from(self.range.count.0) + in_this_pass;
+        let progress = (done * 65_536 / total).min(65_535) as u16;
+        self.unit.state().readiness.sanitizing = Some(progress);
+    }
+
+    fn end(&self, change: impl FnOnce(&mut Readiness)) {
+        let mut state = self.unit.state();
+        change(&mut state.readiness);
+        self.unit.publish(&state);
+    }
+}
+
+impl Drop for Overwrite {
+    /// Aborted or failed: what the blocks hold is unknown, so nothing may read them.
+    fn drop(&mut self) {
+        if self.started {
+            let failure = SanitizeFailure {
+                allow_exit: self.allow_exit,
+            };
+            self.end(|readiness| {
+                readiness.sanitizing = None;
+                readiness.sanitize_failed = Some(failure);
+            });
+        }
+    }
+}

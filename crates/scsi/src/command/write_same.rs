@@ -1,0 +1,107 @@
+//! WRITE SAME(10) and (16) (SBC-4 5.51, 5.52): one block, or zeros, over a range.
+
+use std::sync::Arc;
+
+use crate::dispatch::Request;
+use crate::limits;
+use crate::logical_unit::LogicalUnit;
+use crate::sense::Sense;
+use crate::{BlockRange, Input, Response, Start, Step, Task};
+
+use super::read_write::Fields;
+
+/// WRITE SAME. A length of zero is refused (WSNZ = 1), and so are ANCHOR and the obsolete LBDATA and
+/// PBDATA. The data-out must be exactly one block, or none with NDOB.
+pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    let cdb = request.cdb;
+    let unit = request.unit;
+    cdb.refuse_protection(1)?;
+    for bit in [4, 2, 1] {
+        cdb.refuse_bit(1, bit)?;
+    }
+    let unmap = cdb.bit(1, 3);
+    let no_data_out = cdb.bit(1, 0);
+    if unmap && !unit.fixed_config().thin {
+        return Err(Sense::invalid_bit_in_cdb(1, 3));
+    }
+    if no_data_out && cdb.u8(0) == 0x41 {
+        return Err(Sense::invalid_bit_in_cdb(1, 0));
+    }
+    let fields = Fields::of(cdb);
+    let range = fields.check_capacity(unit)?;
+    if fields.count == 0 || fields.count > limits::max_write_same_blocks(unit.fixed_config()) {
+        return Err(Sense::invalid_field_in_cdb(fields.count_at));
+    }
+    let wanted = if no_data_out { 0 } else { unit.block_len() };
+    if request.command.data_out_len != wanted {
+        return Err(Sense::data_out_mismatch());
+    }
+    Ok(Start::Task(Box::new(WriteSame {
+        unit: Arc::clone(unit),
+        wanted,
+        rest: range,
+        unmap,
+        pattern: None,
+    })))
+}
+
+/// WRITE SAME, a piece at a time.
+#[derive(Debug)]
+struct WriteSame {
+    unit: Arc<LogicalUnit>,
+    wanted: u32,
+    rest: BlockRange,
+    unmap: bool,
+    /// The block to repeat, unless it is all zeros.
+    pattern: Option<Vec<u8>>,
+}
+
+impl Task for WriteSame {
+    fn data_out_len(&self) -> u32 {
+        self.wanted
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { data_out } => {
+                if data_out.len() != self.wanted as usize {
+                    return Step::Done(self.unit.data_out_mismatch());
+                }
+                if data_out.iter().any(|&byte| byte != 0) {
+                    self.pattern = Some(data_out.to_vec());
+                }
+            }
+            Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
+            _ => {}
+        }
+        self.next_piece()
+    }
+}
+
+impl WriteSame {
+    /// What is not zeros is written also with UNMAP = 1, because blocks without storage would not
+    /// read back as it (SBC-4 4.7.3.4.4).
+    fn next_piece(&mut self) -> Step {
+        if self.rest.is_empty() {
+            return Step::Done(Response::good());
+        }
+        let count = match self.pattern {
+            Some(_) => limits::blocks_per_step(&self.unit),
+            None => limits::zeroes_per_step(&self.unit),
+        };
+        let (range, rest) = self.rest.split_at_most(count);
+        self.rest = rest;
+        match &self.pattern {
+            Some(pattern) => Step::WritePattern {
+                range,
+                pattern: pattern.clone(),
+                fua: false,
+            },
+            None => Step::WriteZeroes {
+                range,
+                unmap: self.unmap,
+                fua: false,
+            },
+        }
+    }
+}
