@@ -1,5 +1,7 @@
 //! Developer commands, one place: `cargo xtask COMMAND`.
 
+mod bench;
+mod debian;
 mod tidy;
 
 use std::process::ExitCode;
@@ -8,6 +10,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
 commands:
+  bench    measure Sandstone beside Debian's tgt
   tidy     check the rules of the house that a machine can check";
 
 fn main() -> ExitCode {
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
     }
     let command = arguments.remove(0);
     let outcome = match command.as_str() {
+        "bench" => bench::run(&arguments),
         "tidy" => tidy::run(&arguments),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -32,4 +36,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The root of the repository: this crate's folder is one below it.
+pub(crate) fn crate_root() -> std::path::PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(unknown) = arguments.first() {
         return Err(format!("unknown option '{unknown}'; tidy takes none"));
     }
-    let root = crate_root();
+    let root = crate::crate_root();
     let tree = Tree::read(&root)?;
     let mut findings = check(&tree);
     findings.extend(dependencies::manifests(&dependencies::metadata(
@@ -92,10 +92,4 @@ fn check(tree: &Tree) -> Vec<Finding> {
         .flat_map(|rule| rule(tree))
         .filter(|f| !tree.is_excused(f))
         .collect()
-}
-
-/// The root of the repository: xtask's manifest folder is one below it.
-pub(crate) fn crate_root() -> std::path::PathBuf {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
 }

@@ -1,0 +1,186 @@
+//! `cargo xtask bench target`: Debian's tgt and Sandstone side by side, in one run on one machine.
+//!
+//! Absolute figures drift from machine to machine and from hour to hour; ratios measured in one run
+//! do not. So both targets serve at the same time, each from one core (core 0); the client has the
+//! other (core 1); each workload is run on the one and then the other, in turns that swap who is
+//! first, several times; medians are compared and the spread stands beside them.
+
+mod client;
+mod histogram;
+mod lean_client;
+mod machine;
+mod process;
+mod report;
+mod server;
+mod sessions;
+mod workload;
+
+use std::path::PathBuf;
+
+use report::Report;
+use server::Server;
+use workload::{Cell, WORKLOADS, Workload};
+
+const USAGE: &str = "\
+usage: cargo xtask bench target [OPTIONS]
+
+options:
+  --quick         one repeat of one second each: to see that it works, not to quote
+  --json          print the whole report as JSON instead of tables
+  --only NAME     only workloads whose name contains NAME (may be repeated); `sessions` is the
+                  part about logins, memory and idle CPU
+  --seconds S     seconds measured per run (default 4)
+  --repeats N     runs per workload and target (default 5)
+  --server PATH   the Sandstone binary (default: build it with --release)
+  --list          print the names of the workloads";
+
+/// What to run.
+pub(crate) struct Options {
+    pub quick: bool,
+    pub json: bool,
+    pub only: Vec<String>,
+    pub seconds: f64,
+    pub repeats: usize,
+    pub server: Option<PathBuf>,
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    }
+}
+
+/// Runs a benchmark.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    match arguments.split_first() {
+        Some((first, rest)) if first == "target" => target(&parse(rest)?),
+        Some((first, rest)) if first == "lean" => lean_client::run(rest),
+        Some((first, _)) if first == "--list" => {
+            list();
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn list() {
+    for workload in WORKLOADS {
+        println!("{:<28} {}", workload.name, workload.description());
+    }
+    println!(
+        "{:<28} logins at once, resident memory, idle CPU",
+        sessions::NAME
+    );
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        quick: false,
+        json: false,
+        only: Vec::new(),
+        seconds: 4.0,
+        repeats: 5,
+        server: None,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            words
+                .next()
+                .ok_or_else(|| format!("{word} needs a value\n{USAGE}"))
+        };
+        match word.as_str() {
+            "--quick" => (options.quick, options.seconds, options.repeats) = (true, 1.0, 1),
+            "--json" => options.json = true,
+            "--only" => options.only.push(value()?.clone()),
+            "--seconds" => {
+                options.seconds = value()?.parse().map_err(|_| "--seconds takes a number")?
+            }
+            "--repeats" => {
+                options.repeats = value()?.parse().map_err(|_| "--repeats takes a number")?
+            }
+            "--server" => options.server = Some(value()?.into()),
+            "--list" => {
+                list();
+                std::process::exit(0);
+            }
+            other => return Err(format!("unknown option '{other}'\n{USAGE}")),
+        }
+    }
+    if options.repeats == 0 || !(0.1..=600.0).contains(&options.seconds) {
+        return Err("--repeats starts at 1; --seconds lies between 0.1 and 600".into());
+    }
+    let known = |part: &str| {
+        sessions::NAME.contains(part) || WORKLOADS.iter().any(|w| w.name.contains(part))
+    };
+    if let Some(unknown) = options.only.iter().find(|part| !known(part)) {
+        return Err(format!(
+            "no workload's name contains '{unknown}'; `cargo xtask bench --list` names them"
+        ));
+    }
+    Ok(options)
+}
+
+fn target(options: &Options) -> Result<(), String> {
+    let machine = machine::Machine::look()?;
+    server::install_tgt()?;
+    let load_client = client::build()?;
+    let sandstone = server::sandstone_binary(options.server.as_deref())?;
+    let mut report = Report::new(machine, options, &sandstone)?;
+    if options.wants(sessions::NAME) {
+        for kind in [server::Kind::Tgt, server::Kind::Sandstone] {
+            progress(&format!("{}: sessions", kind.name()));
+            report
+                .sessions
+                .push(sessions::measure(kind, &sandstone, options.quick)?);
+        }
+    }
+    let wanted: Vec<&Workload> = WORKLOADS.iter().filter(|w| options.wants(w.name)).collect();
+    if !wanted.is_empty() {
+        let servers = [
+            Server::start(server::Kind::Tgt, &sandstone)?,
+            Server::start(server::Kind::Sandstone, &sandstone)?,
+        ];
+        for server in &servers {
+            progress(&format!("{}: writing every block once", server.kind.name()));
+            client::fill(server)?;
+        }
+        for workload in wanted {
+            report
+                .rows
+                .push(measure(workload, &servers, &load_client, options)?);
+        }
+    }
+    report.print(options.json)
+}
+
+/// Runs one workload on both servers, in turns.
+fn measure(
+    workload: &'static Workload,
+    servers: &[Server; 2],
+    load_client: &std::path::Path,
+    options: &Options,
+) -> Result<report::Row, String> {
+    let mut row = report::Row::new(workload);
+    for repeat in 0..options.repeats {
+        let order = if repeat % 2 == 0 { [0, 1] } else { [1, 0] };
+        for index in order {
+            let server = &servers[index];
+            let name = server.kind.name();
+            progress(&format!(
+                "{}: {name}, run {} of {}",
+                workload.name,
+                repeat + 1,
+                options.repeats
+            ));
+            let cell = Cell::measure(workload, server, load_client, options.seconds)
+                .map_err(|e| format!("{} on {name}: {e}", workload.name))?;
+            row.push(server.kind, cell);
+        }
+    }
+    Ok(row)
+}
+
+fn progress(what: &str) {
+    eprintln!("bench: {what}");
+}

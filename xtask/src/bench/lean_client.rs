@@ -1,0 +1,131 @@
+//! A load generator that costs less CPU than the target under test: it compares what a target can
+//! do, where an ordinary client would be what is measured.
+//!
+//! One thread. Headers are built once per command slot and patched; a whole batch of commands goes
+//! out in one `writev`, with the payload of writes shared by all; what arrives is read into one
+//! large buffer of which only the headers are looked at. It shares no code with the `iscsi` crate,
+//! so that a mistake there cannot hide behind the same mistake here.
+//!
+//! What it leaves out: data digests of what it receives are not verified (header digests are), and
+//! it knows no authentication, no error recovery and one connection per session.
+
+mod connection;
+mod load;
+mod login;
+mod storm;
+mod wire;
+
+use std::net::SocketAddr;
+
+/// What to do, from the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub portal: SocketAddr,
+    pub target: String,
+    pub lun: u8,
+    pub mode: Mode,
+    pub is_write: bool,
+    pub is_random: bool,
+    /// Bytes of one transfer.
+    pub block: u32,
+    /// Commands outstanding per session.
+    pub depth: usize,
+    pub sessions: usize,
+    pub digests: bool,
+    pub warmup_s: f64,
+    pub seconds: f64,
+    /// The core to run on.
+    pub core: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Transfers for a time.
+    Load,
+    /// Writes every block of the unit once.
+    Fill,
+    /// Logs all sessions in at once, then keeps them until standard input ends.
+    Hold,
+}
+
+/// Runs as the child process of `bench target`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    if let Some(core) = options.core {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(core);
+        rustix::thread::sched_setaffinity(None, &set)
+            .map_err(|e| format!("cannot pin to core {core}: {e}"))?;
+    }
+    match options.mode {
+        Mode::Load | Mode::Fill => load::run(&options),
+        Mode::Hold => storm::run(&options),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        portal: SocketAddr::from(([127, 0, 0, 1], 3260)),
+        target: String::new(),
+        lun: 0,
+        mode: Mode::Load,
+        is_write: false,
+        is_random: true,
+        block: 4096,
+        depth: 64,
+        sessions: 1,
+        digests: false,
+        warmup_s: 0.5,
+        seconds: 4.0,
+        core: None,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--portal" => options.portal = number(word, value()?)?,
+            "--target" => options.target = value()?.clone(),
+            "--lun" => options.lun = number(word, value()?)?,
+            "--mode" => {
+                options.mode = match value()?.as_str() {
+                    "load" => Mode::Load,
+                    "fill" => Mode::Fill,
+                    "hold" => Mode::Hold,
+                    other => return Err(format!("there is no mode '{other}': load, fill or hold")),
+                }
+            }
+            "--op" => options.is_write = value()? == "write",
+            "--pattern" => options.is_random = value()? == "random",
+            "--block" => options.block = number(word, value()?)?,
+            "--depth" => options.depth = number(word, value()?)?,
+            "--sessions" => options.sessions = number(word, value()?)?,
+            "--digests" => options.digests = true,
+            "--warmup" => options.warmup_s = number(word, value()?)?,
+            "--seconds" => options.seconds = number(word, value()?)?,
+            "--core" => options.core = Some(number(word, value()?)?),
+            other => return Err(format!("unknown option '{other}'")),
+        }
+    }
+    if options.target.is_empty() {
+        return Err("--target IQN is needed".into());
+    }
+    if options.depth == 0
+        || options.sessions == 0
+        || options.block == 0
+        || !options.block.is_multiple_of(512)
+    {
+        return Err("--depth and --sessions start at 1; --block is a multiple of 512".into());
+    }
+    Ok(options)
+}
+
+fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("{option} {text}: not understood"))
+}
+
+/// CPU time that this process has used, in seconds.
+fn own_cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,555 @@
+//! The report: medians with their spread, ratios, and the issue's targets with yes or no.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::Options;
+use super::machine::{Machine, package_version};
+use super::server::Kind;
+use super::sessions::{STORM, Sessions};
+use super::workload::{Cell, Workload};
+
+/// Everything that one run of `bench target` found.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub machine: Machine,
+    pub versions: Vec<(&'static str, String)>,
+    pub seconds: f64,
+    pub repeats: usize,
+    pub quick: bool,
+    pub rows: Vec<Row>,
+    pub sessions: Vec<Sessions>,
+    pub goals: Vec<Goal>,
+}
+
+/// All runs of one workload.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub workload: &'static Workload,
+    pub tgt: Vec<Cell>,
+    pub sandstone: Vec<Cell>,
+}
+
+/// A figure that Sandstone must reach.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Goal {
+    pub what: String,
+    /// `≥` or `≤` and the bound, as text.
+    pub target: String,
+    pub measured: String,
+    pub reached: bool,
+}
+
+/// Median and extremes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub min: f64,
+    pub median: f64,
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one figure.
+    pub(super) fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |i: usize| sorted.get(i).copied().unwrap_or(f64::NAN);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            at(middle)
+        } else {
+            (at(middle.saturating_sub(1)) + at(middle)) / 2.0
+        };
+        Self {
+            min: at(0),
+            median,
+            max: at(sorted.len().saturating_sub(1)),
+        }
+    }
+
+    fn show(self, digits: usize) -> String {
+        format!(
+            "{:.digits$} [{:.digits$}–{:.digits$}]",
+            self.median, self.min, self.max
+        )
+    }
+}
+
+impl Row {
+    pub(super) fn new(workload: &'static Workload) -> Self {
+        Self {
+            workload,
+            tgt: Vec::new(),
+            sandstone: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, kind: Kind, cell: Cell) {
+        match kind {
+            Kind::Tgt => self.tgt.push(cell),
+            Kind::Sandstone => self.sandstone.push(cell),
+        }
+    }
+
+    fn spread(&self, kind: Kind, figure: fn(&Cell) -> f64) -> Spread {
+        let cells = match kind {
+            Kind::Tgt => &self.tgt,
+            Kind::Sandstone => &self.sandstone,
+        };
+        Spread::of(cells.iter().map(figure))
+    }
+
+    /// Sandstone's median over tgt's.
+    fn ratio(&self, figure: fn(&Cell) -> f64) -> f64 {
+        self.spread(Kind::Sandstone, figure).median / self.spread(Kind::Tgt, figure).median
+    }
+
+    /// What the workload is about: microseconds, MB/s, or thousands of transfers per second.
+    fn main_figure(&self) -> (fn(&Cell) -> f64, &'static str, usize) {
+        if self.workload.is_latency() {
+            (Cell::p50_us, "µs", 1)
+        } else if self.workload.block > 4096 {
+            (|c| c.iops() * 262_144.0 / 1e6, "MB/s", 0)
+        } else {
+            (Cell::kiops, "K/s", 1)
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        machine: Machine,
+        options: &Options,
+        sandstone: &Path,
+    ) -> Result<Self, String> {
+        let version = Command::new(sandstone).arg("--version").output();
+        let version = match version {
+            Ok(output) if output.status.success() => {
+                String::from_utf8_lossy(&output.stdout).trim().to_owned()
+            }
+            Ok(_) => "unknown".into(),
+            Err(e) => return Err(format!("cannot run {}: {e}", sandstone.display())),
+        };
+        let commit = Command::new("git")
+            .args(["describe", "--always", "--dirty"])
+            .current_dir(crate::crate_root())
+            .output()
+            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+            .unwrap_or_default();
+        Ok(Self {
+            machine,
+            versions: vec![
+                ("sandstone", format!("{version} ({commit})")),
+                ("tgt", package_version("tgt")),
+                ("libiscsi", package_version("libiscsi7")),
+            ],
+            seconds: options.seconds,
+            repeats: options.repeats,
+            quick: options.quick,
+            rows: Vec::new(),
+            sessions: Vec::new(),
+            goals: Vec::new(),
+        })
+    }
+
+    pub(super) fn print(mut self, json: bool) -> Result<(), String> {
+        self.goals = goals(&self.rows, &self.sessions);
+        if json {
+            println!(
+                "{}",
+                serde_json::to_string_pretty(&self).map_err(|e| e.to_string())?
+            );
+            return Ok(());
+        }
+        self.print_head();
+        self.print_rows();
+        self.print_sessions();
+        self.print_goals();
+        Ok(())
+    }
+
+    fn print_head(&self) {
+        let Machine {
+            cpu,
+            cores,
+            memory_gib,
+            kernel,
+            load_before,
+        } = &self.machine;
+        println!(
+            "\nmachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}; load before the run {load_before}"
+        );
+        for (name, version) in &self.versions {
+            println!("{name}: {version}");
+        }
+        println!(
+            "target on core 0, client on core 1, loopback TCP, RAM-backed unit of 1 GiB, every block written before;\n\
+             {} runs of {} s per workload and target, in turns; median [min–max]",
+            self.repeats, self.seconds
+        );
+        if self.quick {
+            println!("--quick: too short to quote");
+        }
+        if *load_before > 0.7 {
+            println!(
+                "WARNING: other work was running on this machine (load {load_before}): the figures are doubtful"
+            );
+        }
+    }
+
+    fn print_rows(&self) {
+        if self.rows.is_empty() {
+            return;
+        }
+        println!(
+            "\n{:<28} {:>26} {:>26} {:>7}  {:>20} {:>20} {:>9}",
+            "workload",
+            "tgt",
+            "Sandstone",
+            "ratio",
+            "tgt CPU µs/IO",
+            "Sandstone CPU µs/IO",
+            "client"
+        );
+        for row in &self.rows {
+            let (figure, unit, digits) = row.main_figure();
+            let show = |kind| row.spread(kind, figure).show(digits);
+            let cpu = |kind| row.spread(kind, Cell::cpu_us_per_io).show(2);
+            let client = row.spread(Kind::Sandstone, Cell::client_share).median * 100.0;
+            println!(
+                "{:<28} {:>26} {:>26} {:>6.2}×  {:>20} {:>20} {:>7.0} %   {unit}",
+                row.workload.name,
+                show(Kind::Tgt),
+                show(Kind::Sandstone),
+                row.ratio(figure),
+                cpu(Kind::Tgt),
+                cpu(Kind::Sandstone),
+                client,
+            );
+        }
+        println!(
+            "K/s: thousands of transfers per second; µs: median latency; client: share of its core while loading Sandstone"
+        );
+    }
+
+    fn print_sessions(&self) {
+        for sessions in &self.sessions {
+            let resident: Vec<String> = sessions
+                .resident_kib
+                .iter()
+                .map(|(count, kib)| format!("{:.1} MiB with {count}", *kib as f64 / 1024.0))
+                .collect();
+            println!(
+                "\n{}: resident {}; idle CPU {:.3} % of a core, {:.3} % with 100 sessions; {STORM} logins at once {} s",
+                sessions.kind.name(),
+                resident.join(", "),
+                sessions.idle_share * 100.0,
+                sessions.idle_share_100 * 100.0,
+                Spread::of(sessions.storm_s.iter().copied()).show(3),
+            );
+        }
+    }
+
+    fn print_goals(&self) {
+        if self.goals.is_empty() {
+            return;
+        }
+        println!(
+            "\n{:<56} {:>14} {:>20}  reached",
+            "to reach", "target", "measured"
+        );
+        for goal in &self.goals {
+            let answer = if goal.reached { "yes" } else { "NO" };
+            println!(
+                "{:<56} {:>14} {:>20}  {answer}",
+                goal.what, goal.target, goal.measured
+            );
+        }
+    }
+}
+
+/// A bound on a figure of one workload.
+struct Bound {
+    workload: &'static str,
+    what: &'static str,
+    figure: fn(&Cell) -> f64,
+    /// Sandstone's figure over tgt's, instead of Sandstone's alone.
+    to_tgt: bool,
+    at_least: bool,
+    bound: f64,
+    unit: &'static str,
+}
+
+const fn ratio(
+    workload: &'static str,
+    what: &'static str,
+    bound: f64,
+    figure: fn(&Cell) -> f64,
+) -> Bound {
+    Bound {
+        workload,
+        what,
+        figure,
+        to_tgt: true,
+        at_least: true,
+        bound,
+        unit: "×",
+    }
+}
+
+/// What issue and README promise. The bounds of the lean client were set where tgt gives 82 K reads
+/// and 73 K writes per second; on a slower or faster machine the ratio to tgt is what carries over,
+/// so both are shown.
+const BOUNDS: &[Bound] = &[
+    ratio(
+        "libiscsi-read-4k-qd32",
+        "libiscsi, 4 KiB random read, to tgt",
+        3.9,
+        Cell::iops,
+    ),
+    ratio(
+        "libiscsi-write-4k-qd32",
+        "libiscsi, 4 KiB random write, to tgt",
+        2.7,
+        Cell::iops,
+    ),
+    Bound {
+        at_least: false,
+        ..ratio(
+            "libiscsi-read-4k-qd1",
+            "libiscsi, latency at 1 outstanding, to tgt",
+            0.31,
+            Cell::p50_us,
+        )
+    },
+    ratio(
+        "libiscsi-read-256k-qd8",
+        "libiscsi, 256 KiB sequential read, to tgt",
+        2.6,
+        Cell::iops,
+    ),
+    ratio(
+        "libiscsi-write-256k-qd8",
+        "libiscsi, 256 KiB sequential write, to tgt",
+        2.6,
+        Cell::iops,
+    ),
+    ratio(
+        "lean-read-4k-qd64",
+        "lean client, 4 KiB random read, to tgt",
+        750.0 / 82.0,
+        Cell::iops,
+    ),
+    ratio(
+        "lean-write-4k-qd64",
+        "lean client, 4 KiB random write, to tgt",
+        560.0 / 73.0,
+        Cell::iops,
+    ),
+    absolute(
+        "lean-read-4k-qd64",
+        "lean client, 4 KiB reads per second and core",
+        750.0,
+        true,
+        " K",
+        Cell::kiops,
+    ),
+    absolute(
+        "lean-write-4k-qd64",
+        "lean client, 4 KiB writes per second and core",
+        560.0,
+        true,
+        " K",
+        Cell::kiops,
+    ),
+    absolute(
+        "lean-read-4k-qd64",
+        "CPU per 4 KiB read",
+        1.4,
+        false,
+        " µs",
+        Cell::cpu_us_per_io,
+    ),
+    absolute(
+        "lean-write-4k-qd64",
+        "CPU per 4 KiB write",
+        1.8,
+        false,
+        " µs",
+        Cell::cpu_us_per_io,
+    ),
+];
+
+const fn absolute(
+    workload: &'static str,
+    what: &'static str,
+    bound: f64,
+    at_least: bool,
+    unit: &'static str,
+    figure: fn(&Cell) -> f64,
+) -> Bound {
+    Bound {
+        workload,
+        what,
+        figure,
+        to_tgt: false,
+        at_least,
+        bound,
+        unit,
+    }
+}
+
+/// The figures to reach; only those that were measured.
+fn goals(rows: &[Row], sessions: &[Sessions]) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for bound in BOUNDS {
+        let Some(row) = rows.iter().find(|row| row.workload.name == bound.workload) else {
+            continue;
+        };
+        let measured = if bound.to_tgt {
+            row.ratio(bound.figure)
+        } else {
+            row.spread(Kind::Sandstone, bound.figure).median
+        };
+        goals.push(goal(
+            bound.what,
+            measured,
+            bound.bound,
+            bound.at_least,
+            bound.unit,
+            2,
+        ));
+    }
+    if let Some(s) = sessions.iter().find(|s| s.kind == Kind::Sandstone) {
+        let storm_s = Spread::of(s.storm_s.iter().copied()).max;
+        let idle_percent = s.idle_share.max(s.idle_share_100) * 100.0;
+        goals.push(goal(
+            "500 logins at once, the slowest try",
+            storm_s,
+            2.0,
+            false,
+            " s",
+            3,
+        ));
+        goals.push(goal(
+            "idle, share of a core",
+            idle_percent,
+            0.5,
+            false,
+            " %",
+            3,
+        ));
+        if let Some((_, kib)) = s.resident_kib.iter().find(|(count, _)| *count == 100) {
+            let mib = *kib as f64 / 1024.0;
+            goals.push(goal(
+                "resident with 100 idle sessions",
+                mib,
+                64.0,
+                false,
+                " MiB",
+                1,
+            ));
+        }
+    }
+    goals
+}
+
+fn goal(what: &str, measured: f64, bound: f64, at_least: bool, unit: &str, digits: usize) -> Goal {
+    let (sign, reached) = if at_least {
+        ("≥", measured >= bound)
+    } else {
+        ("≤", measured <= bound)
+    };
+    Goal {
+        what: what.to_owned(),
+        target: format!("{sign} {bound:.2}{unit}"),
+        measured: format!("{measured:.digits$}{unit}"),
+        reached,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::LoadResult;
+    use super::super::workload::WORKLOADS;
+    use super::*;
+
+    fn cell(ios: u64, p50_us: f64) -> Cell {
+        let load = LoadResult {
+            ios,
+            seconds: 1.0,
+            p50_us,
+            p99_us: p50_us,
+            client_cpu_s: 0.5,
+            retries: 0,
+        };
+        Cell {
+            load,
+            target_cpu_s: 0.9,
+        }
+    }
+
+    #[test]
+    fn medians_of_odd_and_even_counts() {
+        let spread = |figures: &[f64]| Spread::of(figures.iter().copied());
+        assert_eq!(
+            spread(&[3.0, 1.0, 2.0]),
+            Spread {
+                min: 1.0,
+                median: 2.0,
+                max: 3.0
+            }
+        );
+        assert_eq!(
+            spread(&[4.0, 1.0, 2.0, 3.0]),
+            Spread {
+                min: 1.0,
+                median: 2.5,
+                max: 4.0
+            }
+        );
+        assert_eq!(
+            spread(&[7.0]),
+            Spread {
+                min: 7.0,
+                median: 7.0,
+                max: 7.0
+            }
+        );
+    }
+
+    #[test]
+    fn goals_compare_medians_in_the_right_direction() {
+        let mut rows: Vec<Row> = WORKLOADS.iter().map(Row::new).collect();
+        for row in &mut rows {
+            row.push(Kind::Tgt, cell(80_000, 85.0));
+            row.push(Kind::Sandstone, cell(320_000, 21.0));
+        }
+        let goals = goals(&rows, &[]);
+        let reached = |what: &str| {
+            goals
+                .iter()
+                .find(|g| g.what.contains(what))
+                .is_some_and(|g| g.reached)
+        };
+        assert!(reached("libiscsi, 4 KiB random read"));
+        assert!(reached("latency"));
+        assert!(!reached("lean client, 4 KiB reads per second"));
+        assert!(!reached("CPU per 4 KiB read"));
+    }
+
+    #[test]
+    fn only_what_was_run_is_judged() {
+        assert_eq!(goals(&[], &[]), []);
+        let sessions = Sessions {
+            kind: Kind::Sandstone,
+            resident_kib: vec![(0, 1024), (100, 65 * 1024)],
+            idle_share: 0.0,
+            idle_share_100: 0.006,
+            storm_s: vec![0.5, 2.5],
+        };
+        assert!(goals(&[], &[sessions]).iter().all(|g| !g.reached));
+    }
+}
