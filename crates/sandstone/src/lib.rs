@@ -5,3 +5,4 @@
 
 pub mod block;
 pub mod config;
+pub mod control;

@@ -86,6 +86,10 @@ pub fn new_unit(identity: &mut IdentitySpec, seed: &mut Seed) -> Result<(String,
             "start a new state folder for further units",
         ));
     }
+    if identity.installation.is_empty() {
+        // A configuration that was made by hand, not by opening a state folder.
+        identity.installation = new_installation(seed).installation;
+    }
     identity.units_made += 1;
     let installation = &identity.installation;
     let counter = identity.units_made;

@@ -10,6 +10,7 @@
 //! - A secret leaves this module only for the file and for the login it belongs to.
 
 pub mod access;
+pub mod change;
 pub mod diff;
 pub mod directory;
 pub mod error;

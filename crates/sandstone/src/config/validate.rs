@@ -21,11 +21,25 @@ pub const SECRET_NOT_SHOWN: &str = "<unchanged>";
 
 /// Checks every rule and reports the first that is broken.
 pub fn validate(config: &Config) -> Result<(), Error> {
+    installation(&config.identity.installation)?;
     units(config)?;
     targets(config)?;
     portals(config)?;
     hosts(config)?;
     maps(config)
+}
+
+fn installation(installation: &str) -> Result<(), Error> {
+    let hex = installation
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if hex && matches!(installation.len(), 0 | 9) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("identity.installation {installation:?} is not 9 hexadecimal digits"),
+        "leave it out: the daemon keeps its own",
+    ))
 }
 
 fn units(config: &Config) -> Result<(), Error> {

@@ -1,0 +1,223 @@
+//! Every edit that an administrator can make, as data: each verb of the command line and of the
+//! API is one [`Change`], applied to a copy and validated before anything else happens.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::error::{Error, ErrorKind};
+use super::identity::{self, Seed};
+use super::model::{
+    AluaMode, AluaState, BackendSpec, ChapSecret, Config, HostSpec, IdentitySpec, MapSpec,
+    PortalGroupSpec, RedirectSpec, TargetParameters, TargetSpec, UnitSpec, default_block_size,
+    default_physical_block_size,
+};
+use super::name;
+use super::redact::keep_secrets;
+use super::validate::{self, MAX_LUN};
+
+mod host;
+mod map;
+mod target;
+mod unit;
+
+pub use host::{CreateHost, SetChap};
+pub use map::{AddMap, RemoveMap, Share};
+pub use target::{AddPortal, CreateTarget, ModifyTarget};
+pub use unit::{CreateUnit, ModifyUnit};
+
+/// One edit.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// `lu create`
+    CreateUnit(CreateUnit),
+    /// `lu modify`, `lu online`, `lu offline`
+    ModifyUnit(String, ModifyUnit),
+    /// `lu delete`; the data behind it stays.
+    DeleteUnit(String),
+    /// `target create`
+    CreateTarget(CreateTarget),
+    /// `target modify`, `target online`, `target offline`, `target auth`, `target redirect`
+    ModifyTarget(String, ModifyTarget),
+    /// `target delete`
+    DeleteTarget(String),
+    /// `target portal add`
+    AddPortal(String, AddPortal),
+    /// `target portal remove`
+    RemovePortal(String, SocketAddr),
+    /// `host create`
+    CreateHost(CreateHost),
+    /// `host add-initiator`
+    AddInitiator(String, String),
+    /// `host remove-initiator`
+    RemoveInitiator(String, String),
+    /// `host auth`; `None` asks for no secret.
+    SetHostChap(String, Option<SetChap>),
+    /// `host delete`
+    DeleteHost(String),
+    /// `map add`
+    AddMap(AddMap),
+    /// `map remove`
+    RemoveMap(RemoveMap),
+    /// `share`
+    Share(Share),
+    /// `config apply`: this is to be the configuration.
+    Replace(Box<Config>),
+}
+
+impl Change {
+    /// The configuration after this change; `config` is left alone. With `cascade`, what depends
+    /// on a deleted object goes with it; without, that is refused.
+    pub fn applied(&self, config: &Config, seed: Seed, cascade: bool) -> Result<Config, Error> {
+        let mut edit = Edit {
+            config: config.clone(),
+            seed,
+            cascade,
+        };
+        match self {
+            Self::CreateUnit(request) => edit.create_unit(request),
+            Self::ModifyUnit(name, request) => edit.modify_unit(name, request),
+            Self::DeleteUnit(name) => edit.delete_unit(name),
+            Self::CreateTarget(request) => edit.create_target(request),
+            Self::ModifyTarget(iqn, request) => edit.modify_target(iqn, request),
+            Self::DeleteTarget(iqn) => edit.delete_target(iqn),
+            Self::AddPortal(iqn, request) => edit.add_portal(iqn, request),
+            Self::RemovePortal(iqn, portal) => edit.remove_portal(iqn, *portal),
+            Self::CreateHost(request) => edit.create_host(request),
+            Self::AddInitiator(host, initiator) => edit.add_initiator(host, initiator),
+            Self::RemoveInitiator(host, initiator) => edit.remove_initiator(host, initiator),
+            Self::SetHostChap(host, secret) => edit.set_host_chap(host, secret.as_ref()),
+            Self::DeleteHost(name) => edit.delete_host(name),
+            Self::AddMap(request) => edit.add_map(request),
+            Self::RemoveMap(request) => edit.remove_map(request),
+            Self::Share(request) => edit.share(request),
+            Self::Replace(wanted) => edit.replace(wanted),
+        }?;
+        let Edit {
+            config: mut after, ..
+        } = edit;
+        validate::validate(&after)?;
+        if after != *config {
+            after.generation = config.generation + 1;
+        }
+        Ok(after)
+    }
+}
+
+/// A copy of the configuration being edited.
+struct Edit {
+    config: Config,
+    seed: Seed,
+    cascade: bool,
+}
+
+impl Edit {
+    /// Puts `wanted` in force: identities and secrets that it leaves out are those of the objects
+    /// of the same name, or new.
+    fn replace(&mut self, wanted: &Config) -> Result<(), Error> {
+        let before = &self.config;
+        let mut after = wanted.clone();
+        after.generation = before.generation;
+        keep_secrets(before, &mut after);
+        identity::carry_over(&before.identity, &mut after);
+        for host in &mut after.hosts {
+            for initiator in &mut host.initiators {
+                *initiator = normal_pattern(initiator)?;
+            }
+        }
+        for unit in &mut after.units {
+            complete_unit(
+                unit,
+                before.unit(&unit.name),
+                &mut after.identity,
+                &mut self.seed,
+            )?;
+        }
+        for target in &mut after.targets {
+            target.iqn = normal_iqn(&target.iqn)?;
+            let old = before.target(&target.iqn);
+            for group in &mut target.portal_groups {
+                let same =
+                    old.and_then(|old| old.portal_groups.iter().find(|g| g.tag == group.tag));
+                if group.relative_port_id == 0 {
+                    group.relative_port_id = match same {
+                        Some(same) => same.relative_port_id,
+                        None => identity::new_relative_port_id(&mut after.identity)?,
+                    };
+                }
+            }
+        }
+        for map in &mut after.maps {
+            if let Some(target) = &mut map.target {
+                *target = target.to_ascii_lowercase();
+            }
+        }
+        self.config = after;
+        Ok(())
+    }
+
+    /// Refuses to go on because `dependents` exist, unless they are to go too.
+    fn refuse_if_used(
+        &self,
+        what: &str,
+        dependents: &[String],
+        command: &str,
+    ) -> Result<(), Error> {
+        if dependents.is_empty() || self.cascade {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!("{what} is in use: {}", dependents.join("; ")),
+            format!("{command} --yes removes these too, or remove them one by one"),
+        ))
+    }
+}
+
+fn complete_unit(
+    unit: &mut UnitSpec,
+    old: Option<&UnitSpec>,
+    identity: &mut IdentitySpec,
+    seed: &mut Seed,
+) -> Result<(), Error> {
+    match (unit.naa.is_empty(), old) {
+        (true, Some(old)) => unit.naa.clone_from(&old.naa),
+        (true, None) => {
+            let (naa, serial) = identity::new_unit(identity, seed)?;
+            unit.naa = naa;
+            if unit.serial.is_empty() {
+                unit.serial = serial;
+            }
+        }
+        (false, _) => unit.naa = unit.naa.trim_start_matches("naa.").to_ascii_lowercase(),
+    }
+    if unit.serial.is_empty() {
+        unit.serial = match old.filter(|old| old.naa == unit.naa) {
+            Some(old) => old.serial.clone(),
+            None => identity::serial_of(&unit.naa),
+        };
+    }
+    Ok(())
+}
+
+fn normal_iqn(iqn: &str) -> Result<String, Error> {
+    name::normalise(iqn).map_err(|error| {
+        Error::invalid(
+            format!("{iqn:?} is not the name of a target: {error}"),
+            format!("use a name such as {}:disk1", identity::TARGET_PREFIX),
+        )
+    })
+}
+
+fn normal_pattern(initiator: &str) -> Result<String, Error> {
+    name::normalise_pattern(initiator).map_err(|error| {
+        Error::invalid(
+            format!("{initiator:?} is not an initiator name: {error}"),
+            "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

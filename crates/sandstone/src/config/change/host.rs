@@ -1,0 +1,125 @@
+//! Edits of hosts and their secrets.
+
+use super::*;
+
+/// `host create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateHost {
+    /// Its name.
+    pub name: String,
+    /// Initiator names; `*` and `?` are wildcards.
+    #[serde(default)]
+    pub initiators: Vec<String>,
+    /// What they must know to log in.
+    #[serde(default)]
+    pub chap: Option<SetChap>,
+}
+
+/// A CHAP user and secret on their way in; `Debug` never prints the secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetChap {
+    /// CHAP_N.
+    pub user: String,
+    /// The shared secret, 12 to 255 bytes.
+    #[schema(write_only)]
+    pub secret: String,
+}
+
+impl SetChap {
+    pub(super) fn secret(&self) -> ChapSecret {
+        ChapSecret {
+            user: self.user.clone(),
+            secret: self.secret.clone(),
+        }
+    }
+}
+
+impl std::fmt::Debug for SetChap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.secret().fmt(f)
+    }
+}
+
+impl Edit {
+    pub(super) fn create_host(&mut self, request: &CreateHost) -> Result<(), Error> {
+        let initiators = request
+            .initiators
+            .iter()
+            .map(|i| normal_pattern(i))
+            .collect::<Result<_, _>>()?;
+        let chap = request.chap.as_ref().map(SetChap::secret);
+        self.config.hosts.push(HostSpec {
+            name: request.name.clone(),
+            initiators,
+            chap,
+        });
+        Ok(())
+    }
+
+    pub(super) fn add_initiator(&mut self, host: &str, initiator: &str) -> Result<(), Error> {
+        let initiator = normal_pattern(initiator)?;
+        let host = self.host_mut(host)?;
+        if host.initiators.contains(&initiator) {
+            return Err(Error::exists(
+                format!("host {} has {initiator} already", host.name),
+                format!("sandstone map explain {initiator} shows what it sees"),
+            ));
+        }
+        host.initiators.push(initiator);
+        Ok(())
+    }
+
+    pub(super) fn remove_initiator(&mut self, host: &str, initiator: &str) -> Result<(), Error> {
+        let wanted = initiator.to_ascii_lowercase();
+        let host = self.host_mut(host)?;
+        if !host.initiators.contains(&wanted) {
+            return Err(Error::not_found(
+                format!("host {} has no initiator {initiator}", host.name),
+                format!("sandstone host list {} shows those it has", host.name),
+            ));
+        }
+        host.initiators.retain(|other| *other != wanted);
+        Ok(())
+    }
+
+    pub(super) fn set_host_chap(
+        &mut self,
+        host: &str,
+        chap: Option<&SetChap>,
+    ) -> Result<(), Error> {
+        self.host_mut(host)?.chap = chap.map(SetChap::secret);
+        Ok(())
+    }
+
+    pub(super) fn delete_host(&mut self, name: &str) -> Result<(), Error> {
+        self.host_mut(name)?;
+        let ours = |map: &&MapSpec| map.host.as_deref() == Some(name);
+        let list = self.config.maps.iter().filter(ours);
+        let dependents: Vec<_> = list
+            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
+            .collect();
+        self.refuse_if_used(
+            &format!("host {name}"),
+            &dependents,
+            &format!("sandstone host delete {name}"),
+        )?;
+        self.config.maps.retain(|map| !ours(&map));
+        self.config.hosts.retain(|host| host.name != name);
+        Ok(())
+    }
+
+    fn host_mut(&mut self, name: &str) -> Result<&mut HostSpec, Error> {
+        self.config
+            .hosts
+            .iter_mut()
+            .find(|host| host.name == name)
+            .ok_or_else(|| {
+                Error::not_found(
+                    format!("there is no host {name}"),
+                    "sandstone host list shows those there are",
+                )
+            })
+    }
+}

@@ -1,0 +1,266 @@
+//! Edits of the map, and `share`, which does everything that a host needs to see a unit.
+
+use super::*;
+
+/// `map add`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddMap {
+    /// Name of the logical unit.
+    pub unit: String,
+    /// Name of the host; absent for every host.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// IQN of the target; absent for every target.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// LUN; the lowest that is free everywhere the map leads, where absent.
+    #[serde(default)]
+    pub lun: Option<u16>,
+    /// Refuse writes through this map.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// `map remove`: every field given must fit; exactly one map may, unless `all` is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveMap {
+    /// Name of the logical unit.
+    pub unit: String,
+    /// Name of the host.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// IQN of the target.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// LUN.
+    #[serde(default)]
+    pub lun: Option<u16>,
+    /// Remove every map that fits.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// `share`: a logical unit (made unless it exists), a target (made unless one fits), a host and a
+/// map, in one step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Name of the logical unit.
+    pub unit: String,
+    /// Initiator name of the host, or the name of a host that exists.
+    pub host: String,
+    /// How to make the unit if it does not exist.
+    #[serde(default)]
+    pub create: Option<CreateUnit>,
+    /// The target; where absent the only one there is, or a new one named after the unit.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Listening addresses of a new target.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub portals: Vec<SocketAddr>,
+    /// LUN; the lowest free one where absent.
+    #[serde(default)]
+    pub lun: Option<u16>,
+    /// Refuse writes through this map.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+impl Edit {
+    pub(super) fn add_map(&mut self, request: &AddMap) -> Result<(), Error> {
+        let mut map = MapSpec {
+            unit: request.unit.clone(),
+            host: request.host.clone(),
+            target: request
+                .target
+                .as_ref()
+                .map(|target| target.to_ascii_lowercase()),
+            lun: request.lun.unwrap_or(0),
+            read_only: request.read_only,
+        };
+        if request.lun.is_none() {
+            map.lun = self.free_lun(&map)?;
+        }
+        self.config.maps.push(map);
+        Ok(())
+    }
+
+    pub(super) fn remove_map(&mut self, request: &RemoveMap) -> Result<(), Error> {
+        let target = request
+            .target
+            .as_ref()
+            .map(|target| target.to_ascii_lowercase());
+        let fits = |map: &MapSpec| {
+            map.unit == request.unit
+                && (request.host.is_none() || map.host == request.host)
+                && (target.is_none() || map.target == target)
+                && request.lun.is_none_or(|lun| map.lun == lun)
+        };
+        let found: Vec<_> = self.config.maps.iter().filter(|map| fits(map)).collect();
+        let list = || {
+            found
+                .iter()
+                .map(|m| format!("LUN {} ({})", m.lun, validate::describe(m)))
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        match found.len() {
+            0 => {
+                return Err(Error::not_found(
+                    format!("no map of {} fits", request.unit),
+                    "sandstone map list shows those there are",
+                ));
+            }
+            1 => {}
+            n if !request.all => {
+                return Err(Error::invalid(
+                    format!("{n} maps of {} fit: {}", request.unit, list()),
+                    "narrow it with --host, --target or --lun, or give --all",
+                ));
+            }
+            _ => {}
+        }
+        self.config.maps.retain(|map| !fits(map));
+        Ok(())
+    }
+
+    pub(super) fn share(&mut self, request: &Share) -> Result<(), Error> {
+        if self.config.unit(&request.unit).is_none() {
+            match &request.create {
+                Some(create) => self.create_unit(create)?,
+                None => {
+                    return Err(Error::not_found(
+                        format!(
+                            "there is no logical unit {}, and no size to make it with",
+                            request.unit
+                        ),
+                        format!(
+                            "sandstone share {} --host {} --size 10G",
+                            request.unit, request.host
+                        ),
+                    ));
+                }
+            }
+        }
+        let host = self.share_host(&request.host)?;
+        let target = self.share_target(request)?;
+        let exists = self.config.maps.iter().any(|map| {
+            map.unit == request.unit
+                && map.host.as_ref().is_none_or(|name| *name == host)
+                && map.target.as_ref().is_none_or(|iqn| *iqn == target)
+        });
+        if exists {
+            return Ok(());
+        }
+        self.add_map(&AddMap {
+            unit: request.unit.clone(),
+            host: Some(host),
+            target: Some(target),
+            lun: request.lun,
+            read_only: request.read_only,
+        })
+    }
+
+    /// The host of that name or initiator, made if there is none.
+    fn share_host(&mut self, given: &str) -> Result<String, Error> {
+        if self.config.host(given).is_some() {
+            return Ok(given.to_owned());
+        }
+        let initiator = normal_pattern(given).map_err(|mut error| {
+            error.message =
+                format!("{given:?} is neither a host that exists nor an initiator name");
+            error
+        })?;
+        if let Some(host) = self
+            .config
+            .hosts
+            .iter()
+            .find(|host| host.initiators.contains(&initiator))
+        {
+            return Ok(host.name.clone());
+        }
+        let name = self.free_host_name(&initiator);
+        self.create_host(&CreateHost {
+            name: name.clone(),
+            initiators: vec![initiator],
+            chap: None,
+        })?;
+        Ok(name)
+    }
+
+    /// A host name made of the part of the initiator's name that tells it from others.
+    fn free_host_name(&self, initiator: &str) -> String {
+        let own = initiator
+            .rsplit(':')
+            .find(|part| !part.is_empty())
+            .unwrap_or(initiator);
+        let plain: String = own
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+            .take(60)
+            .collect();
+        let plain = plain.trim_start_matches(['-', '.']);
+        let base = if plain.is_empty() { "host" } else { plain };
+        let mut name = base.to_owned();
+        let mut number = 2;
+        while self.config.host(&name).is_some() {
+            name = format!("{base}-{number}");
+            number += 1;
+        }
+        name
+    }
+
+    fn share_target(&mut self, request: &Share) -> Result<String, Error> {
+        let iqn = match (&request.target, self.config.targets.as_slice()) {
+            (Some(iqn), _) => normal_iqn(iqn)?,
+            (None, [only]) if request.portals.is_empty() => return Ok(only.iqn.clone()),
+            (None, targets) => {
+                let mapped = self
+                    .config
+                    .maps
+                    .iter()
+                    .filter(|map| map.unit == request.unit);
+                let known = mapped.filter_map(|map| map.target.clone()).next();
+                if let Some(iqn) =
+                    known.filter(|iqn| targets.iter().any(|target| target.iqn == *iqn))
+                {
+                    return Ok(iqn);
+                }
+                let own: String = request.unit.to_ascii_lowercase().replace('_', "-");
+                format!("{}:{own}", identity::TARGET_PREFIX)
+            }
+        };
+        if self.config.target(&iqn).is_none() {
+            let portals = request.portals.clone();
+            self.create_target(&CreateTarget {
+                iqn: iqn.clone(),
+                alias: String::new(),
+                portals,
+                alua: AluaMode::default(),
+                parameters: TargetParameters::default(),
+            })?;
+        }
+        Ok(iqn)
+    }
+
+    /// The lowest LUN that no map which could meet `map` uses.
+    fn free_lun(&self, map: &MapSpec) -> Result<u16, Error> {
+        let meeting = self
+            .config
+            .maps
+            .iter()
+            .filter(|other| validate::meet(&self.config, map, other));
+        let used: std::collections::HashSet<u16> = meeting.map(|other| other.lun).collect();
+        (0..=MAX_LUN)
+            .find(|lun| !used.contains(lun))
+            .ok_or_else(|| {
+                Error::invalid(
+                    "every LUN from 0 to 16383 is in use there",
+                    "map it at another target with --target",
+                )
+            })
+    }
+}

@@ -1,0 +1,241 @@
+//! Edits of targets and their portals.
+
+use super::*;
+
+/// `target create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTarget {
+    /// iSCSI name.
+    pub iqn: String,
+    /// TargetAlias.
+    #[serde(default)]
+    pub alias: String,
+    /// Listening addresses of portal group 1; 0.0.0.0:3260 where empty.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub portals: Vec<SocketAddr>,
+    /// Which ALUA changes are offered.
+    #[serde(default)]
+    pub alua: AluaMode,
+    /// Limits.
+    #[serde(default)]
+    pub parameters: TargetParameters,
+}
+
+/// `target modify`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModifyTarget {
+    /// TargetAlias.
+    #[serde(default)]
+    pub alias: Option<String>,
+    /// Which ALUA changes are offered.
+    #[serde(default)]
+    pub alua: Option<AluaMode>,
+    /// Limits, all of them.
+    #[serde(default)]
+    pub parameters: Option<TargetParameters>,
+    /// Take it offline or online.
+    #[serde(default)]
+    pub offline: Option<bool>,
+    /// Send initiators elsewhere.
+    #[serde(default)]
+    pub redirect: Option<RedirectSpec>,
+    /// Send them nowhere any more.
+    #[serde(default)]
+    pub no_redirect: bool,
+    /// What the target proves itself with in mutual CHAP.
+    #[serde(default)]
+    pub mutual_chap: Option<SetChap>,
+    /// Prove nothing any more.
+    #[serde(default)]
+    pub no_mutual_chap: bool,
+}
+
+/// `target portal add`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddPortal {
+    /// Listening address.
+    #[schema(value_type = String)]
+    pub portal: SocketAddr,
+    /// Portal group tag; a new group is made where none has it.
+    #[serde(default = "first_tag")]
+    pub tag: u16,
+    /// Target port group (ALUA) of a new portal group.
+    #[serde(default)]
+    pub target_port_group: Option<u16>,
+    /// ALUA state of a new portal group.
+    #[serde(default)]
+    pub alua_state: Option<AluaState>,
+}
+
+fn first_tag() -> u16 {
+    1
+}
+
+/// The port of iSCSI on every address.
+pub(super) fn default_portal() -> SocketAddr {
+    SocketAddr::from(([0, 0, 0, 0], 3260))
+}
+
+impl Edit {
+    pub(super) fn create_target(&mut self, request: &CreateTarget) -> Result<(), Error> {
+        let portals = if request.portals.is_empty() {
+            vec![default_portal()]
+        } else {
+            request.portals.clone()
+        };
+        let group = PortalGroupSpec {
+            tag: 1,
+            relative_port_id: identity::new_relative_port_id(&mut self.config.identity)?,
+            target_port_group: 1,
+            portals,
+            alua_state: self.state_of(1).unwrap_or_default(),
+        };
+        self.config.targets.push(TargetSpec {
+            iqn: normal_iqn(&request.iqn)?,
+            alias: request.alias.clone(),
+            portal_groups: vec![group],
+            alua: request.alua,
+            redirect: None,
+            mutual_chap: None,
+            parameters: request.parameters.clone(),
+            offline: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn modify_target(&mut self, iqn: &str, request: &ModifyTarget) -> Result<(), Error> {
+        let target = self.target_mut(iqn)?;
+        if let Some(alias) = &request.alias {
+            target.alias.clone_from(alias);
+        }
+        target.alua = request.alua.unwrap_or(target.alua);
+        target.offline = request.offline.unwrap_or(target.offline);
+        if let Some(parameters) = &request.parameters {
+            target.parameters.clone_from(parameters);
+        }
+        if request.redirect.is_some() || request.no_redirect {
+            target.redirect.clone_from(&request.redirect);
+        }
+        if request.mutual_chap.is_some() || request.no_mutual_chap {
+            target.mutual_chap = request.mutual_chap.as_ref().map(SetChap::secret);
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_target(&mut self, iqn: &str) -> Result<(), Error> {
+        let iqn = self.target_mut(iqn)?.iqn.clone();
+        let ours = |map: &&MapSpec| map.target.as_ref() == Some(&iqn);
+        let list = self.config.maps.iter().filter(ours);
+        let dependents: Vec<_> = list
+            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
+            .collect();
+        self.refuse_if_used(
+            &format!("target {iqn}"),
+            &dependents,
+            &format!("sandstone target delete {iqn}"),
+        )?;
+        self.config.maps.retain(|map| !ours(&map));
+        self.config.targets.retain(|target| target.iqn != iqn);
+        Ok(())
+    }
+
+    pub(super) fn add_portal(&mut self, iqn: &str, request: &AddPortal) -> Result<(), Error> {
+        let existing = self
+            .target_mut(iqn)?
+            .portal_groups
+            .iter_mut()
+            .find(|group| group.tag == request.tag);
+        if let Some(group) = existing {
+            if request
+                .target_port_group
+                .is_some_and(|tpg| tpg != group.target_port_group)
+                || request
+                    .alua_state
+                    .is_some_and(|state| state != group.alua_state)
+            {
+                return Err(Error::invalid(
+                    format!(
+                        "portal group {} of {iqn} exists; its target port group and ALUA state are set already",
+                        request.tag
+                    ),
+                    "add the address without these options, or choose a new --tag",
+                ));
+            }
+            group.portals.push(request.portal);
+            return Ok(());
+        }
+        let target_port_group = request.target_port_group.unwrap_or(1);
+        let known = self.state_of(target_port_group);
+        let group = PortalGroupSpec {
+            tag: request.tag,
+            relative_port_id: identity::new_relative_port_id(&mut self.config.identity)?,
+            target_port_group,
+            portals: vec![request.portal],
+            alua_state: request.alua_state.or(known).unwrap_or_default(),
+        };
+        self.target_mut(iqn)?.portal_groups.push(group);
+        Ok(())
+    }
+
+    pub(super) fn remove_portal(&mut self, iqn: &str, portal: SocketAddr) -> Result<(), Error> {
+        let target = self.target_mut(iqn)?;
+        let count: usize = target
+            .portal_groups
+            .iter()
+            .map(|group| group.portals.len())
+            .sum();
+        let Some(group) = target
+            .portal_groups
+            .iter_mut()
+            .find(|group| group.portals.contains(&portal))
+        else {
+            return Err(Error::not_found(
+                format!("target {} has no portal {portal}", target.iqn),
+                format!("sandstone target list -o iqn,portals {}", target.iqn),
+            ));
+        };
+        if count == 1 {
+            return Err(Error::invalid(
+                format!(
+                    "{portal} is the only portal of {iqn}; without it nobody could reach the target"
+                ),
+                format!("add another first, or take it offline: sandstone target offline {iqn}"),
+            ));
+        }
+        group.portals.retain(|&other| other != portal);
+        target
+            .portal_groups
+            .retain(|group| !group.portals.is_empty());
+        Ok(())
+    }
+
+    fn state_of(&self, target_port_group: u16) -> Option<AluaState> {
+        let groups = self
+            .config
+            .targets
+            .iter()
+            .flat_map(|target| &target.portal_groups);
+        groups
+            .into_iter()
+            .find(|group| group.target_port_group == target_port_group)
+            .map(|group| group.alua_state)
+    }
+
+    fn target_mut(&mut self, iqn: &str) -> Result<&mut TargetSpec, Error> {
+        let wanted = iqn.to_ascii_lowercase();
+        self.config
+            .targets
+            .iter_mut()
+            .find(|target| target.iqn == wanted)
+            .ok_or_else(|| {
+                Error::not_found(
+                    format!("there is no target {iqn}"),
+                    "sandstone target list shows those there are",
+                )
+            })
+    }
+}

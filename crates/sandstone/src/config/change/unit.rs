@@ -1,0 +1,165 @@
+//! Edits of logical units.
+
+use super::*;
+
+/// `lu create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateUnit {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub backend: BackendSpec,
+    /// Logical block length: 512 or 4096.
+    #[serde(default = "default_block_size")]
+    pub block_size: u32,
+    /// Physical block size in bytes.
+    #[serde(default = "default_physical_block_size")]
+    pub physical_block_size: u32,
+    /// Acknowledge writes from volatile cache.
+    #[serde(default)]
+    pub write_cache: bool,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Offer UNMAP; the default is yes, unless a file is preallocated.
+    #[serde(default)]
+    pub thin: Option<bool>,
+    /// Soft threshold of space in use, in percent.
+    #[serde(default)]
+    pub threshold_percent: Option<u8>,
+    /// A designator to take over from another target; made where absent.
+    #[serde(default)]
+    pub naa: Option<String>,
+    /// A serial number to take over; made where absent.
+    #[serde(default)]
+    pub serial: Option<String>,
+}
+
+/// `lu modify`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModifyUnit {
+    /// A new size in bytes; larger, since shrinking would cut off data.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Physical block size in bytes.
+    #[serde(default)]
+    pub physical_block_size: Option<u32>,
+    /// Acknowledge writes from volatile cache.
+    #[serde(default)]
+    pub write_cache: Option<bool>,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: Option<bool>,
+    /// Offer UNMAP.
+    #[serde(default)]
+    pub thin: Option<bool>,
+    /// Soft threshold of space in use, in percent; 0 turns it off.
+    #[serde(default)]
+    pub threshold_percent: Option<u8>,
+    /// Take it offline or online.
+    #[serde(default)]
+    pub offline: Option<bool>,
+}
+
+impl Edit {
+    pub(super) fn create_unit(&mut self, request: &CreateUnit) -> Result<(), Error> {
+        let preallocated = matches!(
+            request.backend,
+            BackendSpec::File {
+                preallocate: true,
+                ..
+            }
+        );
+        let mut unit = UnitSpec {
+            name: request.name.clone(),
+            naa: request.naa.clone().unwrap_or_default(),
+            serial: request.serial.clone().unwrap_or_default(),
+            backend: request.backend.clone(),
+            block_size: request.block_size,
+            // A physical block cannot be smaller than a logical one.
+            physical_block_size: request.physical_block_size.max(request.block_size),
+            write_cache: request.write_cache,
+            read_only: request.read_only,
+            thin: request.thin.unwrap_or(!preallocated),
+            threshold_percent: request.threshold_percent,
+            offline: false,
+        };
+        complete_unit(&mut unit, None, &mut self.config.identity, &mut self.seed)?;
+        self.config.units.push(unit);
+        Ok(())
+    }
+
+    pub(super) fn modify_unit(&mut self, name: &str, request: &ModifyUnit) -> Result<(), Error> {
+        let unit = self.unit_mut(name)?;
+        if let Some(wanted) = request.size {
+            resize(unit, wanted)?;
+        }
+        let set = |field: &mut bool, value: Option<bool>| *field = value.unwrap_or(*field);
+        set(&mut unit.write_cache, request.write_cache);
+        set(&mut unit.read_only, request.read_only);
+        set(&mut unit.thin, request.thin);
+        set(&mut unit.offline, request.offline);
+        if let Some(bytes) = request.physical_block_size {
+            unit.physical_block_size = bytes;
+        }
+        if let Some(percent) = request.threshold_percent {
+            unit.threshold_percent = (percent != 0).then_some(percent);
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_unit(&mut self, name: &str) -> Result<(), Error> {
+        self.unit_mut(name)?;
+        let maps = self.config.maps.iter().filter(|map| map.unit == name);
+        let dependents: Vec<_> = maps
+            .map(|m| format!("LUN {} ({})", m.lun, validate::describe(m)))
+            .collect();
+        self.refuse_if_used(
+            &format!("logical unit {name}"),
+            &dependents,
+            &format!("sandstone lu delete {name}"),
+        )?;
+        self.config.maps.retain(|map| map.unit != name);
+        self.config.units.retain(|unit| unit.name != name);
+        Ok(())
+    }
+
+    fn unit_mut(&mut self, name: &str) -> Result<&mut UnitSpec, Error> {
+        self.config
+            .units
+            .iter_mut()
+            .find(|unit| unit.name == name)
+            .ok_or_else(|| {
+                Error::not_found(
+                    format!("there is no logical unit {name}"),
+                    "sandstone lu list shows those there are",
+                )
+            })
+    }
+}
+
+fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
+    match &mut unit.backend {
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } if wanted >= *size => {
+            *size = wanted;
+            Ok(())
+        }
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Err(Error::invalid(
+            format!(
+                "{} has {size} bytes; making it {wanted} would cut off data",
+                unit.name
+            ),
+            "create a smaller logical unit and copy the data with a client",
+        )),
+        BackendSpec::Device { path } => Err(Error::invalid(
+            format!(
+                "{} is the device {}, whose size is not ours to set",
+                unit.name,
+                path.display()
+            ),
+            "grow the device itself; the new size is noticed when the unit is next opened",
+        )),
+    }
+}

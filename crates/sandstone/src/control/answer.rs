@@ -1,0 +1,192 @@
+//! What the API answers: objects of the configuration beside their state, and problems as JSON.
+
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::data_plane::{PortalStatus, UnitStatus};
+use crate::config::model::{HostSpec, MapSpec, TargetSpec, UnitSpec};
+use crate::config::{Error, ErrorKind};
+
+/// The daemon in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Sandstone's version.
+    pub version: String,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// The state folder.
+    pub state: String,
+    /// The generation of the configuration in force.
+    pub generation: u64,
+    /// Logical units.
+    pub units: usize,
+    /// Logical units that do not serve although they should.
+    pub faulted_units: usize,
+    /// Targets.
+    pub targets: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Sessions logged in.
+    pub sessions: usize,
+    /// Portals, bound or not.
+    pub portals: Vec<PortalStatus>,
+}
+
+/// A logical unit: what is wanted and what is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnitView {
+    /// What the administrator asked for.
+    pub spec: UnitSpec,
+    /// How it is.
+    pub status: UnitStatus,
+    /// Its maps.
+    pub maps: Vec<MapSpec>,
+}
+
+/// A target: what is wanted and what is. Secrets are not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TargetView {
+    /// What the administrator asked for.
+    pub spec: TargetSpec,
+    /// Its portals as they are.
+    pub portals: Vec<PortalStatus>,
+    /// Sessions logged in.
+    pub sessions: usize,
+}
+
+/// A host: what is wanted and what is. Secrets are not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostView {
+    /// What the administrator asked for.
+    pub spec: HostSpec,
+    /// Sessions logged in.
+    pub sessions: usize,
+    /// Its maps, without those for every host.
+    pub maps: Vec<MapSpec>,
+}
+
+/// What `share` did, and what a client needs to know to use it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Shared {
+    /// The change.
+    pub committed: super::transaction::Committed,
+    /// The logical unit.
+    pub unit: UnitSpec,
+    /// The host.
+    pub host: String,
+    /// The target's IQN.
+    pub target: String,
+    /// Its addresses.
+    #[schema(value_type = Vec<String>)]
+    pub portals: Vec<std::net::SocketAddr>,
+    /// The LUN.
+    pub lun: u16,
+    /// The CHAP user that the host must log in as.
+    pub chap_user: Option<String>,
+}
+
+/// The configuration as a TOML document. Secrets are not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfigDocument {
+    /// The generation in force.
+    pub generation: u64,
+    /// TOML; may be edited and sent back.
+    pub toml: String,
+}
+
+/// A problem. It says what was wrong, what was not changed and what to try next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The stable kind.
+    pub kind: ErrorKind,
+    /// What was wrong.
+    pub message: String,
+    /// What was not changed.
+    pub not_changed: String,
+    /// What to try next.
+    pub next: String,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self {
+            kind: error.kind,
+            message: error.message,
+            not_changed: error.not_changed,
+            next: error.next,
+        }
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem.kind, problem.message, problem.next).not_changed(problem.not_changed)
+    }
+}
+
+impl Problem {
+    /// The HTTP status that goes with the kind.
+    pub fn status(&self) -> StatusCode {
+        match self.kind {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Exists | ErrorKind::InUse => StatusCode::CONFLICT,
+            ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
+            ErrorKind::Locked => StatusCode::LOCKED,
+            ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
+            ErrorKind::Corrupt | ErrorKind::Storage => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.status(), Json(self)).into_response()
+    }
+}
+
+/// A JSON body whose faults are answered as a [`Problem`].
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let next = "see GET /openapi.json for what this request takes";
+        let bytes = axum::body::Bytes::from_request(request, state).await;
+        let bytes =
+            bytes.map_err(|e| Error::invalid(format!("the body could not be read: {e}"), next))?;
+        let value = serde_json::from_slice(&bytes);
+        value
+            .map(Self)
+            .map_err(|e| Error::invalid(format!("the body does not fit: {e}"), next).into())
+    }
+}
+
+/// Query parameters whose faults are answered as a [`Problem`].
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let next = "see GET /openapi.json for the parameters of this request";
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(e) => Err(Error::invalid(
+                format!("the parameters do not fit: {}", e.body_text()),
+                next,
+            )
+            .into()),
+        }
+    }
+}

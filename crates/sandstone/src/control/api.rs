@@ -1,0 +1,126 @@
+//! The HTTP/JSON API: every route, its document, and what all routes share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::http::StatusCode;
+use axum::{Json, Router};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::Problem;
+use super::transaction::{Commit, Committed, Transactions};
+use crate::config::change::Change;
+use crate::config::{Config, Error};
+
+mod config;
+mod host;
+mod lu;
+mod map;
+mod session;
+mod status;
+mod target;
+
+pub use config::Apply;
+
+/// What the routes work on.
+pub struct Plane {
+    /// The configuration and its changes.
+    pub transactions: Transactions,
+    /// The state folder, as told in the status.
+    pub state_folder: PathBuf,
+    /// When the daemon started.
+    pub since: Instant,
+}
+
+impl Plane {
+    fn config(&self) -> Arc<Config> {
+        self.transactions.config()
+    }
+
+    fn commit(&self, change: &Change, how: Commit) -> Answer<Committed> {
+        Ok(Json(self.transactions.commit(change, how)?))
+    }
+}
+
+type Shared = Arc<Plane>;
+type Answer<T> = Result<Json<T>, Problem>;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Sandstone control API",
+        description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
+            stored and put in force as a whole, or not at all. `dry_run=true` tells what a change would do. \
+            Problems are answered as JSON with kind, message, not_changed and next. Secrets never appear in answers.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    tags(
+        (name = "lu", description = "Logical units"),
+        (name = "target", description = "Targets and their portals"),
+        (name = "host", description = "Groups of initiators"),
+        (name = "map", description = "Who sees what, and why not"),
+        (name = "session", description = "Who is logged in"),
+        (name = "config", description = "The configuration as a whole"),
+        (name = "status", description = "The daemon itself"),
+    )
+)]
+struct Document;
+
+fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(lu::list, lu::create))
+        .routes(routes!(lu::show, lu::modify, lu::delete))
+        .routes(routes!(target::list, target::create))
+        .routes(routes!(target::show, target::modify, target::delete))
+        .routes(routes!(target::add_portal))
+        .routes(routes!(target::remove_portal))
+        .routes(routes!(host::list, host::create))
+        .routes(routes!(host::show, host::delete))
+        .routes(routes!(host::add_initiator))
+        .routes(routes!(host::remove_initiator))
+        .routes(routes!(host::set_chap, host::remove_chap))
+        .routes(routes!(map::list, map::add, map::remove))
+        .routes(routes!(map::explain))
+        .routes(routes!(map::share))
+        .routes(routes!(session::list))
+        .routes(routes!(session::kill))
+        .routes(routes!(config::show, config::apply))
+        .routes(routes!(config::generations))
+        .routes(routes!(config::rollback))
+        .routes(routes!(status::status))
+        .routes(routes!(status::metrics))
+}
+
+/// The OpenAPI document, generated from the types and routes.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// The whole API.
+pub fn router(plane: Shared) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let document = Arc::new(document);
+    router
+        .route(
+            "/openapi.json",
+            axum::routing::get(move || async move { Json(document.as_ref().clone()) }),
+        )
+        .fallback(|| async { refuse(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path does not take this method",
+            )
+        })
+        .with_state(plane)
+}
+
+fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {
+    (
+        status,
+        Json(Error::not_found(message, "see GET /openapi.json for what there is").into()),
+    )
+}

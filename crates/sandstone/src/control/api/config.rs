@@ -1,0 +1,91 @@
+//! The configuration as a whole.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Answer, Shared};
+use crate::config::change::Change;
+use crate::config::redact::redacted;
+use crate::config::{Config, Error};
+use crate::control::answer::{Body, ConfigDocument, Params, Problem};
+use crate::control::transaction::{Commit, Committed};
+
+/// The configuration in force.
+#[utoipa::path(get, path = "/v1/config", tag = "config", operation_id = "config_show",
+    responses((status = 200, body = ConfigDocument), (status = "5XX", body = Problem)))]
+pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> {
+    let config = plane.config();
+    let toml = toml::to_string(&redacted(&config)).map_err(|e| {
+        Error::invalid(
+            format!("the configuration cannot be written as TOML: {e}"),
+            "report this as a defect",
+        )
+    })?;
+    Ok(Json(ConfigDocument {
+        generation: config.generation,
+        toml,
+    }))
+}
+
+/// A configuration to put in force: either TOML or JSON.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Apply {
+    /// A TOML document, as `GET /v1/config` gives it.
+    Toml(String),
+    /// The same as JSON.
+    Config(Box<Config>),
+}
+
+/// Makes this the configuration. Identities and secrets that it leaves out are kept.
+#[utoipa::path(put, path = "/v1/config", tag = "config", operation_id = "config_apply", params(Commit), request_body = Apply,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn apply(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<Apply>,
+) -> Answer<Committed> {
+    let wanted = match request {
+        Apply::Config(config) => config,
+        Apply::Toml(text) => {
+            let parsed: Config = toml::from_str(&text).map_err(|e| {
+                Error::invalid(
+                    format!(
+                        "the file is not a configuration: {}",
+                        e.to_string().trim_end()
+                    ),
+                    "sandstone config show prints one that is",
+                )
+            })?;
+            Box::new(parsed)
+        }
+    };
+    plane.commit(&Change::Replace(wanted), how)
+}
+
+/// The earlier generations that can be gone back to, ascending.
+#[utoipa::path(get, path = "/v1/config/generations", tag = "config", operation_id = "config_generations",
+    responses((status = 200, body = Vec<u64>), (status = "5XX", body = Problem)))]
+pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<u64>> {
+    Ok(Json(plane.transactions.generations()?))
+}
+
+/// Puts an earlier generation in force again, as a new generation.
+#[utoipa::path(post, path = "/v1/config/generations/{generation}/rollback", tag = "config", operation_id = "config_rollback", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn rollback(
+    State(plane): State<Shared>,
+    Path(generation): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    let wrong = |_| {
+        Error::invalid(
+            format!("{generation:?} is not a generation"),
+            "sandstone config history",
+        )
+    };
+    let number = generation.parse::<u64>().map_err(wrong)?;
+    Ok(Json(plane.transactions.rollback(number, how)?))
+}

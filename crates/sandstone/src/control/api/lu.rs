@@ -1,0 +1,108 @@
+//! Logical units.
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::{Answer, Shared};
+use crate::config::Error;
+use crate::config::change::{Change, CreateUnit, ModifyUnit};
+use crate::config::model::{BackendSpec, Config, UnitSpec};
+use crate::control::answer::{Body, Params, Problem, UnitView};
+use crate::control::data_plane::UnitStatus;
+use crate::control::transaction::{Commit, Committed};
+
+/// All logical units.
+#[utoipa::path(get, path = "/v1/lus", tag = "lu", operation_id = "lu_list", responses((status = 200, body = Vec<UnitView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
+    let config = plane.config();
+    let states = plane.transactions.data_plane().units();
+    Json(
+        config
+            .units
+            .iter()
+            .map(|unit| view(&config, unit, &states))
+            .collect(),
+    )
+}
+
+/// One logical unit.
+#[utoipa::path(get, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_show",
+    responses((status = 200, body = UnitView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<UnitView> {
+    let config = plane.config();
+    let missing = || {
+        Error::not_found(
+            format!("there is no logical unit {name}"),
+            "sandstone lu list shows those there are",
+        )
+    };
+    let unit = config.unit(&name).ok_or_else(missing)?;
+    Ok(Json(view(
+        &config,
+        unit,
+        &plane.transactions.data_plane().units(),
+    )))
+}
+
+/// Makes a logical unit.
+#[utoipa::path(post, path = "/v1/lus", tag = "lu", operation_id = "lu_create", params(Commit), request_body = CreateUnit,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<CreateUnit>,
+) -> Answer<Committed> {
+    plane.commit(&Change::CreateUnit(request), how)
+}
+
+/// Changes a logical unit; what is absent stays.
+#[utoipa::path(patch, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_modify", params(Commit), request_body = ModifyUnit,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn modify(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<ModifyUnit>,
+) -> Answer<Committed> {
+    plane.commit(&Change::ModifyUnit(name, request), how)
+}
+
+/// Removes a logical unit; the file or device behind it stays.
+#[utoipa::path(delete, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_delete", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn delete(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(&Change::DeleteUnit(name), how)
+}
+
+fn view(config: &Config, unit: &UnitSpec, states: &[UnitStatus]) -> UnitView {
+    let unknown = || UnitStatus {
+        name: unit.name.clone(),
+        fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
+        size: match unit.backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
+            BackendSpec::Device { .. } => 0,
+        },
+        ..UnitStatus::default()
+    };
+    UnitView {
+        spec: unit.clone(),
+        status: states
+            .iter()
+            .find(|state| state.name == unit.name)
+            .cloned()
+            .unwrap_or_else(unknown),
+        maps: config
+            .maps
+            .iter()
+            .filter(|map| map.unit == unit.name)
+            .cloned()
+            .collect(),
+    }
+}

@@ -1,0 +1,145 @@
+//! The map, the explanation of what a host sees, and `share`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Answer, Shared};
+use crate::config::change::{AddMap, Change, RemoveMap, Share};
+use crate::config::explain::{self, Explanation};
+use crate::config::model::{Config, MapSpec};
+use crate::config::{Error, access};
+use crate::control::answer::{Body, Params, Problem, Shared as SharedUnit};
+use crate::control::transaction::{Commit, Committed};
+
+/// The whole map.
+#[utoipa::path(get, path = "/v1/maps", tag = "map", operation_id = "map_list", responses((status = 200, body = Vec<MapSpec>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<MapSpec>> {
+    Json(plane.config().maps.clone())
+}
+
+/// Adds a line to the map.
+#[utoipa::path(post, path = "/v1/maps", tag = "map", operation_id = "map_add", params(Commit), request_body = AddMap,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<AddMap>,
+) -> Answer<Committed> {
+    plane.commit(&Change::AddMap(request), how)
+}
+
+/// Removes lines from the map.
+#[utoipa::path(delete, path = "/v1/maps", tag = "map", operation_id = "map_remove", params(Commit), request_body = RemoveMap,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<RemoveMap>,
+) -> Answer<Committed> {
+    plane.commit(&Change::RemoveMap(request), how)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Question {
+    /// The initiator's name.
+    initiator: String,
+    /// The logical unit; absent: everything it sees.
+    unit: Option<String>,
+}
+
+/// Why an initiator sees a logical unit, or does not.
+#[utoipa::path(get, path = "/v1/explain", tag = "map", operation_id = "map_explain", params(Question),
+    responses((status = 200, body = Explanation), (status = "4XX", body = Problem)))]
+pub(super) async fn explain(
+    State(plane): State<Shared>,
+    Params(question): Params<Question>,
+) -> Answer<Explanation> {
+    Ok(Json(explain::explain(
+        &plane.config(),
+        &question.initiator,
+        question.unit.as_deref(),
+    )))
+}
+
+/// A logical unit, a target, a host and a map in one step.
+#[utoipa::path(post, path = "/v1/share", tag = "map", operation_id = "share", params(Commit), request_body = Share,
+    responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
+pub(super) async fn share(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<Share>,
+) -> Answer<SharedUnit> {
+    let preview = Commit {
+        dry_run: true,
+        ..how
+    };
+    let change = Change::Share(request.clone());
+    if how.dry_run {
+        let committed = plane.transactions.commit(&change, preview)?;
+        // The preview's identities are drawn anew for the real thing; only names are told.
+        let after = change.applied(
+            &plane.config(),
+            crate::config::identity::Seed::random()?,
+            how.cascade,
+        )?;
+        return Ok(Json(shared(&after, &request, committed)?));
+    }
+    let committed = plane.transactions.commit(&change, how)?;
+    Ok(Json(shared(&plane.config(), &request, committed)?))
+}
+
+fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {
+    let gone = || {
+        Error::not_found(
+            "the share was changed by someone else in the same moment",
+            "sandstone map list",
+        )
+    };
+    let initiator = request.host.to_ascii_lowercase();
+    let named = config.host(&request.host);
+    let host = named
+        .or_else(|| {
+            config
+                .hosts
+                .iter()
+                .find(|host| host.initiators.contains(&initiator))
+        })
+        .ok_or_else(gone)?;
+    let wanted = request.target.as_ref().map(|iqn| iqn.to_ascii_lowercase());
+    let fits = |map: &&MapSpec| {
+        map.unit == request.unit
+            && map.host.as_ref().is_none_or(|name| *name == host.name)
+            && (wanted.is_none() || map.target.is_none() || map.target == wanted)
+    };
+    // The newest map stands last; an older one may lead to the same unit at another target.
+    let map = config.maps.iter().rev().find(fits).ok_or_else(gone)?;
+    let iqn = map.target.as_ref().or(wanted.as_ref());
+    let target = iqn
+        .map_or(config.targets.first(), |iqn| config.target(iqn))
+        .ok_or_else(gone)?;
+    let unit = config.unit(&request.unit).ok_or_else(gone)?;
+    let member = host
+        .initiators
+        .first()
+        .map_or(initiator.as_str(), |first| first.as_str());
+    let secret = access::hosts(config, member)
+        .into_iter()
+        .find_map(|host| host.chap.as_ref());
+    Ok(SharedUnit {
+        committed,
+        unit: unit.clone(),
+        host: host.name.clone(),
+        target: target.iqn.clone(),
+        portals: target
+            .portal_groups
+            .iter()
+            .flat_map(|group| group.portals.clone())
+            .collect(),
+        lun: map.lun,
+        chap_user: secret.map(|chap| chap.user.clone()),
+    })
+}

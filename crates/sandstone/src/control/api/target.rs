@@ -1,0 +1,127 @@
+//! Targets and their portals.
+
+use std::net::SocketAddr;
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::{Answer, Plane, Shared};
+use crate::config::Error;
+use crate::config::change::{AddPortal, Change, CreateTarget, ModifyTarget};
+use crate::config::model::TargetSpec;
+use crate::config::redact::redacted_target;
+use crate::control::answer::{Body, Params, Problem, TargetView};
+use crate::control::transaction::{Commit, Committed};
+
+/// All targets.
+#[utoipa::path(get, path = "/v1/targets", tag = "target", operation_id = "target_list", responses((status = 200, body = Vec<TargetView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
+    Json(
+        plane
+            .config()
+            .targets
+            .iter()
+            .map(|target| view(&plane, target))
+            .collect(),
+    )
+}
+
+/// One target.
+#[utoipa::path(get, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_show",
+    responses((status = 200, body = TargetView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+) -> Answer<TargetView> {
+    let config = plane.config();
+    let missing = || {
+        Error::not_found(
+            format!("there is no target {iqn}"),
+            "sandstone target list shows those there are",
+        )
+    };
+    let target = config
+        .target(&iqn.to_ascii_lowercase())
+        .ok_or_else(missing)?;
+    Ok(Json(view(&plane, target)))
+}
+
+/// Makes a target.
+#[utoipa::path(post, path = "/v1/targets", tag = "target", operation_id = "target_create", params(Commit), request_body = CreateTarget,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<CreateTarget>,
+) -> Answer<Committed> {
+    plane.commit(&Change::CreateTarget(request), how)
+}
+
+/// Changes a target; what is absent stays.
+#[utoipa::path(patch, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_modify", params(Commit), request_body = ModifyTarget,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn modify(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<ModifyTarget>,
+) -> Answer<Committed> {
+    plane.commit(&Change::ModifyTarget(iqn, request), how)
+}
+
+/// Removes a target.
+#[utoipa::path(delete, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_delete", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn delete(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(&Change::DeleteTarget(iqn), how)
+}
+
+/// Adds a listening address, and a portal group where none has that tag.
+#[utoipa::path(post, path = "/v1/targets/{iqn}/portals", tag = "target", operation_id = "target_add_portal", params(Commit), request_body = AddPortal,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add_portal(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<AddPortal>,
+) -> Answer<Committed> {
+    plane.commit(&Change::AddPortal(iqn, request), how)
+}
+
+/// Removes a listening address, and its portal group with the last one.
+#[utoipa::path(delete, path = "/v1/targets/{iqn}/portals/{portal}", tag = "target", operation_id = "target_remove_portal", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove_portal(
+    State(plane): State<Shared>,
+    Path((iqn, portal)): Path<(String, String)>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    let portal: SocketAddr = portal.parse().map_err(|_| {
+        Error::invalid(
+            format!("{portal:?} is not an address with a port"),
+            "write it as in 10.0.0.1:3260",
+        )
+    })?;
+    plane.commit(&Change::RemovePortal(iqn, portal), how)
+}
+
+fn view(plane: &Plane, target: &TargetSpec) -> TargetView {
+    let data_plane = plane.transactions.data_plane();
+    let sessions = data_plane.sessions();
+    TargetView {
+        spec: redacted_target(target),
+        portals: data_plane
+            .portals()
+            .into_iter()
+            .filter(|portal| portal.target == target.iqn)
+            .collect(),
+        sessions: sessions
+            .iter()
+            .filter(|session| session.target.as_ref() == Some(&target.iqn))
+            .count(),
+    }
+}

@@ -1,0 +1,151 @@
+//! The one door between the control plane and the data plane, and what comes through it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::config::Config;
+
+/// Everything the control plane asks of the part that moves blocks.
+///
+/// Calls come from the control thread, one [`DataPlane::apply`] at a time; they may block it, never
+/// an event loop.
+pub trait DataPlane: Send + Sync {
+    /// Makes `config`, which keeps every rule of [`crate::config::validate`], the one in force:
+    /// opens backends, binds portals, swaps views without dropping a session that may stay.
+    /// All or nothing: after an error the configuration before is still in force.
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError>;
+
+    /// The sessions that are logged in.
+    fn sessions(&self) -> Vec<SessionInfo>;
+
+    /// Ends a session; whether there was one of that number.
+    fn kill_session(&self, tsih: u16) -> bool;
+
+    /// The logical units as they are now.
+    fn units(&self) -> Vec<UnitStatus>;
+
+    /// The portals as they are now, also those that could not be bound.
+    fn portals(&self) -> Vec<PortalStatus>;
+
+    /// Begins an orderly end: no new logins, logout requests to all, everything flushed.
+    fn shutdown(&self);
+}
+
+/// Why a configuration could not be put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyError {
+    /// What it was about: `lu vol1`, `portal 10.0.0.1:3260`.
+    pub object: String,
+    /// What was wrong, as a clause without a full stop.
+    pub message: String,
+    /// What to try next.
+    pub next: String,
+}
+
+impl std::fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.object, self.message)
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+/// One session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionInfo {
+    /// Target session identifying handle: the session's number in `session kill`.
+    pub tsih: u16,
+    /// The initiator's iSCSI name.
+    pub initiator: String,
+    /// The initiator's InitiatorAlias, where it sent one.
+    pub alias: Option<String>,
+    /// Initiator session id, 12 hexadecimal digits.
+    pub isid: String,
+    /// The target; `None` in a discovery session.
+    pub target: Option<String>,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Its connections, by CID.
+    pub connections: Vec<ConnectionInfo>,
+    /// The CHAP user it authenticated as.
+    pub chap_user: Option<String>,
+    /// Negotiated keys in the order of RFC 7143 13: name and value.
+    pub parameters: Vec<(String, String)>,
+    /// The LUNs it sees.
+    pub luns: Vec<u16>,
+    /// Commands completed.
+    pub commands: u64,
+    /// Bytes sent to the initiator as data-in.
+    pub read_bytes: u64,
+    /// Bytes received from the initiator as data-out.
+    pub written_bytes: u64,
+    /// Commands in flight now.
+    pub in_flight: u32,
+    /// Seconds since the session logged in.
+    pub age_s: u64,
+}
+
+/// One connection of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConnectionInfo {
+    /// Connection id.
+    pub cid: u16,
+    /// The portal it came to.
+    #[schema(value_type = String)]
+    pub local: SocketAddr,
+    /// Where it came from.
+    #[schema(value_type = String)]
+    pub peer: SocketAddr,
+    /// Whether CRC32C protects headers.
+    pub header_digest: bool,
+    /// Whether CRC32C protects data.
+    pub data_digest: bool,
+}
+
+/// One logical unit as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnitStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it serves commands.
+    pub online: bool,
+    /// Why it does not, where that is no decision of the administrator's.
+    pub fault: Option<String>,
+    /// Capacity in bytes.
+    pub size: u64,
+    /// Bytes allocated for it, where the backend tells.
+    pub allocated: Option<u64>,
+    /// Bytes it can still take of the pool or file system beneath, where the backend tells.
+    pub available: Option<u64>,
+    /// Whether writes are acknowledged from volatile cache now (WCE; initiators may change it).
+    pub write_cache: bool,
+    /// Who holds a reservation, in words; `None` where nobody does.
+    pub reservation: Option<String>,
+    /// READ commands completed.
+    pub reads: u64,
+    /// WRITE commands completed.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Commands that ended with an error of the medium or the backend.
+    pub errors: u64,
+}
+
+/// One portal as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PortalStatus {
+    /// The address that is really bound.
+    #[schema(value_type = String)]
+    pub address: SocketAddr,
+    /// The target.
+    pub target: String,
+    /// Portal group tag.
+    pub tag: u16,
+    /// Why it is not bound; `None` where it is.
+    pub error: Option<String>,
+}

@@ -1,0 +1,24 @@
+//! The control plane: transactions over the configuration, the HTTP/JSON API and its client.
+//!
+//! # Invariants
+//! - Whatever is in force is on the disk, and whatever is on the disk is in force or was refused
+//!   and taken back ([`transaction`]).
+//! - Nothing here runs on an event loop of the data plane, and no event loop waits for it.
+//! - No secret is in an answer, a listing or a message.
+
+pub mod address;
+pub mod answer;
+pub mod api;
+pub mod client;
+pub mod data_plane;
+pub mod server;
+pub mod transaction;
+
+pub use address::ControlAddress;
+pub use api::Plane;
+pub use client::Client;
+pub use data_plane::{
+    ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus,
+};
+pub use server::ControlServer;
+pub use transaction::Transactions;
