@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
+use std::io;
 use std::os::fd::RawFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +16,9 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, pool};
+use super::transfer::Transfer;
+use super::uring::Ring;
+use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file, pool};
 
 /// The outcome of one request.
 pub type Outcome = Result<Done, BlockError>;
@@ -69,7 +72,14 @@ pub struct Lane {
     timers: BinaryHeap<Reverse<Timer>>,
     timers_made: u64,
     inbox: Arc<Inbox>,
+    ring: Option<Ring>,
+    /// Kept between turns to spare its allocation.
+    answered: Vec<(Transfer, io::Result<usize>)>,
 }
+
+/// Brings outcomes from other threads to a lane.
+#[derive(Clone)]
+pub(super) struct Remote(Arc<Inbox>);
 
 /// Where pool threads put outcomes.
 struct Inbox {
@@ -90,8 +100,18 @@ struct Timer {
 }
 
 impl Lane {
-    /// A lane for the loop that `waker` wakes.
+    /// A lane for the loop that `waker` wakes: with io_uring where the kernel allows it, else with
+    /// the thread pool.
     pub fn new(waker: Waker) -> Self {
+        Self::with(Ring::new().ok(), waker)
+    }
+
+    /// A lane that uses the thread pool only.
+    pub fn without_io_uring(waker: Waker) -> Self {
+        Self::with(None, waker)
+    }
+
+    fn with(ring: Option<Ring>, waker: Waker) -> Self {
         static LANES: AtomicUsize = AtomicUsize::new(0);
         Self {
             number: LANES.fetch_add(1, Ordering::Relaxed),
@@ -104,6 +124,8 @@ impl Lane {
                 outcomes: Mutex::new(Vec::new()),
                 waker,
             }),
+            ring,
+            answered: Vec::new(),
         }
     }
 
@@ -114,17 +136,24 @@ impl Lane {
 
     /// A descriptor that is readable while completions wait; register it in the loop's poller.
     /// `None` where all completions come through the waker.
+    ///
+    /// The kernel may also end the poll with EINTR to finish I/O: that is a wake-up like any other.
     pub fn poll_fd(&self) -> Option<RawFd> {
-        None
+        self.ring.as_ref().map(Ring::poll_fd)
     }
 
     /// Starts what was submitted since the last call. Once per turn of the loop, before it sleeps.
-    pub fn submit_batch(&mut self) {}
+    pub fn submit_batch(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.submit();
+        }
+    }
 
     /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
     /// whenever the loop was woken.
     pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
+        self.reap_ring();
         if self.inbox.filled.swap(false, Ordering::Acquire) {
             let outcomes = std::mem::take(
                 &mut *self
@@ -183,18 +212,50 @@ impl Lane {
         job: impl FnOnce() -> Outcome + Send + 'static,
     ) -> Submitted {
         self.in_flight += 1;
-        let inbox = Arc::clone(&self.inbox);
+        let remote = self.remote();
         pool::run(Box::new(move || {
             // A request is answered whatever happens to it.
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(job))
                 .unwrap_or_else(|_| Err(BlockError::new(BlockErrorKind::Gone, "a job panicked")));
-            inbox.put(ticket, outcome);
+            remote.complete(ticket, outcome);
         }));
         Submitted::Pending
     }
 
+    /// Counts a request that becomes pending; exactly one completion follows.
+    pub(super) fn count_pending(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// The way back to this lane for other threads.
+    pub(super) fn remote(&self) -> Remote {
+        Remote(Arc::clone(&self.inbox))
+    }
+
+    /// Starts a transfer with the next batch, or on the pool where there is no io_uring.
+    pub(super) fn start(&mut self, transfer: Transfer) {
+        match &mut self.ring {
+            Some(ring) => ring.push(transfer),
+            None => kernel_file::run_in_pool(transfer, self.remote()),
+        }
+    }
+
+    fn reap_ring(&mut self) {
+        let Some(ring) = self.ring.as_mut().filter(|ring| ring.in_flight() > 0) else {
+            return;
+        };
+        let mut answered = std::mem::take(&mut self.answered);
+        ring.reap(&mut answered);
+        for (transfer, moved) in answered.drain(..) {
+            kernel_file::answered(transfer, moved, self);
+        }
+        self.answered = answered;
+        // Transfers that go on must not wait for the loop's next turn.
+        self.submit_batch();
+    }
+
     /// Queues the outcome of a pending request.
-    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+    pub(super) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         let Ticket {
             token,
             mut observers,
@@ -240,14 +301,30 @@ impl fmt::Debug for Lane {
     }
 }
 
-impl Inbox {
-    fn put(&self, ticket: Ticket, outcome: Outcome) {
-        self.outcomes
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // The kernel still reads and writes the memory of what is in flight.
+        while let Some(ring) = self.ring.as_mut().filter(|ring| ring.in_flight() > 0) {
+            if ring.wait().is_err() {
+                return;
+            }
+            self.reap_ring();
+        }
+    }
+}
+
+impl Remote {
+    /// Queues the outcome of a pending request and wakes the loop.
+    pub(super) fn complete(&self, ticket: Ticket, outcome: Outcome) {
+        let inbox = &self.0;
+        let mut outcomes = inbox
+            .outcomes
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((ticket, outcome));
-        if !self.filled.swap(true, Ordering::Release) {
-            (self.waker)();
+            .unwrap_or_else(PoisonError::into_inner);
+        outcomes.push((ticket, outcome));
+        drop(outcomes);
+        if !inbox.filled.swap(true, Ordering::Release) {
+            (inbox.waker)();
         }
     }
 }

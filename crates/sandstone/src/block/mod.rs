@@ -21,13 +21,23 @@
 //!   [`BlockErrorKind::Invalid`].
 
 pub mod budget;
+pub mod delay;
+pub mod device;
 pub mod error;
+pub mod fault;
+pub mod file;
+mod flush;
+mod kernel_file;
 pub mod lane;
 pub mod memory;
+pub mod open;
 pub mod page;
 mod pages;
 mod pool;
 mod slab;
+pub mod statistics;
+mod transfer;
+mod uring;
 
 use std::fmt;
 

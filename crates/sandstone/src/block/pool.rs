@@ -72,7 +72,8 @@ fn work() {
     loop {
         if let Some(job) = state.jobs.pop_front() {
             drop(state);
-            job();
+            // A panic ends the job, not the thread that others wait for.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             state = lock();
             continue;
         }

@@ -1,0 +1,152 @@
+//! A device that is one already: a disk, a partition, a logical volume, a real zvol.
+//!
+//! Opened exclusively, so that a mounted or otherwise used device is refused, and with direct I/O.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, ioctl_blkpbszget, ioctl_blksszget, major, minor};
+
+use super::file::{lock, patiently, use_direct};
+use super::kernel_file::KernelFile;
+use super::open::OpenError;
+use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+
+/// Where the kernel recommends nothing.
+const OPTIMAL: u32 = 256 << 10;
+
+/// An open block device node that nobody else uses.
+#[derive(Debug)]
+pub struct NodeDevice {
+    io: Arc<KernelFile>,
+}
+
+impl NodeDevice {
+    /// Opens a node below /dev for logical blocks of `block_size` (512 or 4096).
+    pub fn open(path: &Path, block_size: u32) -> Result<Self, OpenError> {
+        let name = path.display().to_string();
+        let failed = |error: io::Error| {
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound => "check that the device is attached and its path right",
+                io::ErrorKind::PermissionDenied => "run the daemon as root or give it the device",
+                io::ErrorKind::ResourceBusy => {
+                    "unmount it and take it out of LVM, RAID, multipath and swap first"
+                }
+                io::ErrorKind::ReadOnlyFilesystem => "make it writable (blockdev --setrw)",
+                _ => "check the device",
+            };
+            OpenError::system(format!("cannot open {name}"), error, advice)
+        };
+        // Looked at first: opening something else (a FIFO, a tape) might already do harm.
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if !metadata.file_type().is_block_device() {
+            return Err(OpenError::new(
+                format!("{name} is not a block device"),
+                "name a node below /dev, or use a file backend for a file",
+            ));
+        }
+        let exclusive = OFlags::EXCL.bits() as i32;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(exclusive);
+        let file = patiently(|| options.open(path)).map_err(failed)?;
+        lock(&file, &name)?;
+        let geometry = examine(&file, &name, block_size).map_err(|error| {
+            OpenError::system(format!("cannot examine {name}"), error, "check the device")
+        })??;
+        let direct = use_direct(&file, block_size);
+        Ok(Self {
+            io: KernelFile::new(file, name, geometry, direct, false),
+        })
+    }
+
+    /// Whether the kernel's page cache is bypassed.
+    pub fn is_direct(&self) -> bool {
+        self.io.is_direct()
+    }
+}
+
+fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geometry, OpenError>> {
+    let logical = ioctl_blksszget(file)?;
+    if logical > block_size {
+        return Ok(Err(OpenError::new(
+            format!("{name} has sectors of {logical} bytes, larger than blocks of {block_size}"),
+            format!("use a block size of {logical}"),
+        )));
+    }
+    let len = size(file)?;
+    let len = len - len % u64::from(block_size);
+    if len == 0 {
+        return Ok(Err(OpenError::new(
+            format!("{name} is empty"),
+            "attach a medium, or choose another device",
+        )));
+    }
+    let queue = queue_folder(file.metadata()?.rdev());
+    let discard = setting(&queue, "discard_granularity");
+    let offers_discard = setting(&queue, "discard_max_bytes") > 0;
+    let optimal = u32::try_from(setting(&queue, "optimal_io_size")).unwrap_or(0);
+    Ok(Ok(Geometry {
+        len,
+        granularity: block_size,
+        physical: ioctl_blkpbszget(file)?.max(block_size),
+        optimal: if optimal == 0 { OPTIMAL } else { optimal },
+        discard: match u32::try_from(discard) {
+            Ok(discard) if offers_discard => discard.max(block_size),
+            _ => 0,
+        },
+        atomic_write: 0,
+        thin: offers_discard,
+        volatile_cache: true,
+    }))
+}
+
+/// The capacity; seeking to the end tells it without an ioctl.
+fn size(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Where the kernel shows the queue of a device; a partition has its disk's.
+fn queue_folder(node: u64) -> PathBuf {
+    let device = PathBuf::from(format!("/sys/dev/block/{}:{}", major(node), minor(node)));
+    let own = device.join("queue");
+    if own.exists() {
+        own
+    } else {
+        device.join("../queue")
+    }
+}
+
+/// A number in the queue's folder; 0 where there is none.
+fn setting(queue: &Path, name: &str) -> u64 {
+    let text = std::fs::read_to_string(queue.join(name)).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+impl BlockDevice for NodeDevice {
+    fn geometry(&self) -> Geometry {
+        self.io.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        self.io.submit(request, ticket, lane)
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        // What lies beneath a node is not visible through it.
+        Ok(Usage {
+            allocated: self.geometry().len,
+            available: 0,
+        })
+    }
+
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        // The position of the shared descriptor is used by nothing else.
+        let len = size(self.io.file()).map_err(|error| {
+            BlockError::reading(error, format!("asking for the size of {}", self.io.name()))
+        })?;
+        Ok(self.io.set_len(len))
+    }
+}

@@ -1,0 +1,147 @@
+//! One read or write on an open descriptor, from its start to its last byte.
+//!
+//! The kernel may move fewer bytes than it was asked for; a transfer remembers how far it came, so
+//! that io_uring and plain system calls share one way to go on, to stop and to fail.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+use super::kernel_file::KernelFile;
+use super::lane::{Outcome, Ticket};
+use super::{Done, Pages, PagesMut};
+
+/// Most pieces of memory the kernel takes in one call (IOV_MAX).
+pub(super) const MAX_PIECES: usize = 1024;
+
+/// A read or write in progress.
+pub(super) struct Transfer {
+    pub(super) file: Arc<KernelFile>,
+    pub(super) ticket: Ticket,
+    pub(super) offset: u64,
+    pub(super) bytes: Bytes,
+    /// How many bytes were moved so far.
+    pub(super) done: usize,
+}
+
+/// What is moved.
+pub(super) enum Bytes {
+    /// From the file into a buffer.
+    Read(PagesMut),
+    /// From pages to the file.
+    Write {
+        data: Pages,
+        /// Done only once the bytes are on stable storage.
+        durable: bool,
+        /// Each call sees to that itself (RWF_DSYNC); otherwise a flush follows.
+        dsync: bool,
+    },
+}
+
+/// What to do after the kernel answered.
+pub(super) enum Progress {
+    /// Ask for the rest.
+    Again,
+    /// All bytes were moved, or it failed.
+    Finished(io::Result<()>),
+}
+
+impl Transfer {
+    pub(super) fn len(&self) -> usize {
+        match &self.bytes {
+            Bytes::Read(buffer) => buffer.len(),
+            Bytes::Write { data, .. } => data.len(),
+        }
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.bytes, Bytes::Read(_))
+    }
+
+    /// Flags for the system call.
+    pub(super) fn flags(&self) -> ReadWriteFlags {
+        match self.bytes {
+            Bytes::Write { dsync: true, .. } => ReadWriteFlags::DSYNC,
+            _ => ReadWriteFlags::empty(),
+        }
+    }
+
+    /// Takes the kernel's answer in.
+    pub(super) fn advance(&mut self, moved: io::Result<usize>) -> Progress {
+        match moved {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::Again,
+            Err(error) => Progress::Finished(Err(error)),
+            // A read that meets the end of the file: somebody cut it.
+            Ok(0) if self.is_read() => Progress::Finished(Err(Errno::NXIO.into())),
+            Ok(0) => Progress::Finished(Err(Errno::IO.into())),
+            Ok(count) => {
+                let before = self.done;
+                self.done = (before + count).min(self.len());
+                if let Bytes::Read(buffer) = &mut self.bytes {
+                    buffer.mark_filled(before, self.done - before);
+                }
+                if self.done == self.len() {
+                    return Progress::Finished(Ok(()));
+                }
+                // Direct I/O goes on where it may.
+                self.done -= self.done % self.file.alignment();
+                Progress::Again
+            }
+        }
+    }
+
+    /// Moves all bytes with system calls that block.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        loop {
+            let moved = self.call().map_err(io::Error::from);
+            if let Progress::Finished(result) = self.advance(moved) {
+                return result;
+            }
+        }
+    }
+
+    fn call(&mut self) -> rustix::io::Result<usize> {
+        let (flags, at) = (self.flags(), self.offset + self.done as u64);
+        let (fd, done, rest) = (self.file.fd(), self.done, self.len() - self.done);
+        match &mut self.bytes {
+            Bytes::Read(buffer) => {
+                let mut pieces: Vec<IoSliceMut<'_>> = buffer
+                    .chunks_mut(done, rest)
+                    .take(MAX_PIECES)
+                    .map(IoSliceMut::new)
+                    .collect();
+                preadv2(fd, &mut pieces, at, flags)
+            }
+            Bytes::Write { data, .. } => {
+                let data = data.slice(done..done + rest);
+                let pieces: Vec<IoSlice<'_>> =
+                    data.chunks().take(MAX_PIECES).map(IoSlice::new).collect();
+                pwritev2(fd, &pieces, at, flags)
+            }
+        }
+    }
+
+    /// The ticket, and what the request yields now that all bytes were moved.
+    pub(super) fn finish(self) -> (Ticket, Outcome) {
+        let done = match self.bytes {
+            Bytes::Read(buffer) => Done::Pages(buffer.freeze()),
+            Bytes::Write { .. } => Done::Nothing,
+        };
+        (self.ticket, Ok(done))
+    }
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.is_read() { "Read" } else { "Write" };
+        write!(
+            f,
+            "{name}({}+{}, {} done)",
+            self.offset,
+            self.len(),
+            self.done
+        )
+    }
+}

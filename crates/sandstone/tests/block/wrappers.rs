@@ -1,0 +1,200 @@
+//! The suite over the wrappers, and what each of them adds.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sandstone::block::delay::DelayDevice;
+use sandstone::block::fault::{Fault, FaultDevice, Rule, When};
+use sandstone::block::file::{FileDevice, FileOptions};
+use sandstone::block::memory::MemoryDevice;
+use sandstone::block::statistics::{Kind, StatisticsDevice};
+use sandstone::block::{BlockDevice, BlockErrorKind, Request};
+
+use crate::driver::{Driver, Path};
+use crate::suite;
+
+const LEN: u64 = 8 << 20;
+
+fn memory() -> Arc<dyn BlockDevice> {
+    Arc::new(MemoryDevice::new(LEN, 512, LEN).expect("a sound size"))
+}
+
+/// A device that answers later, in a folder that must outlive it.
+fn file() -> (tempfile::TempDir, Arc<dyn BlockDevice>) {
+    let options = FileOptions {
+        block_size: 512,
+        preallocate: false,
+        direct: true,
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let name = folder.path().join("lun");
+    FileDevice::create(&name, LEN, options).expect("a new file");
+    (
+        folder,
+        Arc::new(FileDevice::open(&name, options).expect("opens")),
+    )
+}
+
+#[test]
+fn wrappers_change_nothing_by_themselves() {
+    let delayed = DelayDevice::new(memory(), Duration::from_micros(10), None);
+    let faulty = FaultDevice::new(Arc::new(delayed), 1);
+    let device: Arc<dyn BlockDevice> = Arc::new(StatisticsDevice::new(Arc::new(faulty)));
+    suite::run(&device, Path::Uring, 10);
+
+    let (_folder, file) = file();
+    let faulty = FaultDevice::new(Arc::new(StatisticsDevice::new(file)), 1);
+    let device: Arc<dyn BlockDevice> = Arc::new(StatisticsDevice::new(Arc::new(faulty)));
+    suite::run(&device, Path::Uring, 5);
+}
+
+#[test]
+fn statistics_count_what_passes() {
+    let (_folder, file) = file();
+    for (inner, path) in [
+        (memory(), Path::Uring),
+        (Arc::clone(&file), Path::Uring),
+        (file, Path::Pool),
+    ] {
+        let device = Arc::new(StatisticsDevice::new(inner));
+        let counters = device.counters();
+        let mut driver = Driver::new(device, path);
+        driver.write(0, &[1; 4096]);
+        driver.write(4096, &[1; 8192]);
+        driver.read(0, 4096);
+        driver
+            .run(Request::Read {
+                offset: LEN,
+                len: 512,
+            })
+            .expect_err("outside");
+        let (reads, writes) = (counters.summary(Kind::Read), counters.summary(Kind::Write));
+        assert_eq!(
+            (writes.requests, writes.bytes, writes.failures),
+            (2, 12288, 0)
+        );
+        assert_eq!((reads.requests, reads.bytes, reads.failures), (2, 4608, 1));
+        assert!(writes.latency(1.0) >= writes.latency(0.5));
+        assert!(writes.latency(0.5).expect("counted") < Duration::from_secs(10));
+        assert_eq!(counters.summary(Kind::Flush).latency(0.5), None);
+    }
+}
+
+#[test]
+fn a_delay_holds_requests_back() {
+    let latency = Duration::from_millis(20);
+    let mut driver = Driver::new(
+        Arc::new(DelayDevice::new(memory(), latency, None)),
+        Path::Pool,
+    );
+    let start = Instant::now();
+    let tokens = [0, 4096, 8192].map(|offset| driver.start(Request::Read { offset, len: 4096 }));
+    for token in tokens {
+        driver.wait(token).expect("a read succeeds");
+    }
+    assert!(start.elapsed() >= latency);
+    assert_eq!(driver.lane.in_flight(), 0);
+
+    let slow = DelayDevice::new(memory(), Duration::ZERO, Some(1 << 20));
+    let mut driver = Driver::new(Arc::new(slow), Path::Pool);
+    let start = Instant::now();
+    driver.read(0, 65536);
+    driver.read(0, 65536);
+    assert!(start.elapsed() >= Duration::from_millis(125));
+}
+
+fn rule(kind: Kind, when: When, fault: Fault) -> Rule {
+    Rule {
+        kind: Some(kind),
+        range: None,
+        when,
+        fault,
+    }
+}
+
+#[test]
+fn a_failed_flush_is_never_acknowledged_later() {
+    for inner in [memory(), file().1] {
+        let device = Arc::new(FaultDevice::new(inner, 1));
+        device.add(rule(
+            Kind::Flush,
+            When::Nth(2),
+            Fault::Fail(BlockErrorKind::Write),
+        ));
+        let mut driver = Driver::new(Arc::clone(&device) as Arc<dyn BlockDevice>, Path::Uring);
+        driver.flush().expect("the first succeeds");
+        for _ in 0..3 {
+            let error = driver.flush().expect_err("this and all that follow fail");
+            assert_eq!(error.kind(), BlockErrorKind::Write);
+        }
+        device.clear();
+        driver.flush().expect_err("without the rule too");
+        device.reopen();
+        driver.flush().expect("works again");
+    }
+}
+
+#[test]
+fn a_lost_write_fails_the_flush() {
+    let device = Arc::new(FaultDevice::new(memory(), 1));
+    device.add(rule(Kind::Write, When::Nth(2), Fault::Lost));
+    let mut driver = Driver::new(Arc::clone(&device) as Arc<dyn BlockDevice>, Path::Uring);
+    driver.write(0, &[1; 512]);
+    driver.write(512, &[1; 512]);
+    assert_eq!(driver.read(512, 512), [0; 512]);
+    driver.flush().expect_err("the second write is lost");
+    device.add(rule(Kind::Write, When::Always, Fault::Lost));
+    driver
+        .try_write(0, &[2; 512], true)
+        .expect_err("a durable write is not lost silently");
+}
+
+#[test]
+fn a_torn_write_keeps_its_first_blocks_and_fails() {
+    for inner in [memory(), file().1] {
+        let device = Arc::new(FaultDevice::new(inner, 1));
+        device.add(Rule {
+            kind: Some(Kind::Write),
+            range: Some(8192..8704),
+            when: When::Always,
+            fault: Fault::Torn(1300),
+        });
+        let mut driver = Driver::new(device, Path::Uring);
+        driver.write(0, &[1; 8192]);
+        let error = driver.try_write(8192, &[1; 4096], false).expect_err("torn");
+        assert_eq!(
+            (error.kind(), error.offset()),
+            (BlockErrorKind::Write, Some(9216))
+        );
+        let mut expected = [0; 4096];
+        expected[..1024].fill(1);
+        assert_eq!(driver.read(8192, 4096), expected);
+    }
+}
+
+#[test]
+fn chance_is_reproducible() {
+    let failures = |seed| {
+        let device = FaultDevice::new(memory(), seed);
+        device.add(rule(
+            Kind::Read,
+            When::PerMillion(300_000),
+            Fault::Fail(BlockErrorKind::Medium),
+        ));
+        let mut driver = Driver::new(Arc::new(device), Path::Pool);
+        (0..100)
+            .map(|_| {
+                driver
+                    .run(Request::Read {
+                        offset: 0,
+                        len: 512,
+                    })
+                    .is_err()
+            })
+            .collect::<Vec<bool>>()
+    };
+    assert_eq!(failures(7), failures(7));
+    assert_ne!(failures(7), failures(8));
+    let count = failures(7).into_iter().filter(|failed| *failed).count();
+    assert!((10..60).contains(&count), "{count}");
+}
