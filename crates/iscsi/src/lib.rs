@@ -6,9 +6,11 @@
 
 pub mod chap;
 pub mod digest;
+pub mod initiator;
 pub mod negotiation;
 pub mod payload;
 pub mod pdu;
+pub mod send_targets;
 pub mod serial_number;
 pub mod target;
 pub mod text_keys;

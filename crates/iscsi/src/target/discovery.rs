@@ -8,6 +8,8 @@ use std::fmt;
 
 use crate::negotiation::{Limits, Negotiation, NegotiationError, Scope};
 use crate::pdu::{RESERVED_TAG, RejectReason, TextRequest, TextResponse};
+use crate::send_targets;
+pub use crate::send_targets::{DiscoveredPortal, DiscoveredTarget};
 use crate::target::login::SessionKind;
 use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs};
 
@@ -16,24 +18,6 @@ const MAX_TEXT: usize = 16 << 10;
 /// Requests accepted that bring text in pieces. Requests that fetch a long answer are not counted:
 /// each takes something away.
 const MAX_REQUESTS: u32 = 64;
-
-/// A target as SendTargets shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoveredTarget {
-    /// Its iSCSI name.
-    pub name: String,
-    /// Where it can be reached.
-    pub portals: Vec<DiscoveredPortal>,
-}
-
-/// A portal as SendTargets shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoveredPortal {
-    /// `host:port`; IPv6 addresses in brackets.
-    pub address: String,
-    /// Target portal group tag.
-    pub portal_group_tag: u16,
-}
 
 /// What this initiator may know of. Implemented once per session: the answer depends on the initiator
 /// and on the portal it came in by.
@@ -267,13 +251,7 @@ impl Open {
             if wanted.is_some_and(|name| !target.name.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            self.output.push("TargetName", &target.name);
-            for portal in &target.portals {
-                self.output.push(
-                    "TargetAddress",
-                    format_args!("{},{}", portal.address, portal.portal_group_tag),
-                );
-            }
+            send_targets::push(&target, &mut self.output);
         }
         Ok(())
     }

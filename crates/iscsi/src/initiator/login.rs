@@ -1,0 +1,518 @@
+//! LOGIN at the initiator: from a fresh connection to the full-feature phase (RFC 7143 §6.3).
+//!
+//! [`Login::start`] makes the first request; [`Login::receive`] takes each response and makes the next
+//! request, until it is connected or refused.
+
+use std::fmt;
+
+use crate::chap::{self, ChapAlgorithm, ChapChallenge, ChapCredential, ChapError, Entropy};
+use crate::negotiation::{
+    ConnectionParameters, DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Limits, Negotiation,
+    NegotiationError, Scope, SessionParameters,
+};
+use crate::pdu::{
+    BHS_LENGTH, Isid, LoginRequest, LoginResponse, LoginStatus, PduError, RawBhs, Stage, padded,
+};
+use crate::text_keys::{TextError, TextInput, TextOutput, TextPairs, parse_number};
+
+/// Text accepted from a target during one login in bytes.
+const MAX_TEXT: usize = 64 << 10;
+/// Responses accepted during one login.
+const MAX_RESPONSES: u32 = 64;
+
+/// Who logs in to what, and how.
+#[derive(Clone, Debug)]
+pub struct LoginSettings {
+    /// InitiatorName.
+    pub initiator_name: String,
+    /// InitiatorAlias.
+    pub initiator_alias: Option<String>,
+    /// TargetName; `None` opens a discovery session.
+    pub target_name: Option<String>,
+    /// Initiator session identifier.
+    pub isid: Isid,
+    /// Session to join; 0 makes a new one.
+    pub tsih: u16,
+    /// Connection identifier.
+    pub cid: u16,
+    /// CmdSN of the first command.
+    pub cmd_sn: u32,
+    /// Our CHAP name and secret; `None` offers no authentication.
+    pub credential: Option<ChapCredential>,
+    /// What the target must prove (mutual CHAP); needs `credential`.
+    pub target_credential: Option<ChapCredential>,
+    /// CHAP_A to offer, in order of preference.
+    pub algorithms: Vec<ChapAlgorithm>,
+    /// Operational parameters to offer.
+    pub limits: Limits,
+}
+
+impl LoginSettings {
+    /// A login without authentication, everything else at its default.
+    pub fn new(initiator_name: impl Into<String>, target_name: Option<String>, isid: Isid) -> Self {
+        Self {
+            initiator_name: initiator_name.into(),
+            initiator_alias: None,
+            target_name,
+            isid,
+            tsih: 0,
+            cid: 0,
+            cmd_sn: 1,
+            credential: None,
+            target_credential: None,
+            algorithms: ChapAlgorithm::ALL.to_vec(),
+            limits: Limits {
+                max_connections: 1,
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// What to do after a response.
+#[derive(Debug)]
+pub enum LoginProgress {
+    /// Send these bytes and wait for the next response.
+    Send(Vec<u8>),
+    /// The connection is in the full-feature phase.
+    Connected(Box<LoggedIn>),
+}
+
+/// A login that succeeded: what a [`Session`](super::Session) starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// The session's handle.
+    pub tsih: u16,
+    /// Initiator session identifier.
+    pub isid: Isid,
+    /// Connection identifier.
+    pub cid: u16,
+    /// TargetPortalGroupTag.
+    pub portal_group_tag: Option<u16>,
+    /// TargetAlias.
+    pub target_alias: Option<String>,
+    /// Parameters of the session.
+    pub session: SessionParameters,
+    /// Parameters of the connection.
+    pub connection: ConnectionParameters,
+    /// CmdSN of the first command.
+    pub cmd_sn: u32,
+    /// Last CmdSN that the target takes.
+    pub max_cmd_sn: u32,
+    /// Next StatSN expected.
+    pub exp_stat_sn: u32,
+}
+
+/// Why a login failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginError {
+    /// The target refused.
+    Refused(LoginStatus),
+    /// The target is elsewhere.
+    Redirected {
+        /// TargetAddress: `host:port`, perhaps with `,tag`.
+        address: String,
+        /// For good.
+        permanent: bool,
+    },
+    /// The target's authentication or ours failed.
+    Chap(ChapError),
+    /// The target did not authenticate itself although it must, or chose what was not offered.
+    Authentication(&'static str),
+    /// Negotiation failed.
+    Negotiation(NegotiationError),
+    /// The target's text is malformed.
+    Text(TextError),
+    /// The target's PDU is malformed.
+    Pdu(PduError),
+    /// The target broke the protocol.
+    Protocol(&'static str),
+}
+
+impl fmt::Display for LoginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status) => write!(f, "the target refused the login: {status}"),
+            Self::Redirected { address, .. } => write!(f, "the target is at {address}"),
+            Self::Chap(error) => write!(f, "authentication failed: {error}"),
+            Self::Authentication(what) => write!(f, "authentication failed: {what}"),
+            Self::Negotiation(error) => error.fmt(f),
+            Self::Text(error) => error.fmt(f),
+            Self::Pdu(error) => error.fmt(f),
+            Self::Protocol(what) => write!(f, "the target broke the protocol: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for LoginError {}
+
+macro_rules! from_error {
+    ($($error:ident => $variant:ident),*) => {$(
+        impl From<$error> for LoginError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+from_error!(ChapError => Chap, NegotiationError => Negotiation, TextError => Text, PduError => Pdu);
+
+/// Where the login stands.
+#[derive(Debug)]
+enum State {
+    /// AuthMethod was offered.
+    OfferedMethod,
+    /// CHAP_A was offered.
+    OfferedAlgorithm,
+    /// CHAP_R was sent; the challenge is ours for the target, if it must prove itself.
+    Responded(Option<ChapChallenge>),
+    /// Nothing is left to prove.
+    Authenticated,
+    /// Operational parameters were offered.
+    Operational,
+}
+
+/// The keys of one response that are not negotiated.
+#[derive(Default)]
+struct Answers<'a> {
+    auth_method: Option<&'a str>,
+    chap_a: Option<&'a str>,
+    chap_i: Option<&'a str>,
+    chap_c: Option<&'a str>,
+    chap_n: Option<&'a str>,
+    chap_r: Option<&'a str>,
+    target_address: Option<&'a str>,
+}
+
+/// One login.
+#[derive(Debug)]
+pub struct Login {
+    settings: LoginSettings,
+    state: State,
+    negotiation: Negotiation,
+    input: TextInput,
+    responses: u32,
+    tsih: u16,
+    exp_stat_sn: u32,
+    max_cmd_sn: u32,
+    portal_group_tag: Option<u16>,
+    target_alias: Option<String>,
+}
+
+impl Login {
+    /// Begins a login: the bytes to send first.
+    pub fn start(settings: LoginSettings) -> (Self, Vec<u8>) {
+        let scope = match (&settings.target_name, settings.tsih) {
+            (None, _) => Scope::DiscoveryLogin,
+            (Some(_), 0) => Scope::LeadingLogin,
+            (Some(_), _) => Scope::FurtherLogin,
+        };
+        let authenticate = settings.credential.is_some();
+        let mut login = Self {
+            state: if authenticate {
+                State::OfferedMethod
+            } else {
+                State::Operational
+            },
+            negotiation: Negotiation::new(scope, settings.limits.clone()),
+            input: TextInput::new(MAX_TEXT),
+            responses: 0,
+            tsih: settings.tsih,
+            exp_stat_sn: 0,
+            max_cmd_sn: settings.cmd_sn.wrapping_sub(1),
+            portal_group_tag: None,
+            target_alias: None,
+            settings,
+        };
+        let mut text = TextOutput::new();
+        text.push("InitiatorName", &login.settings.initiator_name);
+        if let Some(alias) = &login.settings.initiator_alias {
+            text.push("InitiatorAlias", alias);
+        }
+        match &login.settings.target_name {
+            Some(name) => {
+                text.push("TargetName", name);
+                text.push("SessionType", "Normal");
+            }
+            None => text.push("SessionType", "Discovery"),
+        }
+        if authenticate {
+            // Who wants a proof from the target does not offer to go without.
+            let mutual = login.settings.target_credential.is_some();
+            text.push("AuthMethod", if mutual { "CHAP" } else { "CHAP,None" });
+        } else {
+            login.negotiation.offer_all(&mut text);
+        }
+        let request = login.request(true, &mut text);
+        (login, request)
+    }
+
+    /// Takes one response: its header and its data segment without padding.
+    ///
+    /// # Errors
+    /// The login has failed; close the connection.
+    pub fn receive(
+        &mut self,
+        bhs: &RawBhs,
+        data: &[u8],
+        entropy: &mut dyn Entropy,
+    ) -> Result<LoginProgress, LoginError> {
+        let response = LoginResponse::parse(bhs)?;
+        self.check_header(&response)?;
+        self.input.push(data)?;
+        if response.continues {
+            return Ok(LoginProgress::Send(
+                self.request(false, &mut TextOutput::new()),
+            ));
+        }
+        let text = self.input.take();
+        let mut out = TextOutput::new();
+        let mut answers = Answers::default();
+        for pair in TextPairs::new(&text) {
+            let (key, value) = pair?;
+            self.take_pair(key, value, &mut answers, &mut out)?;
+        }
+        if !response.status.is_success() {
+            return Err(refusal(response.status, answers.target_address));
+        }
+        self.exp_stat_sn = response.stat_sn.wrapping_add(1);
+        self.max_cmd_sn = response.max_cmd_sn;
+        self.tsih = response.tsih;
+        if matches!(self.state, State::Operational) {
+            return self.operational(&response, &mut out);
+        }
+        self.security(&response, &answers, entropy, &mut out)
+    }
+
+    fn stage(&self) -> Stage {
+        match self.state {
+            State::Operational => Stage::OperationalNegotiation,
+            _ => Stage::SecurityNegotiation,
+        }
+    }
+
+    fn check_header(&mut self, response: &LoginResponse) -> Result<(), LoginError> {
+        self.responses += 1;
+        if self.responses > MAX_RESPONSES {
+            return Err(LoginError::Protocol("the login does not end"));
+        }
+        if !response.status.is_success() {
+            return Ok(());
+        }
+        if response.version_active != 0 {
+            return Err(LoginError::Protocol("unknown version"));
+        }
+        if response.csg != self.stage() as u8 {
+            return Err(LoginError::Protocol("response of another stage"));
+        }
+        if response.transit && (response.continues || response.nsg <= response.csg) {
+            return Err(LoginError::Protocol("invalid transition"));
+        }
+        Ok(())
+    }
+
+    fn take_pair<'a>(
+        &mut self,
+        key: &str,
+        value: &'a str,
+        answers: &mut Answers<'a>,
+        out: &mut TextOutput,
+    ) -> Result<(), LoginError> {
+        let slot = match key {
+            "AuthMethod" => &mut answers.auth_method,
+            "CHAP_A" => &mut answers.chap_a,
+            "CHAP_I" => &mut answers.chap_i,
+            "CHAP_C" => &mut answers.chap_c,
+            "CHAP_N" => &mut answers.chap_n,
+            "CHAP_R" => &mut answers.chap_r,
+            "TargetAddress" => &mut answers.target_address,
+            "TargetPortalGroupTag" => {
+                self.portal_group_tag = parse_number(value).and_then(|tag| u16::try_from(tag).ok());
+                return Ok(());
+            }
+            "TargetAlias" => {
+                self.target_alias = Some(value.to_owned());
+                return Ok(());
+            }
+            "TargetName" | "InitiatorName" | "InitiatorAlias" | "SessionType" => return Ok(()),
+            _ => return Ok(self.negotiation.receive(key, value, out)?),
+        };
+        *slot = Some(value);
+        Ok(())
+    }
+
+    /// Stage 0.
+    fn security(
+        &mut self,
+        response: &LoginResponse,
+        answers: &Answers<'_>,
+        entropy: &mut dyn Entropy,
+        out: &mut TextOutput,
+    ) -> Result<LoginProgress, LoginError> {
+        match &self.state {
+            State::OfferedMethod => match answers.auth_method {
+                Some("CHAP") => {
+                    let numbers: Vec<String> = self
+                        .settings
+                        .algorithms
+                        .iter()
+                        .map(|a| (*a as u8).to_string())
+                        .collect();
+                    out.push("CHAP_A", numbers.join(","));
+                    self.state = State::OfferedAlgorithm;
+                    if response.transit {
+                        return Err(LoginError::Protocol("CHAP chosen and left at once"));
+                    }
+                    return Ok(LoginProgress::Send(self.request(false, out)));
+                }
+                Some("None") if self.settings.target_credential.is_none() => {
+                    self.state = State::Authenticated
+                }
+                _ => return Err(LoginError::Authentication("no method in common")),
+            },
+            State::OfferedAlgorithm => {
+                if response.transit {
+                    return Err(LoginError::Protocol(
+                        "left the security stage in the middle",
+                    ));
+                }
+                self.respond_to_challenge(answers, entropy, out)?;
+                return Ok(LoginProgress::Send(self.request(true, out)));
+            }
+            State::Responded(challenge) => {
+                if let (Some(challenge), Some(expected)) =
+                    (challenge, &self.settings.target_credential)
+                {
+                    let name = answers
+                        .chap_n
+                        .ok_or(LoginError::Authentication("the target proved nothing"))?;
+                    let proof = answers
+                        .chap_r
+                        .ok_or(LoginError::Authentication("the target proved nothing"))?;
+                    challenge.verify(expected, name, proof)?;
+                }
+                self.state = State::Authenticated;
+            }
+            State::Authenticated | State::Operational => {}
+        }
+        if !response.transit {
+            return Ok(LoginProgress::Send(self.request(true, out)));
+        }
+        if response.nsg != Stage::OperationalNegotiation as u8 {
+            return Err(LoginError::Protocol("the target skipped a stage"));
+        }
+        self.state = State::Operational;
+        self.negotiation.offer_all(out);
+        Ok(LoginProgress::Send(self.request(true, out)))
+    }
+
+    /// CHAP_A, CHAP_I and CHAP_C came: prove our secret, and ask for the target's.
+    fn respond_to_challenge(
+        &mut self,
+        answers: &Answers<'_>,
+        entropy: &mut dyn Entropy,
+        out: &mut TextOutput,
+    ) -> Result<(), LoginError> {
+        let algorithm = answers
+            .chap_a
+            .and_then(ChapAlgorithm::select)
+            .filter(|algorithm| self.settings.algorithms.contains(algorithm))
+            .ok_or(ChapError::NoCommonAlgorithm)?;
+        let identifier = answers.chap_i.ok_or(ChapError::BadKey("CHAP_I"))?;
+        let challenge = answers.chap_c.ok_or(ChapError::BadKey("CHAP_C"))?;
+        let Some(credential) = &self.settings.credential else {
+            return Err(ChapError::NoSecretToProve.into());
+        };
+        let ours = self
+            .settings
+            .target_credential
+            .as_ref()
+            .map(|_| ChapChallenge::new(algorithm, entropy));
+        let response = chap::answer(algorithm, identifier, challenge, credential, ours.as_ref())?;
+        out.push("CHAP_N", &credential.name);
+        out.push("CHAP_R", response);
+        if let Some(ours) = &ours {
+            out.push("CHAP_I", ours.identifier());
+            out.push("CHAP_C", ours.challenge_text());
+        }
+        self.state = State::Responded(ours);
+        Ok(())
+    }
+
+    /// Stage 1.
+    fn operational(
+        &mut self,
+        response: &LoginResponse,
+        out: &mut TextOutput,
+    ) -> Result<LoginProgress, LoginError> {
+        if !response.transit {
+            return Ok(LoginProgress::Send(self.request(true, out)));
+        }
+        if !out.is_empty() {
+            return Err(LoginError::Protocol(
+                "the target left while it had a question",
+            ));
+        }
+        let (session, connection) = self.negotiation.finish()?;
+        Ok(LoginProgress::Connected(Box::new(LoggedIn {
+            tsih: self.tsih,
+            isid: self.settings.isid,
+            cid: self.settings.cid,
+            portal_group_tag: self.portal_group_tag,
+            target_alias: self.target_alias.take(),
+            session,
+            connection,
+            cmd_sn: self.settings.cmd_sn,
+            max_cmd_sn: self.max_cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+        })))
+    }
+
+    /// The next request; with `transit` it asks for the next stage.
+    fn request(&self, transit: bool, text: &mut TextOutput) -> Vec<u8> {
+        let stage = self.stage();
+        let next = if stage == Stage::SecurityNegotiation {
+            Stage::OperationalNegotiation
+        } else {
+            Stage::FullFeature
+        };
+        // Names and offers stay far below the 8192 bytes that a target takes during login.
+        let data = text.next_segment(DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH as usize);
+        let header = LoginRequest {
+            immediate: true,
+            transit,
+            continues: false,
+            csg: stage as u8,
+            nsg: if transit { next as u8 } else { 0 },
+            version_max: 0,
+            version_min: 0,
+            total_ahs_length: 0,
+            data_segment_length: data.len() as u32,
+            isid: self.settings.isid,
+            tsih: self.settings.tsih,
+            itt: 0,
+            cid: self.settings.cid,
+            cmd_sn: self.settings.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        header.encode(&mut bhs);
+        let mut pdu = bhs.to_vec();
+        pdu.extend_from_slice(data);
+        pdu.resize(BHS_LENGTH + padded(data.len()), 0);
+        pdu
+    }
+}
+
+fn refusal(status: LoginStatus, address: Option<&str>) -> LoginError {
+    match address {
+        Some(address) if status.is_redirect() => {
+            let permanent = status == LoginStatus::TARGET_MOVED_PERMANENTLY;
+            LoginError::Redirected {
+                address: address.to_owned(),
+                permanent,
+            }
+        }
+        _ => LoginError::Refused(status),
+    }
+}
