@@ -5,6 +5,7 @@
 //! else is a [`Task`]: a small state machine that names one block action at a time.
 
 pub(crate) mod compare_and_write;
+pub(crate) mod extended_copy;
 pub(crate) mod get_lba_status;
 pub(crate) mod inquiry;
 pub(crate) mod log_sense;
@@ -15,6 +16,7 @@ pub(crate) mod prefetch;
 pub(crate) mod read_capacity;
 pub(crate) mod read_defect_data;
 pub(crate) mod read_write;
+pub(crate) mod receive_copy_results;
 pub(crate) mod report_luns;
 pub(crate) mod report_supported;
 pub(crate) mod request_sense;
@@ -25,6 +27,7 @@ pub(crate) mod start_stop_unit;
 pub(crate) mod synchronize_cache;
 pub(crate) mod target_port_groups;
 pub(crate) mod test_unit_ready;
+pub(crate) mod token;
 pub(crate) mod unmap;
 pub(crate) mod verify;
 pub(crate) mod write_atomic;

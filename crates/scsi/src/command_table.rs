@@ -4,10 +4,11 @@
 use crate::alua::TpgsMode;
 use crate::cdb::Cdb;
 use crate::command::{
-    compare_and_write, get_lba_status, inquiry, log_sense, mode, orwrite, persistent_reserve,
-    prefetch, read_capacity, read_defect_data, read_write, report_luns, report_supported,
-    request_sense, reserve, sanitize, send_diagnostic, start_stop_unit, synchronize_cache,
-    target_port_groups, test_unit_ready, unmap, verify, write_atomic, write_same,
+    compare_and_write, extended_copy, get_lba_status, inquiry, log_sense, mode, orwrite,
+    persistent_reserve, prefetch, read_capacity, read_defect_data, read_write,
+    receive_copy_results, report_luns, report_supported, request_sense, reserve, sanitize,
+    send_diagnostic, start_stop_unit, synchronize_cache, target_port_groups, test_unit_ready,
+    token, unmap, verify, write_atomic, write_same,
 };
 use crate::dispatch::Handler;
 use crate::logical_unit::{LogicalUnit, UnitConfig};
@@ -104,6 +105,8 @@ pub(crate) enum Needs {
     AtomicWrite,
     /// Target port groups.
     Alua,
+    /// ROD tokens.
+    Tokens,
     /// SET TARGET PORT GROUPS is served.
     ExplicitAlua,
 }
@@ -134,6 +137,7 @@ impl CommandDescriptor {
             Needs::Thin => config.thin,
             Needs::AtomicWrite => config.max_atomic_write > 0,
             Needs::Alua => unit.access().groups().mode() != TpgsMode::None,
+            Needs::Tokens => unit.tokens().are_enabled(),
             Needs::ExplicitAlua => unit.access().groups().mode().is_explicit(),
         }
     }
@@ -259,6 +263,18 @@ pub static TABLE: &[CommandDescriptor] = &[
     action("PERSISTENT RESERVE OUT (PREEMPT AND ABORT)", &[0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
     action("PERSISTENT RESERVE OUT (REGISTER AND IGNORE EXISTING KEY)", &[0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
     action("PERSISTENT RESERVE OUT (REGISTER AND MOVE)", &[0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, persistent_reserve::reserve_out),
+    action("EXTENDED COPY(LID1)", &[0x83, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE_STATE, extended_copy::lid1),
+    action("EXTENDED COPY(LID4)", &[0x83, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE_STATE, extended_copy::lid4),
+    action("POPULATE TOKEN", &[0x83, 0x10, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, token::populate).needs(Needs::Tokens),
+    action("WRITE USING TOKEN", &[0x83, 0x11, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, token::write_using).needs(Needs::Tokens),
+    action("COPY OPERATION ABORT", &[0x83, 0x1c, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::WRITE_STATE, extended_copy::abort),
+    action("RECEIVE COPY RESULTS (COPY STATUS)", &[0x84, 0x00, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::copy_status_lid1),
+    action("RECEIVE COPY RESULTS (RECEIVE DATA)", &[0x84, 0x01, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::receive_data_lid1),
+    action("RECEIVE COPY RESULTS (OPERATING PARAMETERS)", &[0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::operating_parameters),
+    action("RECEIVE COPY FAILURE DETAILS(LID1)", &[0x84, 0x04, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::failure_details_lid1),
+    action("RECEIVE COPY STATUS(LID4)", &[0x84, 0x05, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::copy_status_lid4),
+    action("RECEIVE COPY DATA(LID4)", &[0x84, 0x06, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::receive_data_lid4),
+    action("RECEIVE ROD TOKEN INFORMATION", &[0x84, 0x07, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::rod_token_information).needs(Needs::Tokens),
     command("READ(16)", &[0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
     command("COMPARE AND WRITE", &[0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff, 0, 0x04], Gates::WRITE, compare_and_write::start),
     command("WRITE(16)", &[0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),

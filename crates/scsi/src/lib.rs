@@ -34,6 +34,8 @@ pub mod response;
 pub mod sense;
 pub mod statistics;
 pub mod task_set;
+mod third_party_copy;
+mod token;
 pub mod unit_attention;
 pub mod view;
 mod vpd;

@@ -14,6 +14,8 @@ use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::statistics::Statistics;
+use crate::third_party_copy::CopyOperations;
+use crate::token::Tokens;
 use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
@@ -79,6 +81,8 @@ pub struct LogicalUnit {
     /// Its asymmetric access states.
     access: UnitAccess,
     statistics: Statistics,
+    copy_operations: Arc<CopyOperations>,
+    tokens: Tokens,
     blocks: AtomicU64,
     gate: AtomicU32,
     flags: AtomicU32,
@@ -151,6 +155,8 @@ impl LogicalUnit {
             flags: AtomicU32::new(0),
             access: UnitAccess::new(groups),
             statistics: Statistics::default(),
+            copy_operations: Arc::default(),
+            tokens: Tokens::default(),
             state: Mutex::new(state),
             config,
         };
@@ -186,6 +192,11 @@ impl LogicalUnit {
         &self.config
     }
 
+    /// Whether this is its NAA designator.
+    pub fn has_naa(&self, naa: &[u8]) -> bool {
+        self.config.naa == naa
+    }
+
     /// Logical block length in bytes.
     #[inline]
     pub fn block_len(&self) -> u32 {
@@ -209,6 +220,17 @@ impl LogicalUnit {
         &self.statistics
     }
 
+    /// The third-party copies of this unit's copy manager.
+    pub(crate) fn copy_operations(&self) -> &Arc<CopyOperations> {
+        &self.copy_operations
+    }
+
+    /// The ROD tokens this unit made.
+    #[inline]
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
     /// Enters a new I_T nexus. Its first command is told that the unit was powered on.
     pub fn attach(self: &Arc<Self>, nexus: Nexus) -> Arc<ItlNexus> {
         let attached = Arc::new(ItlNexus::new(Arc::clone(self), nexus));
@@ -223,6 +245,7 @@ impl LogicalUnit {
     /// An I_T nexus is lost: what is bound to it alone ends (SAM-5 6.3.4). Registrations of
     /// persistent reservations stay.
     pub fn detach(&self, id: NexusId) {
+        self.copy_operations.forget_nexus(id);
         let mut state = self.state();
         state
             .nexuses

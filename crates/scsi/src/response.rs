@@ -66,6 +66,15 @@ impl Response {
         }
     }
 
+    /// BUSY: the same command may succeed later.
+    pub fn busy() -> Self {
+        Self {
+            status: Status::Busy,
+            sense: Vec::new(),
+            data_in: Vec::new(),
+        }
+    }
+
     /// RESERVATION CONFLICT, which carries no sense data.
     pub fn reservation_conflict() -> Self {
         Self {

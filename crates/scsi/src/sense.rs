@@ -49,6 +49,7 @@ impl Asc {
     pub const TARGET_PORT_IN_UNAVAILABLE_STATE: Self = Self(0x04, 0x0c);
     pub const OFFLINE: Self = Self(0x04, 0x12);
     pub const SANITIZE_IN_PROGRESS: Self = Self(0x04, 0x1b);
+    pub const UNREACHABLE_COPY_TARGET: Self = Self(0x08, 0x04);
     pub const WRITE_ERROR: Self = Self(0x0c, 0x00);
     pub const UNEXPECTED_UNSOLICITED_DATA: Self = Self(0x0c, 0x0c);
     pub const THIRD_PARTY_DEVICE_FAILURE: Self = Self(0x0d, 0x01);

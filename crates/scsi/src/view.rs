@@ -11,6 +11,14 @@ pub trait TargetView {
     /// All mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
     fn luns(&self) -> Vec<u64>;
 
+    /// The nexuses to all mapped units, in any order. A third-party copy takes them along when it
+    /// starts, since the units it will name are not known before its parameter list has come.
+    fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>>;
+
     /// The mapped unit whose designator (NAA, VPD 83h type 3) equals `naa`.
-    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>>;
+    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>> {
+        self.itl_nexuses()
+            .into_iter()
+            .find(|itl| itl.unit().has_naa(naa))
+    }
 }

@@ -6,6 +6,7 @@ use crate::limits;
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
 use crate::statistics;
+use crate::third_party_copy::third_party_copy_page;
 
 /// A page's code and what it says after the four bytes of header.
 type Page = (u8, fn(&ItlNexus) -> Vec<u8>);
@@ -17,6 +18,7 @@ const PAGES: &[Page] = &[
     (0x83, device_identification),
     (0x86, extended_inquiry_data),
     (0x87, mode_page_policy),
+    (0x8f, third_party_copy),
     (0xb0, block_limits),
     (0xb1, block_device_characteristics),
     (0xb2, logical_block_provisioning),
@@ -130,6 +132,11 @@ fn extended_inquiry_data(_: &ItlNexus) -> Vec<u8> {
 /// SPC-4 7.8.12: all mode pages are shared by all nexuses.
 fn mode_page_policy(_: &ItlNexus) -> Vec<u8> {
     vec![0x3f, 0xff, 0x00, 0x00]
+}
+
+/// SPC-4 7.8.17.
+fn third_party_copy(nexus: &ItlNexus) -> Vec<u8> {
+    third_party_copy_page(nexus.unit())
 }
 
 /// SBC-4 6.6.4.

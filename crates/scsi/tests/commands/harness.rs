@@ -3,6 +3,7 @@
 #![allow(
     unreachable_pub,
     dead_code,
+    clippy::unwrap_used,
     reason = "shared by the modules of one test binary"
 )]
 
@@ -172,16 +173,13 @@ impl TargetView for Initiator {
         (0..self.itls.len() as u64).collect()
     }
 
-    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>> {
+    fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {
         let visible = self
             .itls
             .iter()
             .enumerate()
             .filter(|(lun, _)| !self.hidden.contains(lun));
-        visible
-            .map(|(_, itl)| itl)
-            .find(|itl| itl.unit().config().naa == naa)
-            .cloned()
+        visible.map(|(_, itl)| Arc::clone(itl)).collect()
     }
 }
 
@@ -213,8 +211,11 @@ impl Initiator {
                 let data_out = &data_out[..wanted];
                 let mut step = task.step(Input::Begin { data_out });
                 loop {
-                    if let Some(mut hook) = self.device.before_step.lock().unwrap().take() {
+                    let hook = self.device.before_step.lock().unwrap().take();
+                    if let Some(mut hook) = hook {
                         hook(&self.device, &step);
+                        let mut slot = self.device.before_step.lock().unwrap();
+                        slot.get_or_insert(hook);
                     }
                     step = match step {
                         Step::Done(response) => return response,
@@ -238,7 +239,9 @@ impl Initiator {
         }
     }
 
-    fn before_write(&self, _unit: &LogicalUnit, _range: BlockRange) {}
+    fn before_write(&self, unit: &LogicalUnit, range: BlockRange) {
+        unit.note_write(range);
+    }
 
     fn act(
         &self,
@@ -255,9 +258,15 @@ impl Initiator {
                 return task.step(Input::Blocks(&data));
             }
             Step::Extents { range } => {
+                let data = self.device.read(unit, range);
+                let zeros: Vec<bool> = data
+                    .chunks(block_len)
+                    .map(|block| block.iter().all(|&byte| byte == 0))
+                    .collect();
+                let run = zeros.iter().take_while(|&&zero| zero == zeros[0]).count();
                 return task.step(Input::Extents(&[Extent {
-                    range,
-                    mapped: true,
+                    range: BlockRange::new(range.start.0, run as u64).unwrap(),
+                    mapped: !zeros[0],
                 }]));
             }
             Step::Flush | Step::Prefetch { .. } => return task.step(Input::Done),
