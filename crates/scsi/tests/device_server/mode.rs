@@ -1,0 +1,364 @@
+//! MODE SENSE and MODE SELECT, and that what the pages say holds.
+
+use scsi::logical_unit::{LogicalUnit, Reset, RestoreError, UnitConfig};
+use scsi::{BlockError, image};
+
+use crate::harness::*;
+
+/// A MODE SENSE(6) of one page without block descriptors: the page alone.
+fn page(
+    bench: &Harness,
+    nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
+    control: u8,
+    page: u8,
+) -> Vec<u8> {
+    let cdb = [0x1a, 0x08, control << 6 | page, 0, 255, 0];
+    let data = assert_good(bench.run(nexus, &cdb, &[]));
+    assert_eq!(usize::from(data[0]) + 1, data.len());
+    data[4..].to_vec()
+}
+
+/// A MODE SELECT(6) list around a page.
+fn list(page: &[u8]) -> Vec<u8> {
+    [&[0; 4], page].concat()
+}
+
+fn select(save: bool, len: usize) -> [u8; 6] {
+    [0x15, 0x10 | u8::from(save), 0, 0, len as u8, 0]
+}
+
+/// The current page with one byte changed, as a list and its CDB.
+fn changed(
+    bench: &Harness,
+    nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
+    code: u8,
+    at: usize,
+    flip: u8,
+    save: bool,
+) -> ([u8; 6], Vec<u8>) {
+    let mut body = page(bench, nexus, 0, code);
+    body[at] ^= flip;
+    let list = list(&body);
+    (select(save, list.len()), list)
+}
+
+#[test]
+fn all_pages_are_well_formed_in_every_page_control() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    for control in 0..4 {
+        for subpage in [0, 0xff] {
+            let cdb = [0x1a, 0x08, control << 6 | 0x3f, subpage, 255, 0];
+            let data = assert_good(bench.run(&nexus, &cdb, &[]));
+            let mut rest = &data[4..];
+            let mut codes = Vec::new();
+            while !rest.is_empty() {
+                let long = rest[0] & 0x40 != 0;
+                let len = if long {
+                    4 + usize::from(rest[3])
+                } else {
+                    2 + usize::from(rest[1])
+                };
+                codes.push(rest[0] & 0x3f);
+                rest = &rest[len..];
+            }
+            assert!(codes.is_sorted());
+            let with_subpage = if subpage == 0 { 5 } else { 6 };
+            assert_eq!(codes.len(), with_subpage);
+        }
+    }
+}
+
+#[test]
+fn mode_sense_headers_and_block_descriptors() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let short = assert_good(bench.run(&nexus, &[0x1a, 0, 0x08, 0, 255, 0], &[]));
+    assert_eq!(short[1..4], [0, 0x10, 8]);
+    assert_eq!(short[4..12], [0, 0, 8, 0, 0, 0, 2, 0]);
+    let long = assert_good(bench.run(&nexus, &[0x5a, 0x10, 0x08, 0, 0, 0, 0, 0, 255, 0], &[]));
+    assert_eq!(
+        usize::from(u16::from_be_bytes([long[0], long[1]])) + 2,
+        long.len()
+    );
+    assert_eq!(long[2..8], [0, 0x10, 1, 0, 0, 16]);
+    assert_eq!(
+        long[8..24],
+        [0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0]
+    );
+    let cut = assert_good(bench.run(&nexus, &[0x1a, 0, 0x3f, 0, 4, 0], &[]));
+    assert_eq!(cut.len(), 4);
+}
+
+#[test]
+fn mode_sense_refuses_unknown_pages_and_subpages() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let unknown = bench.run(&nexus, &[0x1a, 0, 0x2a, 0, 255, 0], &[]);
+    assert_sense(&unknown, 5, 0x24, 0x00);
+    assert_eq!(unknown.sense[16..18], [0, 2]);
+    let subpage = bench.run(&nexus, &[0x1a, 0, 0x08, 7, 255, 0], &[]);
+    assert_sense(&subpage, 5, 0x24, 0x00);
+    assert_eq!(subpage.sense[16..18], [0, 3]);
+}
+
+#[test]
+fn wce_changes_is_obeyed_flushes_and_is_told_to_the_others() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let other = bench.login(2);
+    assert!(bench.unit().write_cache_enabled());
+    let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert!(!bench.unit().write_cache_enabled());
+    assert_eq!(
+        bench.disk().flushes.get(),
+        1,
+        "what was cached becomes durable"
+    );
+    assert_sense(&bench.run(&other, &[0; 6], &[]), 6, 0x2a, 0x01);
+    assert_good(bench.run(&nexus, &[0; 6], &[]));
+    assert_eq!(page(&bench, &nexus, 0, 0x08)[2], 0x00);
+    assert_eq!(page(&bench, &nexus, 2, 0x08)[2], 0x04, "the default stays");
+    assert_eq!(page(&bench, &nexus, 3, 0x08)[2], 0x04, "nothing was saved");
+    bench.unit().reset(Reset::LogicalUnit, None);
+    assert!(bench.unit().write_cache_enabled());
+}
+
+#[test]
+fn wce_that_is_not_changeable_stays() {
+    let bench = Harness::new(UnitConfig {
+        write_cache_changeable: false,
+        ..config()
+    });
+    let nexus = bench.login(1);
+    assert_eq!(page(&bench, &nexus, 1, 0x08)[2], 0x00);
+    let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, false);
+    let response = bench.run(&nexus, &cdb, &list);
+    assert_sense(&response, 5, 0x26, 0x00);
+    assert_eq!(response.sense[15..18], [0x80, 0, 6], "points at the byte");
+}
+
+#[test]
+fn d_sense_switches_the_format() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    assert_eq!(
+        bench.run(&nexus, &cdb_10(0x28, 0, 2048, 1), &[]).sense[0],
+        0x70
+    );
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 2, 0x04, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    let response = bench.run(&nexus, &cdb_10(0x28, 0, 2048, 1), &[]);
+    assert_eq!(response.sense[0], 0x72);
+    assert_sense(&response, 5, 0x21, 0x00);
+}
+
+#[test]
+fn swp_protects_and_shows_as_wp() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 4, 0x08, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert_sense(
+        &bench.run(&nexus, &cdb_10(0x2a, 0, 0, 1), &[0; 512]),
+        7,
+        0x27,
+        0x02,
+    );
+    assert_good(bench.run(&nexus, &cdb_10(0x28, 0, 0, 1), &[]));
+    let data = assert_good(bench.run(&nexus, &[0x1a, 8, 0x0a, 0, 255, 0], &[]));
+    assert_eq!(data[2], 0x90);
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 4, 0x08, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert_good(bench.run(&nexus, &cdb_10(0x2a, 0, 0, 1), &[0; 512]));
+}
+
+#[test]
+fn tas_is_readable() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    assert!(!bench.unit().task_aborted_status());
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 5, 0x40, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert!(bench.unit().task_aborted_status());
+}
+
+#[test]
+fn saved_values_survive_a_reset_and_a_restart() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    bench.unit().reset(Reset::LogicalUnit, None);
+    assert!(!bench.unit().write_cache_enabled());
+    let saved = bench.saved.borrow().clone().expect("an image was saved");
+    let again = Harness::new(config());
+    assert_eq!(again.unit().restore(&saved), Ok(()));
+    assert!(!again.unit().write_cache_enabled());
+    // Where the administrator keeps WCE to himself, an old image does not overrule him.
+    let fixed = Harness::new(UnitConfig {
+        write_cache_changeable: false,
+        ..config()
+    });
+    assert_eq!(fixed.unit().restore(&saved), Ok(()));
+    assert!(fixed.unit().write_cache_enabled());
+}
+
+#[test]
+fn a_failed_save_takes_the_change_back() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 5, 0x40, true);
+    bench.disk().fail.set(Some(BlockError::Gone));
+    assert_sense(&bench.run(&nexus, &cdb, &list), 4, 0x44, 0x00);
+    assert!(!bench.unit().task_aborted_status());
+    assert_eq!(page(&bench, &nexus, 3, 0x0a)[5], 0);
+}
+
+#[test]
+fn images_are_numbered_and_damaged_ones_refused() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let (cdb, list) = changed(&bench, &nexus, 0x0a, 5, 0x40, true);
+        assert_good(bench.run(&nexus, &cdb, &list));
+        numbers.push(image::generation(bench.saved.borrow().as_ref().unwrap()).unwrap());
+    }
+    assert!(numbers[0] < numbers[1]);
+    let good = bench.saved.borrow().clone().unwrap();
+    let unit: &LogicalUnit = bench.unit();
+    assert_eq!(unit.restore(&[]), Err(RestoreError::NotAnImage));
+    assert!(unit.restore(&good[..good.len() - 1]).is_err());
+    for cut in 17..good.len() {
+        let result = unit.restore(&good[..cut]);
+        let at_section_end = result.is_ok();
+        assert!(
+            at_section_end || matches!(result, Err(RestoreError::Truncated)),
+            "{cut}"
+        );
+    }
+    let mut unknown = good.clone();
+    unknown[16] = 0x7f;
+    assert!(matches!(
+        unit.restore(&unknown),
+        Err(RestoreError::UnknownSection(_))
+    ));
+    let mut damaged = good;
+    damaged[22] = 0xff;
+    assert_eq!(unit.restore(&damaged), Err(RestoreError::Damaged(1)));
+}
+
+#[test]
+fn mode_select_refuses_bad_lists_exactly() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let caching = page(&bench, &nexus, 0, 0x08);
+    let good = list(&caching);
+    let run = |cdb: [u8; 6], list: &[u8]| bench.run(&nexus, &cdb, list);
+    assert_good(run(select(false, good.len()), &good));
+    assert_good(run(select(false, 0), &[]));
+    assert_sense(&run([0x15, 0, 0, 0, 24, 0], &good), 5, 0x24, 0x00);
+    assert_sense(&run([0x15, 0x12, 0, 0, 24, 0], &good), 5, 0x24, 0x00);
+    assert_sense(&run(select(false, 3), &good[..3]), 5, 0x1a, 0x00);
+    assert_sense(&run(select(false, good.len()), &good[..10]), 5, 0x1a, 0x00);
+    let cut = &good[..good.len() - 1];
+    assert_sense(&run(select(false, cut.len()), cut), 5, 0x1a, 0x00);
+    let unknown = list(&[0x2a, 0]);
+    assert_sense(&run(select(false, unknown.len()), &unknown), 5, 0x26, 0x00);
+    let mut wrong_length = good.clone();
+    wrong_length[5] = 0x11;
+    assert_sense(
+        &run(select(false, good.len()), &wrong_length),
+        5,
+        0x26,
+        0x00,
+    );
+    let mut medium_type = good.clone();
+    medium_type[1] = 1;
+    assert_sense(&run(select(false, good.len()), &medium_type), 5, 0x26, 0x00);
+    let mut descriptor_length = good.clone();
+    descriptor_length[3] = 7;
+    assert_sense(
+        &run(select(false, good.len()), &descriptor_length),
+        5,
+        0x26,
+        0x00,
+    );
+}
+
+#[test]
+fn mode_select_applies_all_pages_or_none() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let mut caching = page(&bench, &nexus, 0, 0x08);
+    caching[2] ^= 0x04;
+    let mut recovery = page(&bench, &nexus, 0, 0x01);
+    recovery[3] ^= 0x01;
+    let both = list(&[caching, recovery].concat());
+    assert_sense(
+        &bench.run(&nexus, &select(false, both.len()), &both),
+        5,
+        0x26,
+        0x00,
+    );
+    assert!(bench.unit().write_cache_enabled());
+}
+
+#[test]
+fn mode_select_checks_block_descriptors() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let caching = page(&bench, &nexus, 0, 0x08);
+    for (blocks, block_len, good) in [
+        (2048, 512, true),
+        (0, 512, true),
+        (2047, 512, false),
+        (0, 4096, false),
+    ] {
+        let blocks: u32 = blocks;
+        let block_len: u32 = block_len;
+        let list = [
+            &[0, 0, 0, 8][..],
+            &blocks.to_be_bytes(),
+            &block_len.to_be_bytes(),
+            &caching,
+        ]
+        .concat();
+        let response = bench.run(&nexus, &select(false, list.len()), &list);
+        if good {
+            assert_good(response);
+        } else {
+            assert_sense(&response, 5, 0x26, 0x00);
+        }
+    }
+}
+
+#[test]
+fn mode_select_10_with_a_long_block_descriptor() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let mut caching = page(&bench, &nexus, 0, 0x08);
+    caching[2] ^= 0x04;
+    let mut list = vec![0, 0, 0, 0, 1, 0, 0, 16];
+    list.extend_from_slice(&2048_u64.to_be_bytes());
+    list.extend_from_slice(&[0; 4]);
+    list.extend_from_slice(&512_u32.to_be_bytes());
+    list.extend_from_slice(&caching);
+    let cdb = [0x55, 0x10, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert!(!bench.unit().write_cache_enabled());
+}
+
+#[test]
+fn the_administrator_changes_wce_live() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    bench.unit().set_write_cache(false);
+    assert!(!bench.unit().write_cache_enabled());
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x2a, 0x01);
+    bench.unit().set_write_cache(false);
+    assert_good(bench.run(&nexus, &[0; 6], &[]));
+    assert_eq!(page(&bench, &nexus, 2, 0x08)[2], 0);
+}

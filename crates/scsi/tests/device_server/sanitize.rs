@@ -1,0 +1,190 @@
+//! SANITIZE: what it overwrites, what it refuses, and that an aborted one leaves nothing readable.
+
+use scsi::{BlockError, BlockRange, Command, Input, Start, Step, Task, TaskAttribute};
+
+use crate::harness::*;
+
+const TEST_UNIT_READY: [u8; 6] = [0; 6];
+const EXIT_FAILURE_MODE: [u8; 10] = [0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0];
+
+fn overwrite_cdb(flags: u8, list_len: u16) -> Vec<u8> {
+    let [high, low] = list_len.to_be_bytes();
+    vec![0x48, flags | 1, 0, 0, 0, 0, 0, high, low, 0]
+}
+
+fn overwrite_list(first: u8, pattern: &[u8]) -> Vec<u8> {
+    let [high, low] = (pattern.len() as u16).to_be_bytes();
+    [&[first, 0, high, low], pattern].concat()
+}
+
+#[test]
+fn overwrite_repeats_its_pattern_in_every_block() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    for pattern in [vec![0xaa; 512], vec![1, 2, 3], vec![7; 256]] {
+        let list = overwrite_list(1, &pattern);
+        assert_good(bench.run(&nexus, &overwrite_cdb(0, list.len() as u16), &list));
+        let block: Vec<u8> = pattern.iter().copied().cycle().take(512).collect();
+        let all = bench.disk().read(BlockRange::new(0, 2048).unwrap());
+        assert!(all.chunks(512).all(|found| found == block));
+        assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+    }
+}
+
+#[test]
+fn passes_are_flushed_and_inverted() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let list = overwrite_list(0x82, &[0xf0]);
+    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
+    assert_eq!(
+        bench.disk().read(BlockRange::new(2047, 1).unwrap()),
+        vec![0x0f; 512]
+    );
+    assert_eq!(bench.disk().flushes.get(), 2);
+}
+
+#[test]
+fn bad_lists_are_refused_and_change_nothing() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    for list_len in [0, 1, 4, 517] {
+        let list = vec![1; usize::from(list_len)];
+        assert_sense(
+            &bench.run(&nexus, &overwrite_cdb(0, list_len), &list),
+            5,
+            0x24,
+            0x00,
+        );
+    }
+    let no_passes = overwrite_list(0, &[1; 512]);
+    assert_sense(
+        &bench.run(&nexus, &overwrite_cdb(0, 516), &no_passes),
+        5,
+        0x26,
+        0x00,
+    );
+    for lie in [[0, 0], [0x02, 0x04]] {
+        let mut list = overwrite_list(1, &[1; 512]);
+        list[2..4].copy_from_slice(&lie);
+        assert_sense(
+            &bench.run(&nexus, &overwrite_cdb(0, 516), &list),
+            5,
+            0x26,
+            0x00,
+        );
+    }
+    let immediate = overwrite_list(1, &[1]);
+    assert_sense(
+        &bench.run(&nexus, &overwrite_cdb(0x80, 5), &immediate),
+        5,
+        0x24,
+        0x00,
+    );
+    for action in [0, 2, 3, 4, 0x1e] {
+        let cdb = [0x48, action, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_sense(&bench.run(&nexus, &cdb, &[]), 5, 0x24, 0x00);
+    }
+    assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+    assert!(bench.disk().bytes.borrow().iter().all(|&byte| byte == 0));
+}
+
+/// An OVERWRITE that has done its first step.
+fn begun(
+    bench: &Harness,
+    nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
+    flags: u8,
+) -> Box<dyn Task> {
+    let cdb = overwrite_cdb(flags, 5);
+    let command = Command {
+        cdb: &cdb,
+        attribute: TaskAttribute::Simple,
+        data_out_len: 5,
+        data_in_len: 0,
+    };
+    let Start::Task(mut task) = nexus.start(&command, &View(bench)) else {
+        panic!("OVERWRITE is a task");
+    };
+    assert_eq!(task.exclusive(), BlockRange::new(0, 2048));
+    let list = overwrite_list(1, &[5]);
+    assert!(matches!(
+        task.step(Input::Begin { data_out: &list }),
+        Step::WritePattern { .. }
+    ));
+    task
+}
+
+#[test]
+fn while_it_runs_the_others_are_told_and_resets_do_not_end_it() {
+    let bench = Harness::new(config());
+    let (nexus, other) = (bench.login(1), bench.login(2));
+    let task = begun(&bench, &nexus, 0);
+    bench.unit().reset(
+        scsi::logical_unit::Reset::LogicalUnit,
+        Some(other.nexus().id),
+    );
+    for cdb in [
+        TEST_UNIT_READY.to_vec(),
+        cdb_10(0x28, 0, 0, 1),
+        vec![0x1b, 1, 0, 0, 0x10, 0],
+    ] {
+        let response = bench.run(&other, &cdb, &[]);
+        assert_sense(&response, 2, 0x04, 0x1b);
+        assert_eq!(response.sense[15], 0x80, "progress is told");
+    }
+    assert_good(bench.run(&other, &[0x12, 0, 0, 0, 96, 0], &[]));
+    let sense = assert_good(bench.run(&other, &[0x03, 0, 0, 0, 18, 0], &[]));
+    assert_eq!((sense[2], sense[12], sense[13]), (2, 0x04, 0x1b));
+    drop(task);
+}
+
+#[test]
+fn an_aborted_sanitize_stays_failed_until_one_succeeds() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    drop(begun(&bench, &nexus, 0));
+    assert_sense(
+        &bench.run(&nexus, &cdb_10(0x28, 0, 0, 1), &[]),
+        3,
+        0x31,
+        0x03,
+    );
+    assert_sense(&bench.run(&nexus, &EXIT_FAILURE_MODE, &[]), 5, 0x24, 0x00);
+    let list = overwrite_list(1, &[9]);
+    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
+    assert_eq!(
+        assert_good(bench.run(&nexus, &cdb_10(0x28, 0, 0, 1), &[])),
+        vec![9; 512]
+    );
+}
+
+#[test]
+fn exit_failure_mode_works_where_ause_allowed_it() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    assert_good(bench.run(&nexus, &EXIT_FAILURE_MODE, &[]));
+    drop(begun(&bench, &nexus, 0x20));
+    assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+    assert_good(bench.run(&nexus, &EXIT_FAILURE_MODE, &[]));
+    assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+    let with_list = [0x48, 0x1f, 0, 0, 0, 0, 0, 0, 8, 0];
+    assert_sense(&bench.run(&nexus, &with_list, &[0; 8]), 5, 0x24, 0x00);
+}
+
+#[test]
+fn a_failed_write_fails_the_sanitize() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    bench
+        .disk()
+        .fail
+        .set(Some(BlockError::Write { lba: Some(1) }));
+    let list = overwrite_list(1, &[9]);
+    assert_sense(
+        &bench.run(&nexus, &overwrite_cdb(0, 5), &list),
+        3,
+        0x0c,
+        0x00,
+    );
+    assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+}
