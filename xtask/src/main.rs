@@ -2,6 +2,7 @@
 
 mod bench;
 mod debian;
+mod fuzz;
 mod tidy;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ usage: cargo xtask COMMAND [OPTIONS]
 
 commands:
   bench    measure Sandstone beside Debian's tgt
+  fuzz     run the fuzz targets for a bounded time
   tidy     check the rules of the house that a machine can check";
 
 fn main() -> ExitCode {
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let command = arguments.remove(0);
     let outcome = match command.as_str() {
         "bench" => bench::run(&arguments),
+        "fuzz" => fuzz::run(&arguments),
         "tidy" => tidy::run(&arguments),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

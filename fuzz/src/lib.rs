@@ -1,0 +1,21 @@
+//! What is fuzzed: one module per untrusted input, each a function from bytes to nothing that
+//! panics where an invariant breaks.
+//!
+//! The targets are a library, so that the corpora are also replayed by a plain test where no fuzzer
+//! can be built, and so that a crash found by the fuzzer becomes a seed and stays tested.
+
+pub mod cdb;
+pub mod framer;
+pub mod input;
+pub mod login;
+pub mod pdu;
+pub mod text_keys;
+
+/// Every target by name, as the folders of the corpus are named.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("cdb", cdb::run),
+    ("framer", framer::run),
+    ("login", login::run),
+    ("pdu", pdu::run),
+    ("text_keys", text_keys::run),
+];

@@ -1,0 +1,253 @@
+//! `cargo xtask fuzz`: replays the corpora, then runs each fuzz target for a bounded time.
+//!
+//! No nightly compiler and no cargo-fuzz: LLVM's coverage pass and libFuzzer are reached from the
+//! stable toolchain by its own `-C` options. What is missed compared to cargo-fuzz is the address
+//! sanitizer, which has nothing to find in crates without `unsafe`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{crate_root, debian};
+
+const USAGE: &str = "\
+usage: cargo xtask fuzz [OPTIONS] [TARGET]...
+
+options:
+  --seconds N     run each target for N seconds (default 20)
+  --replay        only replay the committed corpora
+  --input FILE    run the one named target on this file once
+  --list          print the names of the targets";
+
+/// LLVM's edge coverage as libFuzzer reads it, with the operands of comparisons.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// What to run.
+#[derive(Debug, Default)]
+struct Options {
+    seconds: Option<u32>,
+    replay_only: bool,
+    input: Option<PathBuf>,
+    targets: Vec<String>,
+}
+
+/// Runs the fuzz targets.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let known = targets()?;
+    if arguments.iter().any(|word| word == "--list") {
+        known.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    }
+    let mut options = parse(arguments)?;
+    if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
+        return Err(format!(
+            "there is no target '{unknown}'; there are: {}",
+            known.join(", ")
+        ));
+    }
+    if options.targets.is_empty() {
+        options.targets = known;
+    }
+    if options.input.is_none() {
+        replay()?;
+    }
+    if options.replay_only {
+        return Ok(());
+    }
+    let folder = build()?;
+    if let Some(input) = &options.input {
+        let [target] = options.targets.as_slice() else {
+            return Err(format!("--input needs one target\n{USAGE}"));
+        };
+        return check(Command::new(folder.join(target)).arg(input), target);
+    }
+    for target in &options.targets {
+        fuzz(&folder, target, options.seconds.unwrap_or(20))?;
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            words
+                .next()
+                .ok_or_else(|| format!("{word} needs a value\n{USAGE}"))
+        };
+        match word.as_str() {
+            "--seconds" => {
+                options.seconds = Some(
+                    value()?
+                        .parse()
+                        .map_err(|_| "--seconds takes a whole number")?,
+                )
+            }
+            "--replay" => options.replay_only = true,
+            "--input" => options.input = Some(value()?.into()),
+            other if other.starts_with('-') => {
+                return Err(format!("unknown option '{other}'\n{USAGE}"));
+            }
+            target => options.targets.push(target.to_owned()),
+        }
+    }
+    Ok(options)
+}
+
+/// The names of the files in fuzz/fuzz_targets.
+fn targets() -> Result<Vec<String>, String> {
+    let folder = crate_root().join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".rs")
+                .map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The floor: every seed as a plain test, which needs nothing but the compiler.
+fn replay() -> Result<(), String> {
+    println!("fuzz: replaying the committed corpora");
+    check(cargo("test").args(["--quiet"]), "replay")
+}
+
+/// Builds the targets with coverage; returns where they lie.
+fn build() -> Result<PathBuf, String> {
+    debian::ensure("/usr/bin/c++", "g++")?; // libFuzzer is compiled from source
+    let host = host()?;
+    println!("fuzz: building the targets");
+    // An explicit target keeps the flags away from build scripts.
+    let mut command = cargo("build");
+    command.args([
+        "--quiet",
+        "--release",
+        "--features",
+        "libfuzzer",
+        "--target",
+        &host,
+    ]);
+    check(command.env("RUSTFLAGS", COVERAGE), "build")?;
+    Ok(target_folder().join(host).join("release"))
+}
+
+fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
+    let root = crate_root();
+    let (found, artifacts) = (
+        target_folder().join("corpus").join(target),
+        root.join("fuzz/artifacts").join(target),
+    );
+    for folder in [&found, &artifacts] {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    }
+    println!("fuzz: {target} for {seconds} s");
+    let output = Command::new(folder.join(target))
+        .arg(format!("-max_total_time={seconds}"))
+        .args([
+            "-timeout=10",
+            "-rss_limit_mb=1024",
+            "-max_len=8192",
+            "-print_final_stats=1",
+        ])
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg(&found)
+        .arg(root.join("fuzz/corpus").join(target))
+        .output()
+        .map_err(|e| format!("cannot run {target}: {e}"))?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        let runs = log
+            .lines()
+            .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+        let coverage = log
+            .lines()
+            .rev()
+            .find_map(|line| line.split("cov: ").nth(1)?.split(' ').next());
+        println!(
+            "fuzz: {target}: {} runs, {} edges, no failure",
+            runs.unwrap_or("?").trim(),
+            coverage.unwrap_or("?")
+        );
+        return Ok(());
+    }
+    let tail: Vec<&str> = log.lines().rev().take(40).collect();
+    for line in tail.iter().rev() {
+        eprintln!("{line}");
+    }
+    Err(format!(
+        "{target} failed; the input lies in fuzz/artifacts/{target}: run it again by `cargo xtask fuzz {target} --input FILE`, \
+         correct the fault, then keep the input as a seed in fuzz/corpus/{target}"
+    ))
+}
+
+fn cargo(command: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .arg(command)
+        .arg("--manifest-path")
+        .arg(crate_root().join("fuzz/Cargo.toml"));
+    cargo.arg("--target-dir").arg(target_folder());
+    cargo
+}
+
+fn target_folder() -> PathBuf {
+    crate_root().join("target/fuzz")
+}
+
+/// The host's target triple, as the compiler calls it.
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .map_err(|e| format!("cannot run rustc: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned)
+        .ok_or_else(|| "rustc does not say which host it runs on".into())
+}
+
+fn check(command: &mut Command, what: &str) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what} failed ({status})")),
+        Err(e) => Err(format!(
+            "{what}: cannot run {}: {e}",
+            command.get_program().display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_and_targets_may_come_in_any_order() {
+        let options = parse(&words("pdu --seconds 5 cdb --replay")).unwrap();
+        assert_eq!((options.seconds, options.replay_only), (Some(5), true));
+        assert_eq!(options.targets, ["pdu", "cdb"]);
+        assert!(parse(&words("--seconds five")).is_err());
+        assert!(parse(&words("--second 5")).is_err());
+    }
+
+    #[test]
+    fn there_are_targets() {
+        let names = targets().unwrap();
+        assert!(names.contains(&"pdu".to_owned()) && names.contains(&"login".to_owned()));
+    }
+}
