@@ -329,10 +329,10 @@ impl TargetView for View<'_> {
             .collect()
     }
 
-    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>> {
-        let found =
-            (0..self.0.units.len()).find(|&unit| self.0.units[unit].0.config().naa == naa)?;
-        Some(self.0.login_to(found, 0xee, 1))
+    fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {
+        (0..self.0.units.len())
+            .map(|unit| self.0.login_to(unit, 0xee, 1))
+            .collect()
     }
 }
 
