@@ -104,6 +104,7 @@ impl Task for SetTargetPortGroups {
                     // The bytes are those of a moment ago.
                     let restored = unit.access().restore(&before);
                     debug_assert!(restored.is_ok());
+                    unit.publish(&unit.state());
                 }
                 let failed = Sense::new(
                     SenseKey::HardwareError,

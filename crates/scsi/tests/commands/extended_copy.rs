@@ -13,7 +13,7 @@ fn naa(number: u8) -> Vec<u8> {
     config(number).naa
 }
 
-fn cscd(naa: &[u8], block_len: u32) -> Vec<u8> {
+pub(crate) fn cscd(naa: &[u8], block_len: u32) -> Vec<u8> {
     let mut bytes = vec![0xE4, 0, 0, 0, 1, 3, 0, naa.len() as u8];
     bytes.extend_from_slice(naa);
     bytes.resize(28, 0);
@@ -21,7 +21,7 @@ fn cscd(naa: &[u8], block_len: u32) -> Vec<u8> {
     bytes
 }
 
-fn segment(from: (u16, u64), to: (u16, u64), blocks: u16) -> Vec<u8> {
+pub(crate) fn segment(from: (u16, u64), to: (u16, u64), blocks: u16) -> Vec<u8> {
     let mut bytes = vec![0x02, 0, 0, 0x18];
     bytes.extend_from_slice(&from.0.to_be_bytes());
     bytes.extend_from_slice(&to.0.to_be_bytes());
@@ -32,7 +32,7 @@ fn segment(from: (u16, u64), to: (u16, u64), blocks: u16) -> Vec<u8> {
     bytes
 }
 
-fn lid1(list_id: u8, usage: u8, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn lid1(list_id: u8, usage: u8, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<u8> {
     let (cscds, segments) = (cscds.concat(), segments.concat());
     let mut list = vec![list_id, usage << 3];
     list.extend_from_slice(&(cscds.len() as u16).to_be_bytes());
@@ -42,7 +42,7 @@ fn lid1(list_id: u8, usage: u8, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<
     [list, cscds, segments].concat()
 }
 
-fn lid4(list_id: u32, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn lid4(list_id: u32, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<u8> {
     let (cscds, segments) = (cscds.concat(), segments.concat());
     let mut list = vec![0; 48];
     list[0] = 1;
@@ -54,7 +54,7 @@ fn lid4(list_id: u32, cscds: &[Vec<u8>], segments: &[Vec<u8>]) -> Vec<u8> {
     [list, cscds, segments].concat()
 }
 
-fn copy_cdb(action: u8, len: usize) -> [u8; 16] {
+pub(crate) fn copy_cdb(action: u8, len: usize) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[..2].copy_from_slice(&[0x83, action]);
     cdb[10..14].copy_from_slice(&(len as u32).to_be_bytes());

@@ -1,5 +1,11 @@
 //! Commands as initiators send them: CDB and parameter lists in; status, sense and data out.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+mod arbitrary;
 mod extended_copy;
 mod harness;
 mod persistent_reserve;

@@ -10,7 +10,7 @@ const REVOKED: (u8, u8, u8) = (5, 0x23, 0x06);
 const UNKNOWN: (u8, u8, u8) = (5, 0x23, 0x04);
 const CORRUPT: (u8, u8, u8) = (5, 0x23, 0x05);
 
-fn cdb(action: u8, list_id: u32, len: usize) -> [u8; 16] {
+pub(crate) fn cdb(action: u8, list_id: u32, len: usize) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[..2].copy_from_slice(&[0x83, action]);
     cdb[6..10].copy_from_slice(&list_id.to_be_bytes());
@@ -34,11 +34,11 @@ fn with_data_length(mut list: Vec<u8>) -> Vec<u8> {
     list
 }
 
-fn populate_list(from: &[(u64, u32)]) -> Vec<u8> {
+pub(crate) fn populate_list(from: &[(u64, u32)]) -> Vec<u8> {
     with_data_length([vec![0; 14], ranges(from)].concat())
 }
 
-fn write_list(token: &[u8], offset: u64, to: &[(u64, u32)]) -> Vec<u8> {
+pub(crate) fn write_list(token: &[u8], offset: u64, to: &[(u64, u32)]) -> Vec<u8> {
     let header = [&[0; 8][..], &offset.to_be_bytes(), token, &[0; 6]].concat();
     with_data_length([header, ranges(to)].concat())
 }
@@ -59,7 +59,7 @@ fn information(who: &Initiator, lun: usize, list_id: u32) -> Response {
     who.to(lun, &cdb, &[])
 }
 
-fn token_of(who: &Initiator, list_id: u32, from: &[(u64, u32)]) -> Vec<u8> {
+pub(crate) fn token_of(who: &Initiator, list_id: u32, from: &[(u64, u32)]) -> Vec<u8> {
     good(populate(who, list_id, &populate_list(from)));
     let data = good(information(who, 0, list_id));
     assert_eq!(data.len(), 32 + 4 + 514);
