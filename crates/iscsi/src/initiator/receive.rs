@@ -116,21 +116,20 @@ impl Session {
             return Ok(());
         }
         self.take_stat_sn(header.stat_sn)?;
-        let length = self.tasks.remove(header.itt).map_or(0, |task| task.length);
+        let length = self.tasks.get(header.itt).map_or(0, |task| task.length);
         let residual = residual(
             header.overflow,
             header.underflow,
             header.residual_count,
             length,
         )?;
-        user.ended(
-            cookie,
-            CommandEnd::Status {
-                status: header.status,
-                sense: &[],
-                residual,
-            },
-        );
+        self.tasks.remove(header.itt);
+        let end = CommandEnd::Status {
+            status: header.status,
+            sense: &[],
+            residual,
+        };
+        user.ended(cookie, end);
         Ok(())
     }
 
@@ -174,16 +173,14 @@ impl Session {
     ) -> Result<(), SessionError> {
         self.take_stat_sn(response.stat_sn)?;
         self.update_window(response.exp_cmd_sn, response.max_cmd_sn);
-        if self
+        let Some(task) = self
             .tasks
             .get(response.itt)
-            .is_none_or(|task| task.kind == TaskKind::Management)
-        {
+            .filter(|task| task.kind != TaskKind::Management)
+        else {
             return Err(SessionError::Protocol("response to no command"));
-        }
-        let Some(task) = self.tasks.remove(response.itt) else {
-            return Ok(());
         };
+        let (cookie, length) = (task.cookie, task.length);
         let end = match response.response {
             ServiceResponse::Completed => CommandEnd::Status {
                 status: response.status,
@@ -192,12 +189,13 @@ impl Session {
                     response.overflow,
                     response.underflow,
                     response.residual_count,
-                    task.length,
+                    length,
                 )?,
             },
             failure => CommandEnd::TargetFailure(failure),
         };
-        user.ended(task.cookie, end);
+        self.tasks.remove(response.itt);
+        user.ended(cookie, end);
         Ok(())
     }
 
@@ -255,9 +253,10 @@ impl Session {
         self.update_window(nop.exp_cmd_sn, nop.max_cmd_sn);
         if nop.itt != RESERVED_TAG {
             self.take_stat_sn(nop.stat_sn)?;
-            if nop.itt != NOP_TAG {
+            if nop.itt != NOP_TAG || self.asked.pings == 0 {
                 return Err(SessionError::Protocol("NOP-In answers no ping"));
             }
+            self.asked.pings -= 1;
             user.event(SessionEvent::Pong);
         } else if nop.ttt != RESERVED_TAG {
             self.nop_out(RESERVED_TAG, nop.ttt, nop.lun, out);
@@ -298,7 +297,7 @@ impl Session {
     ) -> Result<(), SessionError> {
         self.take_stat_sn(response.stat_sn)?;
         self.update_window(response.exp_cmd_sn, response.max_cmd_sn);
-        if response.itt != TEXT_TAG {
+        if response.itt != TEXT_TAG || !self.asked.text {
             return Err(SessionError::Protocol("response to no text request"));
         }
         if self.text.len() + body.len() > MAX_TEXT {
@@ -306,6 +305,7 @@ impl Session {
         }
         self.text.extend_from_slice(body);
         if response.is_final {
+            self.asked.text = false;
             user.event(SessionEvent::Text(std::mem::take(&mut self.text)));
         } else if response.ttt == RESERVED_TAG || body.is_empty() {
             // Without progress a hostile target could keep us asking for ever.
@@ -322,7 +322,7 @@ impl Session {
         user: &mut impl SessionUser,
     ) -> Result<(), SessionError> {
         self.take_stat_sn(response.stat_sn)?;
-        if response.itt != LOGOUT_TAG {
+        if response.itt != LOGOUT_TAG || !std::mem::take(&mut self.asked.logout) {
             return Err(SessionError::Protocol("response to no logout"));
         }
         user.event(SessionEvent::LoggedOut(response.response));

@@ -179,6 +179,15 @@ pub struct Session {
     pub(super) max_cmd_sn: u32,
     pub(super) exp_stat_sn: u32,
     pub(super) text: Vec<u8>,
+    pub(super) asked: Asked,
+}
+
+/// Requests of the fixed tags that wait for an answer: a target answers no question that was not asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) pings: u32,
+    pub(super) text: bool,
+    pub(super) logout: bool,
 }
 
 impl Session {
@@ -206,6 +215,7 @@ impl Session {
             max_cmd_sn: login.max_cmd_sn,
             exp_stat_sn: login.exp_stat_sn,
             text: Vec::new(),
+            asked: Asked::default(),
         }
     }
 
@@ -360,6 +370,7 @@ impl Session {
 
     /// Pings the target; [`SessionEvent::Pong`] answers.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
+        self.asked.pings += 1;
         self.nop_out(NOP_TAG, RESERVED_TAG, 0, out);
     }
 
@@ -433,6 +444,7 @@ impl Session {
     /// Asks which targets there are: `All` in a discovery session, nothing for the one logged in to.
     pub fn send_targets(&mut self, which: &str, out: &mut Vec<u8>) {
         self.text.clear();
+        self.asked.text = true;
         let text = format!("SendTargets={which}\0");
         self.text_request(RESERVED_TAG, 0, text.as_bytes(), out);
     }
@@ -457,6 +469,7 @@ impl Session {
 
     /// Closes the session; [`SessionEvent::LoggedOut`] answers.
     pub fn logout(&mut self, out: &mut Vec<u8>) {
+        self.asked.logout = true;
         let header = LogoutRequest {
             immediate: true,
             reason: LogoutReason::CloseSession,

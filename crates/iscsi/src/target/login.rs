@@ -14,26 +14,28 @@
 //! - Memory and work are bounded whatever is sent: [`MAX_REQUESTS`], [`MAX_TEXT`].
 //! - Time is not read here: whoever owns the connection ends a login that takes too long.
 
+mod identity;
 mod policy;
+mod refusal;
 mod security_negotiation;
 
-use std::fmt;
-
+use identity::{check_identity, identify, is_identity};
 pub use policy::{
     Authentication, Authorization, ExistingSession, LoginIdentity, LoginPolicy, LoginResult,
     LoginTerms, SessionKind,
 };
+pub use refusal::LoginRefusal;
+use refusal::Refusal;
 use security_negotiation::{SecurityError, SecurityKeys, SecurityNegotiation};
 
 use crate::chap::Entropy;
 use crate::negotiation::{
-    DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Negotiation, NegotiationError, Scope,
-    SessionParameters,
+    DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Negotiation, Scope, SessionParameters,
 };
 use crate::pdu::{
     BHS_LENGTH, LoginRequest, LoginResponse, LoginStatus, PduError, RawBhs, Stage, padded,
 };
-use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs, is_iscsi_name};
+use crate::text_keys::{REJECT, TextInput, TextOutput, TextPairs};
 
 /// The longest data segment accepted and sent during login, in bytes.
 pub const MAX_DATA_SEGMENT: usize = DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH as usize;
@@ -63,94 +65,6 @@ pub enum LoginOutcome {
     Connected(Box<LoginResult>),
     /// Close the connection.
     Refused(LoginRefusal),
-}
-
-/// A login that failed, in words for the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoginRefusal {
-    /// What the initiator was told.
-    pub status: LoginStatus,
-    /// What it was not told.
-    pub reason: String,
-    /// InitiatorName, if it got so far.
-    pub initiator_name: Option<String>,
-    /// TargetName, if it got so far.
-    pub target_name: Option<String>,
-}
-
-impl fmt::Display for LoginRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let initiator = self
-            .initiator_name
-            .as_deref()
-            .unwrap_or("an unnamed initiator");
-        let target = self.target_name.as_deref().unwrap_or("no target");
-        write!(
-            f,
-            "login of {initiator} to {target} refused: {} ({})",
-            self.reason, self.status
-        )
-    }
-}
-
-/// A status to refuse with, and why.
-#[derive(Debug)]
-struct Refusal {
-    status: LoginStatus,
-    reason: String,
-    /// TargetAddress, if the initiator is sent elsewhere.
-    target_address: Option<String>,
-}
-
-impl Refusal {
-    fn new(status: LoginStatus, reason: impl fmt::Display) -> Self {
-        Self {
-            status,
-            reason: reason.to_string(),
-            target_address: None,
-        }
-    }
-
-    fn redirect(address: String, permanent: bool) -> Self {
-        let status = if permanent {
-            LoginStatus::TARGET_MOVED_PERMANENTLY
-        } else {
-            LoginStatus::TARGET_MOVED_TEMPORARILY
-        };
-        Self {
-            target_address: Some(address),
-            ..Self::new(status, "the target is elsewhere")
-        }
-    }
-
-    fn initiator_error(reason: impl fmt::Display) -> Self {
-        Self::new(LoginStatus::INITIATOR_ERROR, reason)
-    }
-}
-
-impl From<TextError> for Refusal {
-    fn from(error: TextError) -> Self {
-        Self::initiator_error(error)
-    }
-}
-
-impl From<NegotiationError> for Refusal {
-    fn from(error: NegotiationError) -> Self {
-        Self::initiator_error(error)
-    }
-}
-
-impl From<SecurityError> for Refusal {
-    fn from(error: SecurityError) -> Self {
-        let status = LoginStatus::AUTHENTICATION_FAILURE;
-        match error {
-            SecurityError::NoCommonMethod => {
-                Self::new(status, "no authentication method in common")
-            }
-            SecurityError::NotAuthenticated => Self::new(status, "authentication is required"),
-            SecurityError::Chap(error) => Self::new(status, error),
-        }
-    }
 }
 
 /// One login.
@@ -597,98 +511,12 @@ fn not_a_login(error: PduError) -> Refusal {
     )
 }
 
-/// Keys that name the two sides; they belong to the first text.
-fn is_identity(key: &str) -> bool {
-    matches!(
-        key,
-        "InitiatorName" | "InitiatorAlias" | "TargetName" | "SessionType"
-    )
-}
-
 /// Keys that only a target may send, or only in the full-feature phase.
 fn is_not_negotiable(key: &str) -> bool {
     matches!(
         key,
         "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag" | "SendTargets"
     )
-}
-
-/// Reads the names from the first text.
-fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdentity, Refusal> {
-    let (mut initiator, mut alias, mut target, mut kind) = (None, None, None, None);
-    for pair in TextPairs::new(text) {
-        let (key, value) = pair?;
-        let slot = match key {
-            "InitiatorName" => &mut initiator,
-            "InitiatorAlias" => &mut alias,
-            "TargetName" => &mut target,
-            "SessionType" => &mut kind,
-            _ => continue,
-        };
-        if slot.replace(value).is_some() {
-            return Err(Refusal::initiator_error(format_args!("{key} came twice")));
-        }
-    }
-    let missing = |key| {
-        Refusal::new(
-            LoginStatus::MISSING_PARAMETER,
-            format_args!("{key} is missing"),
-        )
-    };
-    let initiator = initiator.ok_or_else(|| missing("InitiatorName"))?;
-    if !is_iscsi_name(initiator) {
-        return Err(Refusal::initiator_error(
-            "InitiatorName is not an iSCSI name",
-        ));
-    }
-    let session_kind = match kind {
-        None | Some("Normal") => SessionKind::Normal,
-        Some("Discovery") => SessionKind::Discovery,
-        Some(_) => {
-            return Err(Refusal::new(
-                LoginStatus::SESSION_TYPE_NOT_SUPPORTED,
-                "unknown SessionType",
-            ));
-        }
-    };
-    if session_kind == SessionKind::Normal && target.is_none() {
-        return Err(missing("TargetName"));
-    }
-    if target.is_some_and(|target| !is_iscsi_name(target)) {
-        return Err(Refusal::new(
-            LoginStatus::NOT_FOUND,
-            "TargetName is not an iSCSI name",
-        ));
-    }
-    Ok(LoginIdentity {
-        initiator_name: initiator.to_owned(),
-        initiator_alias: alias.map(str::to_owned),
-        session_kind,
-        target_name: target.map(str::to_owned),
-        isid: request.isid,
-        tsih: request.tsih,
-        cid: request.cid,
-    })
-}
-
-/// Some initiators repeat their names in each stage; another name is an attempt to get in as somebody else.
-fn check_identity(identity: &LoginIdentity, key: &str, value: &str) -> Result<(), Refusal> {
-    let same = match key {
-        "InitiatorName" => identity.initiator_name == value,
-        "TargetName" => identity.target_name.as_deref() == Some(value),
-        "SessionType" => matches!(
-            (identity.session_kind, value),
-            (SessionKind::Normal, "Normal") | (SessionKind::Discovery, "Discovery")
-        ),
-        _ => true,
-    };
-    if same {
-        Ok(())
-    } else {
-        Err(Refusal::initiator_error(format_args!(
-            "{key} changed during login"
-        )))
-    }
 }
 
 /// A further connection (TSIH not 0): its session must exist and have room.

@@ -1,0 +1,96 @@
+//! The names in a login's first text: who logs in, to what, and for what kind of session.
+
+use super::policy::{LoginIdentity, SessionKind};
+use super::refusal::Refusal;
+use crate::pdu::{LoginRequest, LoginStatus};
+use crate::text_keys::{TextPairs, is_iscsi_name};
+
+/// Keys that name the two sides; they belong to the first text.
+pub(super) fn is_identity(key: &str) -> bool {
+    matches!(
+        key,
+        "InitiatorName" | "InitiatorAlias" | "TargetName" | "SessionType"
+    )
+}
+
+/// Reads the names from the first text.
+pub(super) fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdentity, Refusal> {
+    let (mut initiator, mut alias, mut target, mut kind) = (None, None, None, None);
+    for pair in TextPairs::new(text) {
+        let (key, value) = pair?;
+        let slot = match key {
+            "InitiatorName" => &mut initiator,
+            "InitiatorAlias" => &mut alias,
+            "TargetName" => &mut target,
+            "SessionType" => &mut kind,
+            _ => continue,
+        };
+        if slot.replace(value).is_some() {
+            return Err(Refusal::initiator_error(format_args!("{key} came twice")));
+        }
+    }
+    let missing = |key| {
+        Refusal::new(
+            LoginStatus::MISSING_PARAMETER,
+            format_args!("{key} is missing"),
+        )
+    };
+    let initiator = initiator.ok_or_else(|| missing("InitiatorName"))?;
+    if !is_iscsi_name(initiator) {
+        return Err(Refusal::initiator_error(
+            "InitiatorName is not an iSCSI name",
+        ));
+    }
+    let session_kind = match kind {
+        None | Some("Normal") => SessionKind::Normal,
+        Some("Discovery") => SessionKind::Discovery,
+        Some(_) => {
+            return Err(Refusal::new(
+                LoginStatus::SESSION_TYPE_NOT_SUPPORTED,
+                "unknown SessionType",
+            ));
+        }
+    };
+    if session_kind == SessionKind::Normal && target.is_none() {
+        return Err(missing("TargetName"));
+    }
+    if target.is_some_and(|target| !is_iscsi_name(target)) {
+        return Err(Refusal::new(
+            LoginStatus::NOT_FOUND,
+            "TargetName is not an iSCSI name",
+        ));
+    }
+    Ok(LoginIdentity {
+        initiator_name: initiator.to_owned(),
+        initiator_alias: alias.map(str::to_owned),
+        session_kind,
+        target_name: target.map(str::to_owned),
+        isid: request.isid,
+        tsih: request.tsih,
+        cid: request.cid,
+    })
+}
+
+/// Some initiators repeat their names in each stage; another name is an attempt to get in as somebody else.
+pub(super) fn check_identity(
+    identity: &LoginIdentity,
+    key: &str,
+    value: &str,
+) -> Result<(), Refusal> {
+    let same = match key {
+        "InitiatorName" => identity.initiator_name == value,
+        "TargetName" => identity.target_name.as_deref() == Some(value),
+        "SessionType" => matches!(
+            (identity.session_kind, value),
+            (SessionKind::Normal, "Normal") | (SessionKind::Discovery, "Discovery")
+        ),
+        _ => true,
+    };
+    if same {
+        Ok(())
+    } else {
+        Err(Refusal::initiator_error(format_args!(
+            "{key} changed during login"
+        )))
+    }
+}
