@@ -47,11 +47,8 @@ impl TargetView for View {
             .collect()
     }
 
-    fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>> {
-        self.nexuses
-            .iter()
-            .find(|itl| itl.unit().config().naa == naa)
-            .cloned()
+    fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {
+        self.nexuses.clone()
     }
 }
 

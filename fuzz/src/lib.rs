@@ -11,8 +11,11 @@ pub mod login;
 pub mod pdu;
 pub mod text_keys;
 
+/// Takes the fuzzer's bytes and panics where an invariant breaks.
+pub type Target = fn(&[u8]);
+
 /// Every target by name, as the folders of the corpus are named.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("cdb", cdb::run),
     ("framer", framer::run),
     ("login", login::run),
