@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use smallvec::SmallVec;
 
 use super::page::{PAGE_SIZE, Page, PageMut, Pages};
 use super::{
@@ -22,6 +24,7 @@ const REGION: usize = 1024;
 const MAX_EXTENTS: usize = 1024;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+const REGION_BYTES: u64 = PAGE * (GROUP * REGION) as u64;
 
 type Group = [Option<Page>; GROUP];
 
@@ -38,16 +41,35 @@ pub struct MemoryDevice {
 /// Groups that hold no page have no memory.
 type Region = Box<[Mutex<Option<Box<Group>>>]>;
 
-/// What a write puts into one page.
-enum Change<'a> {
+/// The part of a request that lies in one page.
+struct Piece {
+    /// Where it starts in the request.
+    at: usize,
+    /// The page's number.
+    page: u64,
+    /// Where it starts in the page.
+    within: usize,
+    len: usize,
+}
+
+impl Piece {
+    fn is_whole(&self) -> bool {
+        self.len == PAGE_SIZE
+    }
+
+    fn group(&self) -> u64 {
+        self.page / GROUP as u64
+    }
+}
+
+/// What becomes of a piece.
+enum Change {
     /// This page takes the place of the old one.
-    Replace(&'a Page),
+    Replace(Page),
     /// These bytes are laid over the old ones.
-    Merge { within: usize, bytes: Pages },
-    /// Nothing is stored; reads give zeros.
-    Discard,
-    /// Zeros are laid over the old bytes.
-    Zero { within: usize, len: usize },
+    Merge(Pages),
+    /// Zeros are laid over the old bytes, if there are any; a page of zeros is let go.
+    Forget,
 }
 
 impl MemoryDevice {
@@ -61,7 +83,7 @@ impl MemoryDevice {
                 format!("a memory device of {len} bytes in blocks of {granularity}"),
             ));
         }
-        let regions = len.div_ceil(PAGE * (GROUP * REGION) as u64);
+        let regions = len.div_ceil(REGION_BYTES);
         let geometry = Geometry {
             len,
             granularity,
@@ -82,27 +104,19 @@ impl MemoryDevice {
 
     fn read(&self, offset: u64, len: u32) -> Pages {
         let (first, within) = (offset / PAGE, (offset % PAGE) as u32);
-        if within + len <= PAGE_SIZE as u32 {
-            return Pages::from_page(self.page(first), within, len);
-        }
         let last = (offset + u64::from(len) - 1) / PAGE;
-        let pages = PageRun {
+        let mut pages = PageRun {
             device: self,
             next: first,
             end: last + 1,
+            group: None,
         };
+        if first == last
+            && let Some(page) = pages.next()
+        {
+            return Pages::from_page(page, within, len);
+        }
         Pages::from_pages(pages, within, len)
-    }
-
-    fn page(&self, number: u64) -> Page {
-        let Some(group) = self.group(number) else {
-            return Page::zero();
-        };
-        let group = group.lock().unwrap_or_else(PoisonError::into_inner);
-        let stored = group
-            .as_ref()
-            .and_then(|pages| pages[number as usize % GROUP].clone());
-        stored.unwrap_or_else(Page::zero)
     }
 
     /// The group of a page, where its region holds anything.
@@ -112,100 +126,94 @@ impl MemoryDevice {
     }
 
     fn write(&self, offset: u64, data: &Pages) -> Result<(), BlockError> {
-        for (at, page, within, len) in pieces(offset, data.len() as u64) {
-            let change = match data.whole_page(at) {
-                Some(whole) if len == PAGE_SIZE => Change::Replace(whole),
-                _ => Change::Merge {
-                    within,
-                    bytes: data.slice(at..at + len),
-                },
-            };
-            self.change(page, change)?;
-        }
-        Ok(())
+        self.change(offset, data.len() as u64, |piece| {
+            match data.whole_page(piece.at) {
+                Some(page) if piece.is_whole() => Change::Replace(page.clone()),
+                _ => Change::Merge(data.slice(piece.at..piece.at + piece.len)),
+            }
+        })
+    }
+
+    /// Writes zeros that stay allocated: whole pages become references to the one page of zeros.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), BlockError> {
+        self.change(offset, len, |piece| match piece.is_whole() {
+            true => Change::Replace(Page::zero()),
+            false => Change::Merge(Pages::from_page(Page::zero(), 0, piece.len as u32)),
+        })
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), BlockError> {
         let mut at = offset;
         let end = offset + len;
         while at < end {
-            let next = end.min((at / PAGE + 1) * PAGE);
-            if self.group(at / PAGE).is_none() {
-                // Nothing is stored in the whole region.
-                let region = PAGE * (GROUP * REGION) as u64;
-                at = end.min((at / region + 1) * region);
-                continue;
-            }
-            let (within, count) = ((at % PAGE) as usize, (next - at) as usize);
-            if count == PAGE_SIZE {
-                self.change(at / PAGE, Change::Discard)?;
-            } else {
-                self.change(at / PAGE, Change::Zero { within, len: count })?;
+            let next = end.min((at / REGION_BYTES + 1) * REGION_BYTES);
+            // A region that never held anything stays so.
+            if self.group(at / PAGE).is_some() {
+                self.change(at, next - at, |_| Change::Forget)?;
             }
             at = next;
         }
         Ok(())
     }
 
-    /// Writes zeros that stay allocated: whole pages become references to the one page of zeros.
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), BlockError> {
-        let zero = Page::zero();
-        for (_, page, within, count) in pieces(offset, len) {
-            let change = if count == PAGE_SIZE {
-                Change::Replace(&zero)
+    /// Changes a range piece by piece; the pages of one group under one lock.
+    fn change(
+        &self,
+        offset: u64,
+        len: u64,
+        change: impl Fn(&Piece) -> Change,
+    ) -> Result<(), BlockError> {
+        let mut pieces = pieces(offset, len).peekable();
+        while let Some(number) = pieces.peek().map(Piece::group) {
+            let region = self.regions[number as usize / REGION]
+                .get_or_init(|| (0..REGION).map(|_| Mutex::new(None)).collect());
+            let group = &region[number as usize % REGION];
+            let mut group = group.lock().unwrap_or_else(PoisonError::into_inner);
+            // What goes out of use is let go after the lock.
+            let mut old: SmallVec<[Page; GROUP]> = SmallVec::new();
+            while let Some(piece) = pieces.next_if(|piece| piece.group() == number) {
+                old.extend(self.change_page(&mut group, &piece, change(&piece))?);
+            }
+            let holds_nothing =
+                |pages: &Group| !old.is_empty() && pages.iter().all(Option::is_none);
+            let spare = if group.as_deref().is_some_and(holds_nothing) {
+                group.take()
             } else {
-                Change::Merge {
-                    within,
-                    bytes: Pages::from_page(zero.clone(), 0, count as u32),
-                }
+                None
             };
-            self.change(page, change)?;
+            drop(group);
+            drop(spare);
         }
         Ok(())
     }
 
-    fn change(&self, number: u64, change: Change<'_>) -> Result<(), BlockError> {
-        let group = number as usize / GROUP;
-        let region = self.regions[group / REGION]
-            .get_or_init(|| (0..REGION).map(|_| Mutex::new(None)).collect());
-        let mut group = region[group % REGION]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let slot = number as usize % GROUP;
+    /// Changes one page; returns the one that it held before where that goes out of use.
+    fn change_page(
+        &self,
+        group: &mut Option<Box<Group>>,
+        piece: &Piece,
+        change: Change,
+    ) -> Result<Option<Page>, BlockError> {
+        let slot = piece.page as usize % GROUP;
         let stored = group.as_ref().is_some_and(|pages| pages[slot].is_some());
-        match change {
-            Change::Discard | Change::Zero { .. } if !stored => return Ok(()),
-            Change::Replace(_) | Change::Merge { .. } if !stored => self.reserve(number)?,
-            _ => {}
+        if !stored {
+            if matches!(change, Change::Forget) {
+                return Ok(None);
+            }
+            self.reserve(piece.page)?;
         }
-        let pages = group.get_or_insert_with(|| Box::new([const { None }; GROUP]));
-        let page = &mut pages[slot];
-        // The old page is let go after the lock.
-        let old = match change {
-            Change::Replace(new) => page.replace(new.clone()),
-            Change::Merge { within, bytes } => {
-                let target = writable(page);
-                let mut at = within;
-                for chunk in bytes.chunks() {
-                    target[at..at + chunk.len()].copy_from_slice(chunk);
-                    at += chunk.len();
-                }
-                None
-            }
-            Change::Zero { within, len } => {
-                writable(page)[within..within + len].fill(0);
-                None
-            }
-            Change::Discard => {
+        let page = &mut group.get_or_insert_with(|| Box::new([const { None }; GROUP]))[slot];
+        let range = piece.within..piece.within + piece.len;
+        match change {
+            Change::Replace(new) => return Ok(page.replace(new)),
+            Change::Merge(bytes) => bytes.copy_to(&mut writable(page)[range]),
+            Change::Forget if piece.is_whole() => {
                 self.stored.fetch_sub(1, Ordering::Relaxed);
-                page.take()
+                return Ok(page.take());
             }
-        };
-        let emptied = old.is_some() && pages.iter().all(Option::is_none);
-        let spare = if emptied { group.take() } else { None };
-        drop(group);
-        drop((old, spare));
-        Ok(())
+            Change::Forget => writable(page)[range].fill(0),
+        }
+        Ok(None)
     }
 
     /// Counts one more stored page.
@@ -230,10 +238,7 @@ impl MemoryDevice {
         let end = offset + len;
         while at < end {
             let (data, next) = match self.group(at / PAGE) {
-                None => {
-                    let region = PAGE * (GROUP * REGION) as u64;
-                    (false, (at / region + 1) * region)
-                }
+                None => (false, (at / REGION_BYTES + 1) * REGION_BYTES),
                 Some(group) => {
                     let group = group.lock().unwrap_or_else(PoisonError::into_inner);
                     match group.as_ref() {
@@ -271,42 +276,55 @@ fn writable(page: &mut Option<Page>) -> &mut [u8; PAGE_SIZE] {
         .expect("a page that was just made has one owner")
 }
 
-/// Cuts a range at the device's pages: (offset in the range, page number, offset in the page, length).
-fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (usize, u64, usize, usize)> {
+/// Cuts a range at the device's pages.
+fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     std::iter::from_fn(move || {
         if at == len {
             return None;
         }
-        let start = offset + at;
-        let count = (PAGE - start % PAGE).min(len - at);
-        let piece = (
-            at as usize,
-            start / PAGE,
-            (start % PAGE) as usize,
-            count as usize,
-        );
+        let (start, within) = (offset + at, (offset + at) % PAGE);
+        let count = (PAGE - within).min(len - at);
+        let piece = Piece {
+            at: at as usize,
+            page: start / PAGE,
+            within: within as usize,
+            len: count as usize,
+        };
         at += count;
         Some(piece)
     })
 }
 
-/// Iterator over the pages of a range.
+/// Iterator over the pages of a range; holds the lock of the group it is in.
 struct PageRun<'a> {
     device: &'a MemoryDevice,
     next: u64,
     end: u64,
+    group: Option<MutexGuard<'a, Option<Box<Group>>>>,
 }
 
 impl Iterator for PageRun<'_> {
     type Item = Page;
 
+    #[inline]
     fn next(&mut self) -> Option<Page> {
         if self.next == self.end {
             return None;
         }
+        let slot = self.next as usize % GROUP;
+        if self.group.is_none() || slot == 0 {
+            // First out of one lock, then into the next: readers never hold two.
+            self.group = None;
+            let group = self.device.group(self.next);
+            self.group = group.map(|group| group.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         self.next += 1;
-        Some(self.device.page(self.next - 1))
+        let stored = self
+            .group
+            .as_ref()
+            .and_then(|group| group.as_ref()?[slot].clone());
+        Some(stored.unwrap_or_else(Page::zero))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -1,12 +1,14 @@
 //! What the file device promises beyond the suite: creation, locks, a full disk, a cut file.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sandstone::block::file::{FileDevice, FileOptions};
-use sandstone::block::{BlockDevice, BlockErrorKind, Request, open};
+use sandstone::block::{BlockDevice, BlockErrorKind, Lane, Request, Submitted, Ticket, open};
 use sandstone::config::model::BackendSpec;
 
 use crate::driver::{Driver, Path};
@@ -225,5 +227,54 @@ fn the_suite_passes_where_there_is_no_hole_to_zero() {
         let device: Arc<dyn BlockDevice> =
             Arc::new(FileDevice::open(&path, options).expect("opens"));
         crate::suite::run(&device, way, 10);
+    }
+}
+
+/// A poller that hears edges only, as the real loops have, misses no completion of the ring.
+#[test]
+fn an_edge_triggered_poller_hears_every_completion() {
+    use mio::unix::SourceFd;
+    use mio::{Events, Interest, Poll, Token};
+
+    let folder = folder();
+    let path = folder.path().join("lun");
+    FileDevice::create(&path, 1 << 20, RESERVED).expect("a new file");
+    let device = FileDevice::open(&path, RESERVED).expect("opens");
+    let mut lane = Lane::new(Arc::new(|| {}));
+    let Some(ring) = lane.poll_fd() else {
+        eprintln!("skipped: io_uring is not allowed here");
+        return;
+    };
+    let mut poll = Poll::new().expect("a poller");
+    let source = &mut SourceFd(&ring);
+    poll.registry()
+        .register(source, Token(0), Interest::READABLE)
+        .expect("registers");
+    let (mut events, mut completions) = (Events::with_capacity(8), Vec::new());
+    for round in 0..500u64 {
+        let in_flight = 1 + round % 4;
+        for number in 0..in_flight {
+            let request = Request::Read {
+                offset: number * 4096,
+                len: 4096,
+            };
+            let submitted = device.submit(request, Ticket::new(number), &mut lane);
+            assert!(matches!(submitted, Submitted::Pending));
+        }
+        lane.submit_batch();
+        while lane.in_flight() > 0 {
+            match poll.poll(&mut events, Some(Duration::from_secs(20))) {
+                Ok(()) => assert!(!events.is_empty(), "round {round}: a completion was missed"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted),
+            }
+            lane.take_completions(&mut completions);
+        }
+        assert_eq!(
+            completions
+                .drain(..)
+                .filter(|(_, outcome)| outcome.is_ok())
+                .count() as u64,
+            in_flight
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 fn lane() -> Lane {
-    Lane::new(Arc::new(|| {}))
+    Lane::without_io_uring(Arc::new(|| {}))
 }
 
 fn run(device: &MemoryDevice, request: Request) -> Result<Done, BlockError> {
@@ -156,4 +156,26 @@ fn a_request_that_breaks_the_rules_is_refused() {
     assert!(MemoryDevice::new(0, 512, 0).is_err());
     assert!(MemoryDevice::new(1000, 512, 0).is_err());
     assert!(MemoryDevice::new(4096, 1024, 0).is_err());
+}
+
+#[test]
+fn no_reader_sees_half_a_page() {
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
+    let device = MemoryDevice::new(MIB, 512, MIB).expect("a sound size");
+    std::thread::scope(|scope| {
+        for number in 0..2u8 {
+            let device = &device;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let byte = (round as u8) << 1 | number;
+                    write(device, 4096, Pages::from_bytes(&[byte; 8192])).expect("fits");
+                }
+            });
+        }
+        for _ in 0..ROUNDS {
+            for chunk in read(&device, 4096, 8192).chunks() {
+                assert!(chunk.iter().all(|byte| *byte == chunk[0]), "a torn page");
+            }
+        }
+    });
 }
