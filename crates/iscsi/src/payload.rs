@@ -27,6 +27,9 @@ pub trait DataOutBuffer {
 
     /// The room at `offset` for up to `len` bytes, for reading from a socket straight into it.
     fn room(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]>;
+
+    /// Bytes were read into the room at `offset`.
+    fn mark_filled(&mut self, offset: usize, len: usize);
 }
 
 impl Payload for std::sync::Arc<[u8]> {
@@ -54,4 +57,6 @@ impl DataOutBuffer for Vec<u8> {
         }
         std::iter::once(&mut self[offset..offset + len])
     }
+
+    fn mark_filled(&mut self, _offset: usize, _len: usize) {}
 }

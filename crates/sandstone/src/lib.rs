@@ -6,3 +6,5 @@
 pub mod block;
 pub mod config;
 pub mod control;
+pub mod daemon;
+pub mod target;

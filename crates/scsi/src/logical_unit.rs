@@ -346,6 +346,19 @@ impl LogicalUnit {
         self.flags.load(Ordering::Relaxed) & FLAG_TASK_ABORTED_STATUS != 0
     }
 
+    /// Who has reserved the unit, in words for an administrator.
+    pub fn reservation_in_words(&self) -> Option<String> {
+        let state = self.state();
+        state.reservations.describe().or_else(|| {
+            let holder = state.reserve6?;
+            let nexus = state.nexuses().find(|nexus| nexus.nexus().id == holder);
+            Some(match nexus {
+                Some(nexus) => format!("RESERVE(6), held by {}", nexus.nexus().initiator.name),
+                None => "RESERVE(6)".to_owned(),
+            })
+        })
+    }
+
     /// The response to a command whose block action failed. The one place where a
     /// [`BlockError`] becomes sense data.
     pub fn sense_for(&self, error: BlockError) -> Response {

@@ -52,6 +52,18 @@ pub enum ReservationType {
 }
 
 impl ReservationType {
+    /// The name in SPC-4's words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteExclusive => "Write Exclusive",
+            Self::ExclusiveAccess => "Exclusive Access",
+            Self::WriteExclusiveRegistrantsOnly => "Write Exclusive – Registrants Only",
+            Self::ExclusiveAccessRegistrantsOnly => "Exclusive Access – Registrants Only",
+            Self::WriteExclusiveAllRegistrants => "Write Exclusive – All Registrants",
+            Self::ExclusiveAccessAllRegistrants => "Exclusive Access – All Registrants",
+        }
+    }
+
     /// The type with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         [
@@ -251,6 +263,16 @@ impl PersistentReservations {
     /// Whether a reservation exists: while none does nothing conflicts.
     pub fn is_active(&self) -> bool {
         self.reservation.is_some()
+    }
+
+    /// The reservation in words, for an administrator: its type and who holds it.
+    pub fn describe(&self) -> Option<String> {
+        let reservation = self.reservation.as_ref()?;
+        let kind = reservation.kind.name();
+        Some(match &reservation.holder {
+            Some(holder) => format!("{kind}, held by {}", holder.initiator.name),
+            None => format!("{kind}, held by {} registrants", self.registrations.len()),
+        })
     }
 
     /// Whether any nexus is registered.

@@ -86,6 +86,7 @@ impl Asc {
     pub const UNEXPECTED_INEXACT_SEGMENT: Self = Self(0x26, 0x0a);
     pub const INLINE_DATA_LENGTH_EXCEEDED: Self = Self(0x26, 0x0b);
     pub const INVALID_OPERATION_FOR_COPY_SOURCE_OR_DESTINATION: Self = Self(0x26, 0x0c);
+    pub const INVALID_MESSAGE_ERROR: Self = Self(0x49, 0x00);
     pub const WRITE_PROTECTED: Self = Self(0x27, 0x00);
     pub const LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED: Self = Self(0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x27, 0x07);

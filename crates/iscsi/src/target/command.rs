@@ -35,6 +35,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         R: TaskRouter<Payload = P, Buffer = B>,
     {
         match Bhs::new(bhs).opcode() {
+            Ok(Opcode::ScsiCommand | Opcode::DataOut | Opcode::TaskManagementRequest)
+                if self.settings.discovery =>
+            {
+                self.reject(index, bhs, RejectReason::ProtocolError);
+                Err(ConnectionError::Protocol(
+                    "a SCSI request in a discovery session",
+                ))
+            }
             Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => {
                 match self.window.arrive(cmd_sn(bhs)) {
                     Arrival::Next => self.command(index, bhs, router),
@@ -464,6 +472,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                             status: 0x02,
                             sense,
                             data_in: None,
+                            data_out_wanted: None,
                         },
                     );
                     self.open_window();

@@ -120,6 +120,8 @@ impl<P: Payload> Connection<P> {
 /// What was negotiated for the whole session, and what this target allows it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionSettings {
+    /// A discovery session: SCSI commands and task management are refused (RFC 7143 §4.3).
+    pub discovery: bool,
     /// MaxBurstLength in bytes.
     pub max_burst_length: u32,
     /// FirstBurstLength in bytes.

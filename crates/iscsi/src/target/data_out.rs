@@ -130,6 +130,11 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         self.buffer.room(offset as usize, len)
     }
 
+    /// Bytes were read into the room at `offset`.
+    pub(super) fn mark_filled(&mut self, offset: u32, len: usize) {
+        self.buffer.mark_filled(offset as usize, len);
+    }
+
     /// Whether the command takes all of `len` bytes at `offset`.
     pub(super) fn wants_all(&self, offset: u32, len: usize) -> bool {
         u64::from(offset) + len as u64 <= u64::from(self.wanted)

@@ -187,6 +187,27 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, bytes(data));
     }
 
+    /// Refuses a text request.
+    pub fn text_reject(&mut self, index: usize, request: &TextRequest, reason: RejectReason) {
+        let mut raw = [0; BHS_LENGTH];
+        request.encode(&mut raw);
+        self.reject(index, &raw, reason);
+    }
+
+    /// How long a data segment the initiator takes, in bytes.
+    pub fn initiator_max_recv_data_segment_length(&self, index: usize) -> u32 {
+        self.connections[index]
+            .as_ref()
+            .map_or(0, |connection| connection.initiator_max_data_segment)
+    }
+
+    /// The initiator declared how long a data segment it takes, in bytes.
+    pub fn set_initiator_max_recv_data_segment_length(&mut self, index: usize, length: u32) {
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.initiator_max_data_segment = length;
+        }
+    }
+
     fn logout(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
         let request = LogoutRequest::parse(bhs).ok()?;
         let result = match request.reason {

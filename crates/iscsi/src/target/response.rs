@@ -40,7 +40,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         };
         let data = completion.data_in.filter(|data| !data.is_empty());
         let moved = if task.write {
-            u64::from(task.wanted)
+            u64::from(completion.data_out_wanted.unwrap_or(task.wanted))
         } else {
             data.as_ref().map_or(0, |data| data.len() as u64)
         };

@@ -65,6 +65,9 @@ pub struct Completion<P> {
     pub sense: Vec<u8>,
     /// Data-in.
     pub data_in: Option<P>,
+    /// Bytes of data-out that the command takes by its CDB, for the residual, where this was not said
+    /// with [`Admission::Collect`].
+    pub data_out_wanted: Option<u32>,
 }
 
 /// The device server behind a session (SAM-5's task router and the logical units behind it).
@@ -356,6 +359,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             connection.receiver.placed(&piece[..take]);
             left -= take;
         }
+        transfer.mark_filled(*offset, count);
         *offset += count as u32;
     }
 
@@ -427,11 +431,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .collect()
     }
 
-    /// Whether the task exists and the device server runs it.
-    pub fn is_running(&mut self, id: TaskId) -> bool {
+    /// Whether the task exists and was not aborted.
+    pub fn is_alive(&self, id: TaskId) -> bool {
         self.tasks
-            .get_mut(id)
-            .is_some_and(|task| task.transfer.is_none())
+            .get(id)
+            .is_some_and(|task| task.aborted.is_none())
     }
 
     /// A task that the device server ran has ended.
@@ -455,6 +459,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 status: TASK_ABORTED,
                 sense: Vec::new(),
                 data_in: None,
+                data_out_wanted: None,
             },
         );
     }

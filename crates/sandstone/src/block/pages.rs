@@ -144,12 +144,21 @@ impl Pages {
     /// The bytes in order, one slice per page.
     #[inline]
     pub fn chunks(&self) -> Chunks<'_> {
-        let start = self.start as usize;
-        let pages = self.run.pages();
+        self.chunks_in(0..self.len())
+    }
+
+    /// The bytes of `range` in order, one slice per page.
+    ///
+    /// # Panics
+    /// Where the range is not inside.
+    #[inline]
+    pub fn chunks_in(&self, range: Range<usize>) -> Chunks<'_> {
+        assert!(range.end <= self.len(), "inside the bytes");
+        let start = self.start as usize + range.start;
         Chunks {
-            pages: &pages[start / PAGE_SIZE..],
+            pages: &self.run.pages()[start / PAGE_SIZE..],
             within: start % PAGE_SIZE,
-            left: self.len(),
+            left: range.len(),
         }
     }
 

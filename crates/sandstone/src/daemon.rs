@@ -1,0 +1,104 @@
+//! The daemon: state folder, data plane and control plane joined, from start to orderly end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config::{Error, ErrorKind, store::Store};
+use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
+use crate::target::{DaemonLimits, Service, ServiceOptions};
+
+/// Bytes in flight where nothing else is said.
+pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
+
+/// How a daemon is started.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// The state folder; made if it does not exist.
+    pub state: PathBuf,
+    /// Where the control API listens.
+    pub control: ControlAddress,
+    /// Event loops; `None` is one for each core.
+    pub threads: Option<usize>,
+    /// Most memory for data in flight, in bytes.
+    pub memory_cap: u64,
+}
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    service: Arc<Service>,
+    plane: Arc<Plane>,
+    control: ControlServer,
+}
+
+impl Daemon {
+    /// Opens the state folder and serves what it holds.
+    ///
+    /// # Errors
+    /// The folder is damaged or in use, or a thread or socket cannot be had.
+    pub fn start(options: DaemonOptions) -> Result<Self, Error> {
+        let (store, config) = Store::open(&options.state)?;
+        let config = Arc::new(config);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let service_options = ServiceOptions {
+            state: options.state.clone(),
+            threads: options.threads.unwrap_or(cores),
+            limits: DaemonLimits {
+                max_sessions: 4096,
+                max_logins: 4096,
+                login_timeout: Duration::from_secs(15),
+                memory: options.memory_cap,
+            },
+        };
+        let service = Service::start(service_options, config.clone()).map_err(|error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the data plane cannot start: {error}"),
+                "raise the limits on threads and descriptors (`ulimit -u`, `ulimit -n`)",
+            )
+        })?;
+        let plane = Arc::new(Plane {
+            transactions: Transactions::new(store, config, service.clone()),
+            state_folder: options.state,
+            since: Instant::now(),
+        });
+        let control = ControlServer::start(options.control, plane.clone())?;
+        Ok(Self {
+            service,
+            plane,
+            control,
+        })
+    }
+
+    /// The configuration and its changes.
+    pub fn transactions(&self) -> &Transactions {
+        &self.plane.transactions
+    }
+
+    /// Where the control API listens.
+    pub fn control(&self) -> &ControlAddress {
+        self.control.address()
+    }
+
+    /// Waits for SIGINT or SIGTERM, then ends in order.
+    ///
+    /// # Errors
+    /// The kernel refuses the signal handlers.
+    pub fn run_until_signalled(self) -> std::io::Result<()> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        signals.forever().next();
+        self.stop();
+        Ok(())
+    }
+
+    /// No new logins, a logout request to every initiator, everything answered that was begun.
+    pub fn stop(self) {
+        drop(self.control);
+        self.service.shutdown();
+        self.service.join();
+    }
+}

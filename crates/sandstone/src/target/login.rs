@@ -1,0 +1,326 @@
+//! A connection before its session: bytes to login requests, and the answers that a login asks for.
+//!
+//! The state machine of LOGIN itself is `iscsi::target::login`; here it meets the configuration, the
+//! registry of sessions and the random numbers of the kernel.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use iscsi::chap::{ChapCredential, Entropy};
+use iscsi::negotiation::{DigestPolicy, TargetLimits};
+use iscsi::pdu::{BHS_LENGTH, Bhs, LoginStatus};
+use iscsi::target::login::{
+    Authentication, Authorization, ExistingSession, Login, LoginIdentity, LoginOutcome,
+    LoginPolicy, LoginResult, LoginTerms, MAX_DATA_SEGMENT, SessionKind,
+};
+
+use super::directory::Directory;
+use super::registry::{RegisteredSession, SessionName};
+use super::shared::Shared;
+use crate::config::access::{self, Access};
+use crate::config::model::{ChapSecret, TargetParameters, TargetSpec};
+
+/// Commands in flight per session where the administrator sets nothing.
+pub(super) const DEFAULT_QUEUE_DEPTH: u16 = 128;
+
+/// A login that succeeded, on its way to the loop that owns the session.
+#[derive(Debug)]
+pub(super) struct LoggedIn {
+    /// The socket.
+    pub stream: mio::net::TcpStream,
+    /// Where it came from.
+    pub peer: SocketAddr,
+    /// The portal it came to.
+    pub local: SocketAddr,
+    /// What was agreed.
+    pub result: LoginResult,
+    /// The session it starts or joins.
+    pub session: Arc<RegisteredSession>,
+    /// The session that this login reinstates.
+    pub replaces: Option<Arc<RegisteredSession>>,
+    /// Bytes received after the login.
+    pub input: Vec<u8>,
+    /// Login responses that have not left yet.
+    pub output: Vec<u8>,
+}
+
+/// What came of some bytes.
+#[derive(Debug)]
+pub(super) enum LoginProgress {
+    /// More are needed.
+    Pending,
+    /// The login succeeded; [`LoginConnection::take_rest`] has what follows.
+    Done(
+        Box<LoginResult>,
+        Arc<RegisteredSession>,
+        Option<Arc<RegisteredSession>>,
+    ),
+    /// Close the connection once the output has left.
+    Refused,
+}
+
+/// A connection that logs in.
+#[derive(Debug)]
+pub(super) struct LoginConnection {
+    login: Login,
+    input: Vec<u8>,
+    /// Responses to send.
+    pub output: Vec<u8>,
+}
+
+impl LoginConnection {
+    /// On a fresh connection.
+    pub(super) fn new() -> Self {
+        Self {
+            login: Login::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Takes bytes.
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        loop_index: usize,
+        local: SocketAddr,
+        shared: &Arc<Shared>,
+    ) -> LoginProgress {
+        self.input.extend_from_slice(bytes);
+        while let Some(bhs) = self.input.first_chunk::<BHS_LENGTH>().copied() {
+            let header = Bhs::new(&bhs);
+            let (data, padded) = (
+                header.data_segment_length(),
+                header.padded_data_segment_length(),
+            );
+            if data > MAX_DATA_SEGMENT {
+                tracing::warn!(%local, length = data, "login refused: the data segment is too long");
+                return LoginProgress::Refused;
+            }
+            let start = BHS_LENGTH + header.total_ahs_length();
+            if self.input.len() < start + padded {
+                break;
+            }
+            let mut policy = Policy::new(shared, loop_index, local);
+            let reply = self.login.receive(
+                &bhs,
+                &self.input[start..start + data],
+                &mut policy,
+                &mut KernelEntropy,
+            );
+            self.input.drain(..start + padded);
+            self.output.extend_from_slice(&reply.pdu);
+            match reply.outcome {
+                LoginOutcome::Pending => {}
+                LoginOutcome::Refused(refusal) => {
+                    tracing::warn!(%local, "{refusal}");
+                    return LoginProgress::Refused;
+                }
+                LoginOutcome::Connected(result) => {
+                    let Some((session, replaced)) = policy.admitted else {
+                        return LoginProgress::Refused;
+                    };
+                    return LoginProgress::Done(result, session, replaced);
+                }
+            }
+        }
+        LoginProgress::Pending
+    }
+
+    /// The bytes after the login, and the responses that have not left.
+    pub(super) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
+        (self.input, self.output)
+    }
+}
+
+/// Random bytes of the kernel.
+struct KernelEntropy;
+
+impl Entropy for KernelEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        // Without random numbers no challenge is safe: better no login than a predictable one.
+        getrandom::fill(bytes).expect("the kernel has random numbers");
+    }
+}
+
+/// What the configuration and the sessions that exist say of one login.
+struct Policy<'a> {
+    shared: &'a Arc<Shared>,
+    directory: Arc<Directory>,
+    loop_index: usize,
+    local: SocketAddr,
+    admitted: Option<(Arc<RegisteredSession>, Option<Arc<RegisteredSession>>)>,
+}
+
+impl<'a> Policy<'a> {
+    fn new(shared: &'a Arc<Shared>, loop_index: usize, local: SocketAddr) -> Self {
+        Self {
+            shared,
+            directory: shared.directory(),
+            loop_index,
+            local,
+            admitted: None,
+        }
+    }
+
+    fn discovery(&self, identity: &LoginIdentity) -> Authorization {
+        let authentication =
+            access::discovery_authentication(&self.directory.config, &identity.initiator_name);
+        Authorization::Allowed(LoginTerms {
+            authentication: authentication_terms(&authentication),
+            limits: limits(&TargetParameters::default()),
+            portal_group_tag: 0,
+            target_alias: String::new(),
+            command_window: 4,
+        })
+    }
+
+    fn access(&self, identity: &LoginIdentity) -> Option<(Access, &TargetSpec)> {
+        let name = identity.target_name.as_deref()?;
+        let access = access::access(
+            &self.directory.config,
+            &identity.initiator_name,
+            name,
+            Some(self.local),
+        )
+        .ok()?;
+        Some((
+            access,
+            self.directory.config.target(&name.to_ascii_lowercase())?,
+        ))
+    }
+
+    fn find(&self, identity: &LoginIdentity) -> Option<Arc<RegisteredSession>> {
+        let (access, _) = self.access(identity)?;
+        self.shared
+            .registry()
+            .find(&SessionName::of(identity, access.portal_group.tag))
+    }
+}
+
+impl LoginPolicy for Policy<'_> {
+    fn authorize(&mut self, identity: &LoginIdentity) -> Authorization {
+        if identity.session_kind == SessionKind::Discovery {
+            return self.discovery(identity);
+        }
+        let name = identity.target_name.as_deref().unwrap_or_default();
+        match access::access(
+            &self.directory.config,
+            &identity.initiator_name,
+            name,
+            Some(self.local),
+        ) {
+            Err(access::Refusal::Redirect { address, permanent }) => {
+                Authorization::Redirect { address, permanent }
+            }
+            Err(refusal) => {
+                let (class, detail) = refusal.login_status();
+                Authorization::Refused(LoginStatus(u16::from_be_bytes([class, detail])))
+            }
+            Ok(access) => {
+                let target = self.directory.config.target(&name.to_ascii_lowercase());
+                let parameters = target
+                    .map(|target| target.parameters.clone())
+                    .unwrap_or_default();
+                Authorization::Allowed(LoginTerms {
+                    authentication: authentication_terms(&access.authentication),
+                    limits: limits(&parameters),
+                    portal_group_tag: access.portal_group.tag,
+                    target_alias: target
+                        .map(|target| target.alias.clone())
+                        .unwrap_or_default(),
+                    command_window: u32::from(
+                        parameters.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH),
+                    ),
+                })
+            }
+        }
+    }
+
+    fn existing_session(&mut self, identity: &LoginIdentity) -> Option<ExistingSession> {
+        let session = self
+            .find(identity)
+            .filter(|session| session.tsih == identity.tsih)?;
+        Some(ExistingSession {
+            parameters: session.parameters.clone(),
+            connections: session.connections.load(Ordering::Relaxed),
+            has_cid: false,
+            exp_cmd_sn: session.exp_cmd_sn.load(Ordering::Relaxed),
+            max_cmd_sn: session.max_cmd_sn.load(Ordering::Relaxed),
+        })
+    }
+
+    fn admit(&mut self, login: &LoginResult) -> Result<u16, LoginStatus> {
+        let identity = &login.identity;
+        if identity.tsih != 0 {
+            let session = self
+                .find(identity)
+                .filter(|session| session.tsih == identity.tsih);
+            let session = session.ok_or(LoginStatus::SESSION_DOES_NOT_EXIST)?;
+            session.connections.fetch_add(1, Ordering::Relaxed);
+            let tsih = session.tsih;
+            self.admitted = Some((session, None));
+            return Ok(tsih);
+        }
+        let name = SessionName::of(identity, login.portal_group_tag);
+        let target = self
+            .access(identity)
+            .and_then(|(_, target)| target.parameters.max_sessions);
+        let mut registry = self.shared.registry();
+        let (all, at_target) = registry.count(&name.target);
+        let over =
+            all >= self.shared.limits.max_sessions || at_target >= target.unwrap_or(4096) as usize;
+        let known = registry.find(&name);
+        if over && known.is_none() {
+            tracing::warn!(sessions = all, "login refused: too many sessions");
+            return Err(LoginStatus::OUT_OF_RESOURCES);
+        }
+        // A session that comes back stays on its loop: there its old tasks end before new ones start.
+        let loop_index = known.map_or(self.loop_index, |old| old.loop_index);
+        let (session, replaced) = registry
+            .insert(name, loop_index, login.session.clone())
+            .ok_or(LoginStatus::OUT_OF_RESOURCES)?;
+        session.note_window(login.exp_cmd_sn, login.max_cmd_sn);
+        let tsih = session.tsih;
+        self.admitted = Some((session, replaced));
+        Ok(tsih)
+    }
+}
+
+fn credential(secret: &ChapSecret) -> ChapCredential {
+    ChapCredential {
+        name: secret.user.clone(),
+        secret: secret.secret.clone().into_bytes(),
+    }
+}
+
+fn authentication_terms(wanted: &access::Authentication) -> Authentication {
+    match wanted {
+        access::Authentication::None => Authentication::None,
+        access::Authentication::Chap { initiator, target } => Authentication::Chap {
+            initiator: credential(initiator),
+            target: target.as_ref().map(credential),
+        },
+    }
+}
+
+/// The limits of negotiation for one target.
+fn limits(parameters: &TargetParameters) -> TargetLimits {
+    let digest = |required: Option<bool>| match required {
+        Some(true) => DigestPolicy::Require,
+        _ => DigestPolicy::Allow,
+    };
+    TargetLimits {
+        max_connections: parameters.max_connections.unwrap_or(4),
+        initial_r2t: parameters.initial_r2t.unwrap_or(false),
+        immediate_data: parameters.immediate_data.unwrap_or(true),
+        max_burst_length: parameters.max_burst_length.unwrap_or(1 << 20),
+        first_burst_length: parameters.first_burst_length.unwrap_or(256 << 10),
+        max_outstanding_r2t: parameters.max_outstanding_r2t.unwrap_or(8),
+        max_recv_data_segment_length: parameters.max_recv_data_segment_length.unwrap_or(256 << 10),
+        header_digest: digest(parameters.require_header_digest),
+        data_digest: digest(parameters.require_data_digest),
+        ..TargetLimits::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! What event loops tell each other, and what the control plane tells them.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use iscsi::target::TaskId;
+use scsi::nexus::NexusId;
+
+use super::directory::Directory;
+use super::listener::Arrived;
+use super::login::LoggedIn;
+use super::operation::{SessionKey, Token};
+use super::unit::Unit;
+
+/// A message to an event loop.
+pub(super) enum Message {
+    /// A connection to log in.
+    Accepted(Arrived),
+    /// A connection that joins or starts a session which belongs to the receiving loop.
+    LoggedIn(Box<LoggedIn>),
+    /// An operation's turn has come, or what it waited for has happened.
+    Wake(Token),
+    /// Abort tasks of a unit.
+    Abort(Arc<AbortOrder>),
+    /// The configuration changed.
+    Reconfigure(Arc<Directory>),
+    /// Close this session; the reason is for the log.
+    Close(SessionKey, &'static str),
+    /// Close every session of the target with this name.
+    CloseTarget(Arc<str>, &'static str),
+    /// Describe the sessions of this loop.
+    Describe(Sender<Vec<crate::control::data_plane::SessionInfo>>),
+    /// End the loop.
+    Stop,
+}
+
+/// Which tasks to abort, and who waits for it.
+#[derive(Debug)]
+pub(super) struct AbortOrder {
+    /// Tasks of this unit.
+    pub unit: Arc<Unit>,
+    /// Only those of these nexuses; `None` is all.
+    pub nexuses: Option<Vec<NexusId>>,
+    /// Not this one: it is the command that asks.
+    pub except: Option<(SessionKey, TaskId)>,
+    /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
+    pub by: NexusId,
+    /// Whether TAS is set.
+    pub tell: bool,
+    /// Whether nexuses whose tasks are aborted without an answer learn so by a unit attention.
+    pub cleared: bool,
+    /// Fires once every aborted task is quiet.
+    pub signal: Arc<QuietSignal>,
+}
+
+/// Fires when its last owner lets go: every loop has looked and every aborted task has ended.
+pub(super) struct QuietSignal {
+    /// What waits.
+    token: Token,
+    wake: scsi::task_set::Wake,
+}
+
+impl QuietSignal {
+    /// A signal that wakes `token`.
+    pub(super) fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
+        Arc::new(Self { token, wake })
+    }
+}
+
+impl std::fmt::Debug for QuietSignal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuietSignal")
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for QuietSignal {
+    fn drop(&mut self) {
+        (self.wake)(self.token.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! The target at work: portals, event loops, sessions and the logical units behind them.
+//!
+//! # Threads
+//! One event loop for each core; a thread that accepts connections; nothing else on the data path. A
+//! session belongs to one loop with all its connections; a logical unit is served by all loops.
+//!
+//! # Where things are
+//! | what | where |
+//! |---|---|
+//! | a connection is accepted | `listener.rs` |
+//! | LOGIN meets the configuration | `login.rs` (the state machine is `iscsi::target::login`) |
+//! | bytes become commands | `event_loop.rs`, `connection.rs` |
+//! | a command finds its unit and starts | `router.rs` |
+//! | a command runs | `core.rs`, `operation.rs` |
+//! | task management, aborts across loops | `task_management.rs` |
+//! | a configuration is put in force | `service.rs`, `opening.rs` |
+
+mod connection;
+mod core;
+mod describe;
+pub mod directory;
+mod event_loop;
+mod listener;
+mod login;
+mod message;
+mod opening;
+mod operation;
+mod payload;
+mod registry;
+mod router;
+mod served_session;
+mod service;
+mod shared;
+mod socket_options;
+mod spin;
+mod task_management;
+mod unit;
+mod unit_state;
+mod view;
+
+pub use service::{Service, ServiceOptions};
+pub use shared::DaemonLimits;

@@ -1,0 +1,151 @@
+//! From a configured unit to one at work: opens the backend, makes the device server, restores its
+//! persistent state.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use scsi::alua::TargetPortGroups;
+use scsi::logical_unit::{LogicalUnit, UnitConfig};
+use scsi::task_set::Wake;
+
+use super::unit::Unit;
+use super::unit_state;
+use crate::block::{self, BlockDevice};
+use crate::config::model::{BackendSpec, UnitSpec};
+use crate::control::ApplyError;
+
+/// Largest transfer of one command in bytes; told in VPD B0h.
+const MAX_TRANSFER: u32 = 8 << 20;
+
+/// Everything that opening needs beside the unit itself.
+#[derive(Clone)]
+pub(super) struct Opener {
+    /// The state folder.
+    pub state: PathBuf,
+    /// Target port groups, shared by all units.
+    pub groups: Arc<TargetPortGroups>,
+    /// What a unit calls with an operation's token.
+    pub wake: Wake,
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opener")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Opener {
+    /// Makes what a new unit needs (its file), unless it exists. Returns the file that was made.
+    ///
+    /// # Errors
+    /// What went wrong; nothing was left behind.
+    pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
+        let BackendSpec::File { path, .. } = &spec.backend else {
+            return Ok(None);
+        };
+        let path = self.state.join(path);
+        if path.exists() {
+            return Ok(None);
+        }
+        block::open::create(&spec.backend, &self.state, spec.block_size)
+            .map_err(|error| apply_error(spec, &error))?;
+        Ok(Some(path))
+    }
+
+    /// Opens a unit.
+    ///
+    /// # Errors
+    /// What went wrong and what to try.
+    pub(super) fn open(&self, spec: &UnitSpec) -> Result<Arc<Unit>, ApplyError> {
+        let device = block::open::open(&spec.backend, &self.state, spec.block_size)
+            .map_err(|error| apply_error(spec, &error))?;
+        let config = unit_config(spec, &*device).map_err(|message| ApplyError {
+            object: format!("lu {}", spec.name),
+            message,
+            next: "run `sandstone lu list -o name,naa,backend` and restore the configuration from an older generation"
+                .into(),
+        })?;
+        let logical = LogicalUnit::new(config, self.groups.clone());
+        let state_file = self.state_file(&spec.naa);
+        match unit_state::load(&state_file) {
+            Ok(None) => {}
+            Ok(Some(image)) => logical
+                .restore(&image)
+                .map_err(|error| damaged(spec, &state_file, &error))?,
+            Err(error) => return Err(damaged(spec, &state_file, &error)),
+        }
+        logical.set_offline(spec.offline);
+        Ok(Arc::new(Unit::new(
+            spec.name.clone(),
+            logical,
+            device,
+            state_file,
+            self.wake.clone(),
+        )))
+    }
+
+    /// Where the persistent state of the unit with this NAA is.
+    pub(super) fn state_file(&self, naa: &str) -> PathBuf {
+        self.state.join("units").join(format!("{naa}.state"))
+    }
+}
+
+fn apply_error(spec: &UnitSpec, error: &block::open::OpenError) -> ApplyError {
+    ApplyError {
+        object: format!("lu {}", spec.name),
+        message: error.to_string(),
+        next: error.advice().to_owned(),
+    }
+}
+
+fn damaged(spec: &UnitSpec, path: &Path, error: &dyn std::fmt::Display) -> ApplyError {
+    ApplyError {
+        object: format!("lu {}", spec.name),
+        message: format!("the saved reservations cannot be read: {error}"),
+        next: format!(
+            "move {} away if no cluster relies on its persistent reservations, then start again",
+            path.display()
+        ),
+    }
+}
+
+/// What the device server tells initiators: the truth about the device.
+fn unit_config(spec: &UnitSpec, device: &dyn BlockDevice) -> Result<UnitConfig, String> {
+    let geometry = device.geometry();
+    let block_len = spec.block_size;
+    let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
+    let configured = match spec.backend {
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
+        BackendSpec::Device { .. } => geometry.len,
+    };
+    let in_blocks = |bytes: u32| (bytes / block_len).max(1);
+    Ok(UnitConfig {
+        naa,
+        vendor: "SNDSTONE".into(),
+        product: "VOLUME".into(),
+        revision: "0001".into(),
+        serial: spec.serial.clone(),
+        block_len,
+        physical_exponent: in_blocks(spec.physical_block_size).trailing_zeros() as u8,
+        lowest_aligned: 0,
+        blocks: configured.min(geometry.len) / u64::from(block_len),
+        thin: spec.thin && geometry.discard > 0,
+        unmap_granularity: in_blocks(geometry.discard),
+        max_transfer: in_blocks(MAX_TRANSFER),
+        optimal_transfer: in_blocks(geometry.optimal),
+        max_atomic_write: geometry.atomic_write / block_len,
+        write_cache: spec.write_cache,
+        write_cache_changeable: true,
+        read_only: spec.read_only,
+        rotation_rate: 1,
+    })
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}

@@ -1,0 +1,280 @@
+//! Commands between their start and their end on one event loop, and the tokens that name them to
+//! others: to block devices, task sets, range locks and other loops.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use iscsi::pdu::TaskManagementResult;
+use iscsi::target::TaskId;
+use scsi::range_lock::Hold;
+use scsi::{BlockRange, Task, TaskAttribute};
+
+use super::message::QuietSignal;
+use super::unit::{MappedUnit, TaskEntry, Unit};
+use crate::block::{Pages, Request};
+
+/// A session of this loop; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SessionKey(pub u64);
+
+/// Names an operation of a loop, process-wide: loop, generation, index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token(pub u64);
+
+impl Token {
+    /// The loop it belongs to.
+    pub(super) fn loop_index(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+/// What an operation does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Waits for its turn in the task set; the CDB is looked at only then.
+    Queued {
+        /// The unit, not entered yet.
+        mapped: Arc<MappedUnit>,
+        /// The command.
+        command: OwnedCommand,
+        /// Its data-out, once it is in (or if it has none).
+        data: Option<Pages>,
+        /// Whether its turn has come: then its place in the task set is in `entry`.
+        turn: bool,
+    },
+    /// Reads blocks for the initiator.
+    Read(BlockRange),
+    /// Writes the initiator's blocks.
+    Write {
+        /// Where to.
+        range: BlockRange,
+        /// Force unit access.
+        fua: bool,
+        /// The bytes.
+        data: Pages,
+    },
+    /// Runs a task of the device server.
+    Task(TaskRun),
+    /// Waits until aborted tasks are quiet, then answers a task management request.
+    Management {
+        /// The connection of the request.
+        connection: usize,
+        /// Its tag.
+        itt: u32,
+        /// The answer.
+        result: TaskManagementResult,
+    },
+}
+
+/// A command kept until its turn.
+#[derive(Debug)]
+pub(super) struct OwnedCommand {
+    /// The CDB.
+    pub cdb: Vec<u8>,
+    /// Its attribute.
+    pub attribute: TaskAttribute,
+    /// Data-out offered.
+    pub data_out_len: u32,
+    /// Data-in accepted.
+    pub data_in_len: u32,
+}
+
+impl OwnedCommand {
+    /// The command, as the device server takes it.
+    pub(super) fn as_command(&self) -> scsi::Command<'_> {
+        scsi::Command {
+            cdb: &self.cdb,
+            attribute: self.attribute,
+            data_out_len: self.data_out_len,
+            data_in_len: self.data_in_len,
+        }
+    }
+}
+
+/// A task of the device server with the requests of its current step.
+#[derive(Debug)]
+pub(super) struct TaskRun {
+    /// The task.
+    pub task: Box<dyn Task>,
+    /// Its data-out.
+    pub data_out: Pages,
+    /// The unit that the current step runs on, where it is not the command's own.
+    pub on: Option<Arc<Unit>>,
+    /// Requests of the current step that have not been submitted.
+    pub requests: VecDeque<Request>,
+    /// What the current step answers with.
+    pub answer: Answer,
+}
+
+/// What the outcome of a step's last request becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing but success.
+    Done,
+    /// The bytes read.
+    Blocks,
+    /// Extents of this range.
+    Extents(BlockRange),
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// Its turn in the task set.
+    Turn,
+    /// The range it wants to hold.
+    Range(BlockRange, Hold),
+    /// A block device.
+    Device,
+    /// Other tasks to become quiet.
+    Quiet,
+}
+
+/// A command, or a task management request, in progress.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// Who asked.
+    pub session: SessionKey,
+    /// Under which number.
+    pub task: TaskId,
+    /// Its place in the task set; `None` while it waits for one.
+    pub entry: Option<TaskEntry>,
+    /// What it does.
+    pub work: Work,
+    /// What it waits for.
+    pub waiting: Waiting,
+    /// Ranges it holds.
+    pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
+    /// Aborted: nothing further is started for it.
+    pub cancelled: bool,
+    /// Who wants to know when it is over.
+    pub observers: Vec<Arc<QuietSignal>>,
+}
+
+impl Operation {
+    /// Gives back every range it holds.
+    pub(super) fn release(&mut self) {
+        for (unit, range, hold) in self.held.drain(..) {
+            unit.range_lock.unlock(range, hold);
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    operation: Option<Operation>,
+}
+
+/// The operations of one loop.
+#[derive(Debug)]
+pub(super) struct Operations {
+    loop_index: usize,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+const GENERATION_BITS: u32 = 24;
+
+impl Operations {
+    /// None yet.
+    pub(super) fn new(loop_index: usize) -> Self {
+        Self {
+            loop_index,
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// The token that the next [`Operations::insert`] gives.
+    #[inline]
+    pub(super) fn next_token(&mut self) -> Token {
+        if self.free.is_empty() {
+            self.free.push(self.slots.len() as u32);
+            self.slots.push(Slot {
+                generation: 0,
+                operation: None,
+            });
+        }
+        self.token(self.free[self.free.len() - 1])
+    }
+
+    fn token(&self, index: u32) -> Token {
+        let generation = self.slots[index as usize].generation & ((1 << GENERATION_BITS) - 1);
+        Token((self.loop_index as u64) << 56 | u64::from(generation) << 32 | u64::from(index))
+    }
+
+    /// Adds an operation.
+    pub(super) fn insert(&mut self, operation: Operation) -> Token {
+        let token = self.next_token();
+        self.free.pop();
+        self.slots[token.index()].operation = Some(operation);
+        token
+    }
+
+    /// Puts back an operation that [`Operations::take`] took: it keeps its token.
+    pub(super) fn put_back(&mut self, token: Token, operation: Operation) {
+        self.slots[token.index()].operation = Some(operation);
+    }
+
+    /// Takes an operation out for a moment: either [`Operations::put_back`] or
+    /// [`Operations::retire`] must follow. `None` where the token is stale.
+    pub(super) fn take(&mut self, token: Token) -> Option<Operation> {
+        let current = self.token_at(token.index())?;
+        if current == token {
+            self.slots[token.index()].operation.take()
+        } else {
+            None
+        }
+    }
+
+    fn token_at(&self, index: usize) -> Option<Token> {
+        (index < self.slots.len()).then(|| self.token(index as u32))
+    }
+
+    /// Forgets the token of an operation that was taken.
+    pub(super) fn retire(&mut self, token: Token) {
+        let slot = &mut self.slots[token.index()];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(token.index() as u32);
+    }
+
+    /// The tokens of a session's operations.
+    pub(super) fn of_session(&self, session: SessionKey) -> Vec<Token> {
+        let indices = self.slots.iter().enumerate().filter(|(_, slot)| {
+            slot.operation
+                .as_ref()
+                .is_some_and(|operation| operation.session == session)
+        });
+        indices.map(|(index, _)| self.token(index as u32)).collect()
+    }
+
+    /// The token of the operation that runs this task.
+    pub(super) fn find(&self, session: SessionKey, task: TaskId) -> Option<Token> {
+        let at = self.slots.iter().position(|slot| {
+            slot.operation
+                .as_ref()
+                .is_some_and(|operation| operation.session == session && operation.task == task)
+        })?;
+        self.token_at(at)
+    }
+
+    /// Looks at an operation.
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Operation> {
+        if self.token_at(token.index())? == token {
+            self.slots[token.index()].operation.as_mut()
+        } else {
+            None
+        }
+    }
+}

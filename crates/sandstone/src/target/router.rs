@@ -1,0 +1,319 @@
+//! The task router (SAM-5 4.5.8): takes a command from the protocol, finds its logical unit, enters the
+//! task set and starts it.
+//!
+//! A read or write that the device answers at once runs from arrival to response inside
+//! [`TaskRouter::command`] and [`TaskRouter::data_out`], without touching a table or the heap.
+
+use iscsi::pdu::TaskAttribute as WireAttribute;
+use iscsi::target::{Admission, Completion, IncomingCommand, TaskId, TaskRouter};
+use scsi::sense::SenseFormat;
+use scsi::task_set::Entered;
+use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribute};
+
+use super::core::{Core, Progress, completion, good};
+use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work};
+use super::payload::{DataIn, DataOut, Intent};
+use super::unit::{MappedUnit, TaskEntry};
+use super::view::View;
+use crate::block::page::PAGE_SIZE;
+use crate::block::{Pages, PagesMut};
+use std::sync::Arc;
+
+/// One session's way to its logical units.
+#[derive(Debug)]
+pub(super) struct Router<'a> {
+    /// What runs commands.
+    pub core: &'a mut Core,
+    /// What the session sees.
+    pub view: &'a View,
+    /// Which session.
+    pub session: SessionKey,
+}
+
+type Admitted = Admission<DataIn, DataOut>;
+
+impl TaskRouter for Router<'_> {
+    type Payload = DataIn;
+    type Buffer = DataOut;
+
+    #[inline]
+    fn command(&mut self, task: TaskId, incoming: &IncomingCommand<'_>) -> Admitted {
+        let attribute = match incoming.attribute {
+            WireAttribute::Untagged | WireAttribute::Simple => TaskAttribute::Simple,
+            WireAttribute::Ordered => TaskAttribute::Ordered,
+            WireAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
+            // NormACA is 0: there is never an ACA condition for such a task to serve.
+            WireAttribute::Aca => return Admission::Done(completion(invalid_message())),
+        };
+        let command = Command {
+            cdb: incoming.cdb,
+            attribute,
+            data_out_len: incoming.data_out_length,
+            data_in_len: incoming.data_in_length,
+        };
+        let Some(mapped) = self.view.find(incoming.lun) else {
+            return self.without_unit(&command);
+        };
+        let token = self.core.operations.next_token();
+        match mapped
+            .unit
+            .task_set
+            .enter(self.core.index, attribute, token.0)
+        {
+            Entered::Now => {
+                let entry = TaskEntry::new(mapped.clone(), self.core.index, attribute);
+                self.start(task, entry, &command)
+            }
+            Entered::Queued => self.queue(task, mapped.clone(), &command),
+        }
+    }
+
+    #[inline]
+    fn data_out(&mut self, task: TaskId, buffer: DataOut, _length: u32) -> Admitted {
+        let DataOut {
+            pages,
+            intent,
+            reservation,
+        } = buffer;
+        let data = pages.freeze();
+        let progress = match intent {
+            Intent::Write { range, fua, entry } => {
+                self.core.write(self.session, task, entry, range, fua, data)
+            }
+            Intent::Task {
+                task: scsi_task,
+                entry,
+            } => self
+                .core
+                .run_task(self.session, task, entry, scsi_task, data),
+            Intent::Queued(token) => self.queued_data(token, data),
+        };
+        // A write that is under way keeps its pages itself; the reservation bounds what is collected.
+        drop(reservation);
+        admitted(progress)
+    }
+}
+
+impl Router<'_> {
+    /// Starts a command that has its place in the task set.
+    #[inline]
+    fn start(&mut self, task: TaskId, entry: TaskEntry, command: &Command<'_>) -> Admitted {
+        match entry.mapped.itl.start(command, self.view) {
+            Start::Read { range, .. } => admitted(self.core.read(self.session, task, entry, range)),
+            Start::Write { range, fua } => {
+                let (offset, wanted) = entry.mapped.unit.bytes(range);
+                let skew = offset as usize % PAGE_SIZE;
+                if u64::from(command.data_out_len) < wanted {
+                    return Admission::Done(mismatch(&entry, wanted));
+                }
+                self.collect(
+                    wanted as u32,
+                    skew,
+                    command,
+                    Intent::Write { range, fua, entry },
+                )
+            }
+            Start::Task(scsi_task) => {
+                let wanted = scsi_task.data_out_len();
+                if wanted > 0 && command.data_out_len > 0 {
+                    return self.collect(
+                        wanted,
+                        0,
+                        command,
+                        Intent::Task {
+                            task: scsi_task,
+                            entry,
+                        },
+                    );
+                }
+                admitted(
+                    self.core
+                        .run_task(self.session, task, entry, scsi_task, Pages::new()),
+                )
+            }
+            Start::Respond(response) => Admission::Done(completion(response)),
+        }
+    }
+
+    /// Makes room for data-out, or refuses the command where memory has run out.
+    #[inline]
+    fn collect(
+        &mut self,
+        wanted: u32,
+        skew: usize,
+        command: &Command<'_>,
+        intent: Intent,
+    ) -> Admitted {
+        let len = wanted.min(command.data_out_len) as usize;
+        let Some(reservation) = self.core.shared.budget.try_take(len as u64) else {
+            return Admission::Done(task_set_full());
+        };
+        let pages = PagesMut::allocate_at(len, skew);
+        Admission::Collect {
+            buffer: DataOut {
+                pages,
+                intent,
+                reservation: Some(reservation),
+            },
+            wanted,
+        }
+    }
+
+    #[cold]
+    fn without_unit(&mut self, command: &Command<'_>) -> Admitted {
+        match scsi::start_without_unit(command, self.view) {
+            Start::Respond(response) => Admission::Done(completion(response)),
+            // No task and no transfer can be started without a unit.
+            Start::Read { .. } | Start::Write { .. } | Start::Task(_) => {
+                Admission::Done(completion(invalid_message()))
+            }
+        }
+    }
+
+    /// Keeps a command until its turn comes; its data-out is collected meanwhile.
+    #[cold]
+    fn queue(&mut self, task: TaskId, mapped: Arc<MappedUnit>, command: &Command<'_>) -> Admitted {
+        let owned = OwnedCommand {
+            cdb: command.cdb.to_vec(),
+            attribute: command.attribute,
+            data_out_len: command.data_out_len,
+            data_in_len: command.data_in_len,
+        };
+        let waits_for_data = command.data_out_len > 0;
+        let data = (!waits_for_data).then(Pages::new);
+        // The place in the queue was taken under this token: the operation owns it from now on.
+        let token = self.core.operations.insert(Operation {
+            session: self.session,
+            task,
+            entry: None,
+            work: Work::Queued {
+                mapped,
+                command: owned,
+                data,
+                turn: false,
+            },
+            waiting: Waiting::Turn,
+            held: Vec::new(),
+            cancelled: false,
+            observers: Vec::new(),
+        });
+        if !waits_for_data {
+            return Admission::Running;
+        }
+        let admitted = self.collect(command.data_out_len, 0, command, Intent::Queued(token));
+        if let Admission::Done(_) = admitted {
+            self.core.cancel(token);
+        }
+        admitted
+    }
+
+    /// The data-out of a queued command is in.
+    #[cold]
+    fn queued_data(&mut self, token: Token, pages: Pages) -> Progress {
+        let Some(operation) = self.core.operations.get_mut(token) else {
+            return Progress::Done(good(None));
+        };
+        let Work::Queued { data, turn, .. } = &mut operation.work else {
+            return Progress::Done(good(None));
+        };
+        *data = Some(pages);
+        if *turn {
+            self.start_queued(token)
+        } else {
+            Progress::Pending
+        }
+    }
+
+    /// A queued command's turn has come: it has entered the task set. `None` where it still waits for
+    /// its data.
+    pub(super) fn turn_came(&mut self, token: Token) -> Progress {
+        let lane = self.core.index;
+        let Some(operation) = self.core.operations.get_mut(token) else {
+            return Progress::Pending;
+        };
+        let Work::Queued {
+            mapped,
+            command,
+            data,
+            turn,
+        } = &mut operation.work
+        else {
+            return Progress::Pending;
+        };
+        operation.entry = Some(TaskEntry::new(mapped.clone(), lane, command.attribute));
+        *turn = true;
+        if data.is_some() {
+            self.start_queued(token)
+        } else {
+            Progress::Pending
+        }
+    }
+
+    fn start_queued(&mut self, token: Token) -> Progress {
+        let Some(mut operation) = self.core.operations.take(token) else {
+            return Progress::Pending;
+        };
+        self.core.operations.retire(token);
+        let placeholder = Work::Read(BlockRange::default());
+        let Work::Queued { command, data, .. } =
+            std::mem::replace(&mut operation.work, placeholder)
+        else {
+            return Progress::Pending;
+        };
+        let (Some(entry), Some(data)) = (operation.entry.take(), data) else {
+            return Progress::Pending;
+        };
+        let (session, task) = (operation.session, operation.task);
+        let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
+            Start::Read { range, .. } => self.core.read(session, task, entry, range),
+            Start::Write { range, fua } => {
+                let wanted = entry.mapped.unit.bytes(range).1;
+                if (data.len() as u64) < wanted {
+                    return Progress::Done(mismatch(&entry, wanted));
+                }
+                let data = data.slice(0..wanted as usize);
+                self.core.write(session, task, entry, range, fua, data)
+            }
+            Start::Task(scsi_task) => {
+                let data = data.slice(0..data.len().min(scsi_task.data_out_len() as usize));
+                self.core.run_task(session, task, entry, scsi_task, data)
+            }
+            Start::Respond(response) => Progress::Done(completion(response)),
+        };
+        self.core
+            .hand_on(session, task, std::mem::take(&mut operation.observers));
+        progress
+    }
+}
+
+/// For a write whose initiator offers fewer bytes than its CDB wants: nothing is written.
+#[cold]
+fn mismatch(entry: &TaskEntry, wanted: u64) -> Completion<DataIn> {
+    let response = completion(entry.mapped.unit.logical.data_out_mismatch());
+    Completion {
+        data_out_wanted: u32::try_from(wanted).ok(),
+        ..response
+    }
+}
+
+#[inline]
+fn admitted(progress: Progress) -> Admitted {
+    match progress {
+        Progress::Done(completion) => Admission::Done(completion),
+        Progress::Pending => Admission::Running,
+    }
+}
+
+fn task_set_full() -> Completion<DataIn> {
+    Completion {
+        status: Status::TaskSetFull as u8,
+        sense: Vec::new(),
+        data_in: None,
+        data_out_wanted: None,
+    }
+}
+
+/// For a task attribute that cannot be honoured (SPC-4: INVALID MESSAGE ERROR).
+fn invalid_message() -> Response {
+    Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
+}

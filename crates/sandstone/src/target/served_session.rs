@@ -1,0 +1,247 @@
+//! A session on the loop that owns it: the protocol's state, what it sees, its sockets.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use iscsi::target::discovery::{DiscoveredPortal, DiscoveredTarget, TargetDirectory};
+use iscsi::target::login::{LoginResult, SessionKind};
+use iscsi::target::{ConnectionSettings, Session, SessionSettings};
+use scsi::UnitAttention;
+use scsi::nexus::{InitiatorPort, Nexus, TargetPort};
+
+use super::directory::Directory;
+use super::login::DEFAULT_QUEUE_DEPTH;
+use super::payload::{DataIn, DataOut};
+use super::registry::{RegisteredSession, SessionName};
+use super::shared::Shared;
+use super::unit::MappedUnit;
+use super::view::View;
+use crate::config::access::{self, Access};
+use crate::config::{directory, model::Config};
+
+/// Silence after which an initiator is pinged where the administrator sets nothing.
+const DEFAULT_PING_INTERVAL_S: u32 = 15;
+/// How long a ping may stay unanswered.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct ServedSession {
+    /// As the other loops know it.
+    pub registered: Arc<RegisteredSession>,
+    /// Its name.
+    pub name: SessionName,
+    /// What was agreed at its first login.
+    pub login: LoginResult,
+    /// The protocol.
+    pub protocol: Session<DataIn, DataOut>,
+    /// What it sees.
+    pub view: View,
+    /// The I_T nexus; `None` in a discovery session.
+    pub nexus: Option<Nexus>,
+    /// Slots of the loop's connection table, by the protocol's connection index.
+    pub connections: HashMap<usize, usize>,
+    /// The depth the administrator allows.
+    pub queue_depth: u32,
+    /// When it began.
+    pub since: Instant,
+}
+
+impl ServedSession {
+    /// A session that begins, with the view that the configuration gives it.
+    pub(super) fn new(
+        login: LoginResult,
+        registered: Arc<RegisteredSession>,
+        local: SocketAddr,
+        shared: &Shared,
+    ) -> Self {
+        let directory = shared.directory();
+        let name = SessionName::of(&login.identity, login.portal_group_tag);
+        let target = directory.config.target(&name.target);
+        let parameters = target
+            .map(|target| target.parameters.clone())
+            .unwrap_or_default();
+        let queue_depth = u32::from(parameters.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH));
+        let ping = parameters
+            .nop_in_interval_s
+            .unwrap_or(DEFAULT_PING_INTERVAL_S);
+        let settings = SessionSettings {
+            discovery: login.identity.session_kind == SessionKind::Discovery,
+            max_burst_length: login.session.max_burst_length,
+            first_burst_length: login.session.first_burst_length,
+            max_outstanding_r2t: login.session.max_outstanding_r2t,
+            initial_r2t: login.session.initial_r2t,
+            immediate_data: login.session.immediate_data,
+            exp_cmd_sn: login.exp_cmd_sn,
+            queue_depth,
+            ping_after: (ping > 0).then(|| Duration::from_secs(u64::from(ping))),
+            ping_timeout: PING_TIMEOUT,
+        };
+        let mut session = Self {
+            registered,
+            name,
+            protocol: Session::new(settings),
+            view: View::default(),
+            nexus: None,
+            connections: HashMap::new(),
+            queue_depth,
+            since: Instant::now(),
+            login,
+        };
+        if let Some(access) = session.access(&directory.config, local) {
+            session.nexus = Some(session.make_nexus(&access, shared));
+            session.set_view(&access, &directory);
+        }
+        session
+    }
+
+    /// What the configuration lets this session do; `None` in a discovery session, or when nothing.
+    pub(super) fn access(&self, config: &Config, local: SocketAddr) -> Option<Access> {
+        if self.login.identity.session_kind == SessionKind::Discovery {
+            return None;
+        }
+        access::access(config, &self.name.initiator, &self.name.target, Some(local)).ok()
+    }
+
+    fn make_nexus(&self, access: &Access, shared: &Shared) -> Nexus {
+        Nexus {
+            id: shared.new_nexus(),
+            initiator: Arc::new(InitiatorPort {
+                name: self.name.initiator.to_string(),
+                isid: self.login.identity.isid.0,
+            }),
+            target_port: Arc::new(TargetPort {
+                name: self.name.target.to_string(),
+                portal_group_tag: access.portal_group.tag,
+                relative_port_id: access.portal_group.relative_port_id,
+                target_port_group: access.portal_group.target_port_group,
+            }),
+        }
+    }
+
+    /// Makes the view what `access` says. Returns the units that left it, and whether anything
+    /// changed. Units that stay keep their I_T_L nexus with all its state.
+    pub(super) fn set_view(
+        &mut self,
+        access: &Access,
+        directory: &Directory,
+    ) -> (Vec<Arc<MappedUnit>>, bool) {
+        let Some(nexus) = &self.nexus else {
+            return (Vec::new(), false);
+        };
+        let old: Vec<Arc<MappedUnit>> = self.view.iter().cloned().collect();
+        let mut view = View::default();
+        let mut kept = 0;
+        for wanted in &access.luns {
+            let Some(unit) = directory.units.get(&wanted.unit) else {
+                continue;
+            };
+            let same = old
+                .iter()
+                .find(|mapped| mapped.lun == wanted.lun && Arc::ptr_eq(&mapped.unit, unit));
+            let mapped = match same {
+                Some(mapped) => {
+                    kept += 1;
+                    mapped.clone()
+                }
+                None => {
+                    let itl = unit.logical.attach(nexus.clone());
+                    Arc::new(MappedUnit {
+                        lun: wanted.lun,
+                        itl,
+                        unit: unit.clone(),
+                    })
+                }
+            };
+            mapped.itl.set_read_only(wanted.read_only);
+            view.insert(mapped);
+        }
+        let changed = kept != old.len() || view.iter().count() != old.len();
+        let left: Vec<_> = old
+            .into_iter()
+            .filter(|mapped| !view.iter().any(|now| Arc::ptr_eq(now, mapped)))
+            .collect();
+        for mapped in &left {
+            // A unit that is still seen under another LUN was attached anew there.
+            if !view.iter().any(|now| Arc::ptr_eq(&now.unit, &mapped.unit)) {
+                mapped.unit.logical.detach(nexus.id);
+            }
+        }
+        self.view = view;
+        (left, changed)
+    }
+
+    /// Tells the initiator that its inventory changed (SPC-4 6.33): the LUN that it knows may be
+    /// another unit now.
+    pub(super) fn raise_luns_changed(&self) {
+        for mapped in self.view.iter() {
+            mapped
+                .itl
+                .raise(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
+        }
+    }
+
+    /// Adds a connection that has logged in.
+    pub(super) fn add_connection(
+        &mut self,
+        login: &LoginResult,
+        slot: usize,
+        now: Duration,
+    ) -> usize {
+        let settings = ConnectionSettings {
+            cid: login.identity.cid,
+            header_digest: login.connection.header_digest,
+            data_digest: login.connection.data_digest,
+            max_recv_data_segment_length: login.connection.our_max_recv_data_segment_length,
+            initiator_max_recv_data_segment_length: login
+                .connection
+                .peer_max_recv_data_segment_length,
+            stat_sn: login.stat_sn,
+        };
+        let index = self.protocol.add_connection(&settings, now);
+        self.connections.insert(index, slot);
+        index
+    }
+
+    /// Leaves every unit.
+    pub(super) fn detach(&mut self) {
+        let Some(nexus) = &self.nexus else { return };
+        for mapped in self.view.iter() {
+            mapped.unit.logical.detach(nexus.id);
+        }
+        self.view = View::default();
+    }
+}
+
+/// What one session may discover.
+#[derive(Debug)]
+pub(super) struct Visible<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// Who asks.
+    pub initiator: &'a str,
+    /// The portal it came to.
+    pub local: SocketAddr,
+}
+
+impl TargetDirectory for Visible<'_> {
+    fn visible_targets(&self) -> Vec<DiscoveredTarget> {
+        let listings = directory::send_targets(self.config, self.initiator, self.local);
+        listings
+            .into_iter()
+            .map(|listing| DiscoveredTarget {
+                name: listing.iqn,
+                portals: listing
+                    .addresses
+                    .into_iter()
+                    .map(|(address, portal_group_tag)| DiscoveredPortal {
+                        address: address.to_string(),
+                        portal_group_tag,
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+}

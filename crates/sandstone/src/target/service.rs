@@ -1,0 +1,555 @@
+//! The data plane as one thing: starts the threads, applies configurations, answers the control plane.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::{Poll, Waker};
+use scsi::alua::{
+    AccessState, GroupLayout, SupportedStates, TargetPortGroup, TargetPortGroups, TpgsMode,
+};
+
+use super::directory::Directory;
+use super::event_loop::{EventLoop, WAKER};
+use super::listener::{self, Acceptor};
+use super::message::Message;
+use super::opening::Opener;
+use super::shared::{DaemonLimits, LoopHandle, Shared};
+use super::unit::Unit;
+use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
+use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+
+/// How the data plane is started.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// The state folder.
+    pub state: PathBuf,
+    /// Event loops; one for each core is best.
+    pub threads: usize,
+    /// Limits of the daemon.
+    pub limits: DaemonLimits,
+}
+
+/// The running data plane.
+#[derive(Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+    acceptor: Acceptor,
+    opener: Opener,
+    state: Mutex<Applied>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What is in force beside the directory.
+#[derive(Debug, Default)]
+struct Applied {
+    config: Arc<Config>,
+    units: BTreeMap<String, Arc<Unit>>,
+    /// Why units of the configuration are not served.
+    faults: BTreeMap<String, ApplyError>,
+    listeners: HashMap<SocketAddr, Arc<TcpListener>>,
+    /// Why portals of the configuration are not bound.
+    unbound: BTreeMap<SocketAddr, String>,
+}
+
+impl Service {
+    /// Starts the threads and puts `config` in force. A unit that cannot be opened or a portal that
+    /// cannot be bound does not keep the others from being served: it is shown with its reason.
+    ///
+    /// # Errors
+    /// The kernel refuses a poller or a thread.
+    pub fn start(options: ServiceOptions, config: Arc<Config>) -> io::Result<Arc<Self>> {
+        let mut parts = Vec::new();
+        let mut handles = Vec::new();
+        for _ in 0..options.threads.max(1) {
+            let poll = Poll::new()?;
+            let (sender, receiver) = std::sync::mpsc::channel();
+            handles.push(LoopHandle::new(sender, Waker::new(poll.registry(), WAKER)?));
+            parts.push((poll, receiver));
+        }
+        let shared = Shared::new(handles, options.limits);
+        let mut threads = Vec::new();
+        for (index, (poll, receiver)) in parts.into_iter().enumerate() {
+            let shared = shared.clone();
+            let mut event_loop = EventLoop::new(index, poll, receiver, shared)?;
+            let builder = std::thread::Builder::new().name(format!("loop{index}"));
+            threads.push(builder.spawn(move || event_loop.run())?);
+        }
+        let (acceptor, thread) = Acceptor::start(shared.clone())?;
+        threads.push(thread);
+        let groups = TargetPortGroups::new(GroupLayout::default()).map_err(io::Error::other)?;
+        let opener = Opener {
+            state: options.state,
+            groups: Arc::new(groups),
+            wake: shared.wake(),
+        };
+        let service = Arc::new(Self {
+            shared,
+            acceptor,
+            opener,
+            state: Mutex::default(),
+            threads: Mutex::new(threads),
+        });
+        service.start_serving(config);
+        Ok(service)
+    }
+
+    /// Waits until every thread has ended after [`DataPlane::shutdown`].
+    pub fn join(&self) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A loop that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+
+    /// The first configuration: serves what can be served.
+    fn start_serving(&self, config: Arc<Config>) {
+        let mut applied = Applied {
+            config: config.clone(),
+            ..Applied::default()
+        };
+        if let Err(error) = self.opener.groups.replace(group_layout(&config)) {
+            tracing::error!(%error, "the target port groups cannot be served");
+        }
+        for spec in &config.units {
+            match self.opener.open(spec) {
+                Ok(unit) => drop(applied.units.insert(spec.name.clone(), unit)),
+                Err(error) => {
+                    tracing::error!(unit = spec.name, %error, "a logical unit is not served");
+                    applied.faults.insert(spec.name.clone(), error);
+                }
+            }
+        }
+        for address in portals(&config) {
+            match listener::bind(address) {
+                Ok(socket) => drop(applied.listeners.insert(address, Arc::new(socket))),
+                Err(error) => {
+                    tracing::error!(portal = %address, %error, "a portal is not served");
+                    applied.unbound.insert(address, error.to_string());
+                }
+            }
+        }
+        self.publish(&mut self.lock(), applied);
+    }
+
+    fn publish(&self, current: &mut Applied, applied: Applied) {
+        let directory = Directory {
+            config: applied.config.clone(),
+            units: applied.units.clone(),
+        };
+        self.shared.set_directory(Arc::new(directory));
+        self.acceptor.listen(applied.listeners.clone());
+        *current = applied;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Applied> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The units of a new configuration: those that stay as they are, others opened.
+    fn open_units(
+        &self,
+        old: &Applied,
+        config: &Config,
+    ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
+        let mut units = BTreeMap::new();
+        let mut made = Vec::new();
+        for spec in &config.units {
+            match self.open_or_keep(old, spec, &mut made) {
+                Ok(Some(unit)) => drop(units.insert(spec.name.clone(), unit)),
+                Ok(None) => {}
+                Err(error) => {
+                    drop(units);
+                    for path in made {
+                        // Made for a change that did not happen.
+                        let _ = std::fs::remove_file(path);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(units)
+    }
+
+    fn open_or_keep(
+        &self,
+        old: &Applied,
+        spec: &UnitSpec,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<Option<Arc<Unit>>, ApplyError> {
+        let before = old
+            .config
+            .units
+            .iter()
+            .find(|before| before.naa == spec.naa);
+        let Some(before) = before else {
+            made.extend(self.opener.create(spec)?);
+            return self.opener.open(spec).map(Some);
+        };
+        let Some(unit) = old.units.get(&before.name) else {
+            // It could not be opened before. It may be whole again; if not, that is no news.
+            return Ok(self.opener.open(spec).ok());
+        };
+        let same_shape = (
+            before.block_size,
+            before.physical_block_size,
+            before.thin,
+            &before.name,
+        ) == (
+            spec.block_size,
+            spec.physical_block_size,
+            spec.thin,
+            &spec.name,
+        );
+        if same_shape && same_backend(before, spec) {
+            return Ok(Some(unit.clone()));
+        }
+        Err(ApplyError {
+            object: format!("lu {}", spec.name),
+            message: "its backend, block size, provisioning or name cannot change while it exists"
+                .into(),
+            next: "create another logical unit with the new properties and copy the data".into(),
+        })
+    }
+
+    /// Grows the units whose size was raised.
+    fn grow_units(
+        &self,
+        old: &Config,
+        config: &Config,
+        units: &BTreeMap<String, Arc<Unit>>,
+    ) -> Result<(), ApplyError> {
+        for spec in &config.units {
+            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+                continue;
+            };
+            let (Some(was), Some(wanted)) = (size(before), size(spec)) else {
+                continue;
+            };
+            if wanted == was {
+                continue;
+            }
+            let failed = |message: String, next: &str| ApplyError {
+                object: format!("lu {}", spec.name),
+                message,
+                next: next.into(),
+            };
+            if wanted < was {
+                return Err(failed(
+                    "it cannot be made smaller".into(),
+                    "create a smaller logical unit and copy the data",
+                ));
+            }
+            crate::block::open::extend(&spec.backend, &self.opener.state, wanted)
+                .map_err(|error| failed(error.to_string(), error.advice()))?;
+            let geometry = unit.device.refresh().map_err(|error| {
+                failed(
+                    error.to_string(),
+                    "see the event log; the old size is still served",
+                )
+            })?;
+            unit.logical
+                .resize(geometry.len.min(wanted) / u64::from(spec.block_size));
+        }
+        Ok(())
+    }
+
+    /// What may change in a unit that goes on.
+    fn modify_units(old: &Config, config: &Config, units: &BTreeMap<String, Arc<Unit>>) {
+        for spec in &config.units {
+            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+                continue;
+            };
+            if before.read_only != spec.read_only {
+                unit.logical.set_read_only(spec.read_only);
+            }
+            if before.offline != spec.offline {
+                unit.logical.set_offline(spec.offline);
+            }
+            if before.write_cache != spec.write_cache {
+                unit.logical.set_write_cache(spec.write_cache);
+            }
+        }
+    }
+
+    /// The listening sockets of a new configuration: those that stay, and new ones.
+    fn bind_portals(
+        old: &Applied,
+        config: &Config,
+    ) -> Result<HashMap<SocketAddr, Arc<TcpListener>>, ApplyError> {
+        let mut listeners = HashMap::new();
+        for address in portals(config) {
+            if let Some(listener) = old.listeners.get(&address) {
+                listeners.insert(address, listener.clone());
+                continue;
+            }
+            match listener::bind(address) {
+                Ok(socket) => drop(listeners.insert(address, Arc::new(socket))),
+                // It could not be bound before either: that is no reason to refuse this change.
+                Err(_) if old.unbound.contains_key(&address) => {}
+                Err(error) => {
+                    return Err(ApplyError {
+                        object: format!("portal {address}"),
+                        message: format!("it cannot be bound: {error}"),
+                        next: format!(
+                            "see who listens there with `ss -ltnp 'sport = :{}'`",
+                            address.port()
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(listeners)
+    }
+}
+
+impl DataPlane for Service {
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        let mut current = self.lock();
+        let units = self.open_units(&current, &config)?;
+        let listeners = Self::bind_portals(&current, &config)?;
+        self.grow_units(&current.config, &config, &units)?;
+        // From here on nothing can fail.
+        Self::modify_units(&current.config, &config, &units);
+        let layout = group_layout(&config);
+        if *self.opener.groups.layout() != layout && self.opener.groups.replace(layout).is_ok() {
+            units
+                .values()
+                .for_each(|unit| unit.logical.access_states_changed(None));
+        }
+        for gone in current
+            .config
+            .units
+            .iter()
+            .filter(|old| !config.units.iter().any(|now| now.naa == old.naa))
+        {
+            if let Err(error) = super::unit_state::remove(&self.opener.state_file(&gone.naa)) {
+                tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
+            }
+        }
+        let faults = current
+            .faults
+            .iter()
+            .filter(|(name, _)| !units.contains_key(*name) && config.unit(name).is_some());
+        let faults = faults
+            .map(|(name, error)| (name.clone(), error.clone()))
+            .collect();
+        let unbound = portals(&config)
+            .into_iter()
+            .filter(|address| !listeners.contains_key(address));
+        let unbound = unbound
+            .map(|address| {
+                (
+                    address,
+                    current.unbound.get(&address).cloned().unwrap_or_default(),
+                )
+            })
+            .collect();
+        let applied = Applied {
+            config,
+            units,
+            faults,
+            listeners,
+            unbound,
+        };
+        self.publish(&mut current, applied);
+        Ok(())
+    }
+
+    fn sessions(&self) -> Vec<SessionInfo> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.shared
+            .send_to_all(|| Message::Describe(sender.clone()));
+        drop(sender);
+        let mut sessions = Vec::new();
+        // A loop that has ended does not answer.
+        for _ in 0..self.shared.loops() {
+            match receiver.recv_timeout(Duration::from_secs(2)) {
+                Ok(some) => sessions.extend(some),
+                Err(_) => break,
+            }
+        }
+        sessions.sort_by_key(|session| session.tsih);
+        sessions
+    }
+
+    fn kill_session(&self, tsih: u16) -> bool {
+        let Some(session) = self.shared.registry().by_tsih(tsih) else {
+            return false;
+        };
+        self.shared.send(
+            session.loop_index,
+            Message::Close(session.key, "killed by the administrator"),
+        );
+        true
+    }
+
+    fn units(&self) -> Vec<UnitStatus> {
+        let current = self.lock();
+        let faulty = current.faults.iter().map(|(name, error)| UnitStatus {
+            name: name.clone(),
+            fault: Some(error.message.clone()),
+            ..UnitStatus::default()
+        });
+        let served = current.units.values().map(|unit| {
+            let offline = current
+                .config
+                .unit(&unit.name)
+                .is_some_and(|spec| spec.offline);
+            unit_status(unit, offline)
+        });
+        let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
+        units.sort_by(|a, b| a.name.cmp(&b.name));
+        units
+    }
+
+    fn portals(&self) -> Vec<PortalStatus> {
+        let current = self.lock();
+        let mut portals = Vec::new();
+        for target in &current.config.targets {
+            for group in &target.portal_groups {
+                for address in &group.portals {
+                    let bound = current
+                        .listeners
+                        .get(address)
+                        .and_then(|listener| listener.local_addr().ok());
+                    portals.push(PortalStatus {
+                        address: bound.unwrap_or(*address),
+                        target: target.iqn.clone(),
+                        tag: group.tag,
+                        error: current.unbound.get(address).cloned(),
+                    });
+                }
+            }
+        }
+        portals
+    }
+
+    fn shutdown(&self) {
+        self.acceptor.stop();
+        self.shared.send_to_all(|| Message::Stop);
+    }
+}
+
+fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
+    let usage = unit.device.usage().ok();
+    let totals = unit.logical.statistics().totals();
+    let block_len = u64::from(unit.logical.block_len());
+    UnitStatus {
+        name: unit.name.clone(),
+        online: !offline,
+        fault: None,
+        size: unit.logical.blocks() * block_len,
+        allocated: usage.map(|usage| usage.allocated),
+        available: usage.map(|usage| usage.available),
+        write_cache: unit.logical.write_cache_enabled(),
+        reservation: unit.logical.reservation_in_words(),
+        reads: totals.read_commands,
+        writes: totals.write_commands,
+        read_bytes: totals.read_blocks * block_len,
+        written_bytes: totals.write_blocks * block_len,
+        errors: unit.errors(),
+    }
+}
+
+fn size(spec: &UnitSpec) -> Option<u64> {
+    use crate::config::model::BackendSpec::{Device, File, Memory};
+    match spec.backend {
+        Memory { size } | File { size, .. } => Some(size),
+        Device { .. } => None,
+    }
+}
+
+fn same_backend(a: &UnitSpec, b: &UnitSpec) -> bool {
+    use crate::config::model::BackendSpec::{Device, File, Memory};
+    match (&a.backend, &b.backend) {
+        (Memory { .. }, Memory { .. }) => true,
+        (File { path: a, .. }, File { path: b, .. }) | (Device { path: a }, Device { path: b }) => {
+            a == b
+        }
+        _ => false,
+    }
+}
+
+/// Every address that targets listen on, once.
+fn portals(config: &Config) -> Vec<SocketAddr> {
+    let groups = config
+        .targets
+        .iter()
+        .flat_map(|target| &target.portal_groups);
+    let mut addresses: Vec<SocketAddr> = groups
+        .flat_map(|group| group.portals.iter().copied())
+        .collect();
+    addresses.sort();
+    addresses.dedup();
+    addresses
+}
+
+/// The target port groups of all targets.
+fn group_layout(config: &Config) -> GroupLayout {
+    let mut groups: BTreeMap<u16, TargetPortGroup> = BTreeMap::new();
+    for spec in config
+        .targets
+        .iter()
+        .flat_map(|target| &target.portal_groups)
+    {
+        let group = groups
+            .entry(spec.target_port_group)
+            .or_insert_with(|| TargetPortGroup {
+                id: spec.target_port_group,
+                preferred: false,
+                supported: SupportedStates::of(&[
+                    AccessState::ActiveOptimized,
+                    AccessState::ActiveNonOptimized,
+                    AccessState::Standby,
+                    AccessState::Unavailable,
+                ]),
+                state: access_state(spec.alua_state),
+                ports: Vec::new(),
+            });
+        group.ports.push(spec.relative_port_id);
+    }
+    let mode = config
+        .targets
+        .iter()
+        .map(|target| target.alua)
+        .fold(AluaMode::None, widest);
+    GroupLayout {
+        mode: tpgs_mode(mode),
+        groups: groups.into_values().collect(),
+        implicit_transition_s: 0,
+    }
+}
+
+/// Units are shared by targets, so the device offers what any of its targets offers.
+fn widest(a: AluaMode, b: AluaMode) -> AluaMode {
+    match (a, b) {
+        (AluaMode::None, other) | (other, AluaMode::None) => other,
+        (a, b) if a == b => a,
+        _ => AluaMode::Both,
+    }
+}
+
+fn tpgs_mode(mode: AluaMode) -> TpgsMode {
+    match mode {
+        AluaMode::None => TpgsMode::None,
+        AluaMode::Implicit => TpgsMode::Implicit,
+        AluaMode::Explicit => TpgsMode::Explicit,
+        AluaMode::Both => TpgsMode::Both,
+    }
+}
+
+fn access_state(state: AluaState) -> AccessState {
+    match state {
+        AluaState::ActiveOptimized => AccessState::ActiveOptimized,
+        AluaState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
+        AluaState::Standby => AccessState::Standby,
+        AluaState::Unavailable => AccessState::Unavailable,
+    }
+}

@@ -1,0 +1,110 @@
+//! When to look again and when to sleep: a loop that has just worked spins for a moment, because the
+//! next command of a client with few outstanding ones comes sooner than a sleep and a wake-up take.
+//!
+//! Spinning must pay for itself. Each spin that ends in vain doubles the number of sleeps before the
+//! next try; a sleep that turns out shorter than a spin would have been makes it worth trying again.
+//! So an idle or a slow connection costs nothing, and one that answers quickly is never slept on.
+
+use std::time::{Duration, Instant};
+
+/// How long a spin lasts.
+const SPIN: Duration = Duration::from_micros(50);
+/// log2 of the longest pause between tries, in sleeps.
+const MAX_BACKOFF: u32 = 10;
+
+/// The state of one loop.
+#[derive(Debug)]
+pub(super) struct Spin {
+    /// The last moment at which there was work.
+    last_work: Instant,
+    /// Spins in vain since the last that paid.
+    vain: u32,
+    /// Sleeps left before the next try.
+    pause: u32,
+    spinning: bool,
+}
+
+impl Spin {
+    /// Starts asleep.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            last_work: now,
+            vain: 0,
+            pause: 0,
+            spinning: false,
+        }
+    }
+
+    /// There was work in this turn.
+    #[inline]
+    pub(super) fn worked(&mut self, now: Instant) {
+        if self.spinning {
+            self.vain = 0;
+        }
+        self.last_work = now;
+        self.spinning = self.pause == 0;
+    }
+
+    /// Whether to look again at once instead of sleeping.
+    #[inline]
+    pub(super) fn go_on(&mut self, now: Instant) -> bool {
+        if self.spinning && now.duration_since(self.last_work) >= SPIN {
+            self.spinning = false;
+            self.vain = (self.vain + 1).min(MAX_BACKOFF);
+            self.pause = (1 << self.vain) - 1;
+        }
+        self.spinning
+    }
+
+    /// The loop slept until there was work.
+    #[inline]
+    pub(super) fn slept(&mut self, since: Instant, now: Instant) {
+        if now.duration_since(since) < SPIN {
+            self.pause = 0;
+        } else {
+            self.pause = self.pause.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work every `gap`; returns the share of the time spent spinning.
+    fn spun(gap: Duration, turns: u32) -> f64 {
+        let start = Instant::now();
+        let (mut now, mut spun) = (start, Duration::ZERO);
+        let mut spin = Spin::new(now);
+        for _ in 0..turns {
+            spin.worked(now);
+            let next = now + gap;
+            let mut slept_from = None;
+            while now < next {
+                if spin.go_on(now) {
+                    let step = Duration::from_micros(1).min(next - now);
+                    now += step;
+                    spun += step;
+                } else {
+                    slept_from = Some(now);
+                    now = next;
+                }
+            }
+            if let Some(since) = slept_from {
+                spin.slept(since, now);
+            }
+        }
+        spun.as_secs_f64() / now.duration_since(start).as_secs_f64()
+    }
+
+    #[test]
+    fn quick_answers_are_never_slept_on() {
+        assert!(spun(Duration::from_micros(20), 10_000) > 0.99);
+    }
+
+    #[test]
+    fn slow_work_costs_next_to_nothing() {
+        assert!(spun(Duration::from_millis(1), 10_000) < 0.002);
+        assert!(spun(Duration::from_micros(200), 10_000) < 0.01);
+    }
+}

@@ -1,0 +1,122 @@
+//! A logical unit at work: the SCSI device server, the block device beneath it, and the order and
+//! exclusion of its commands.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use scsi::itl_nexus::ItlNexus;
+use scsi::logical_unit::LogicalUnit;
+use scsi::range_lock::RangeLock;
+use scsi::task_set::{TaskSet, Wake};
+use scsi::{BlockRange, TaskAttribute};
+
+use crate::block::{BlockDevice, BlockError};
+
+/// A logical unit that is served. Shared by all event loops.
+#[derive(Debug)]
+pub struct Unit {
+    /// The administrator's name for it.
+    pub name: String,
+    /// Decides what commands mean.
+    pub logical: Arc<LogicalUnit>,
+    /// Keeps the blocks.
+    pub device: Arc<dyn BlockDevice>,
+    /// Orders commands.
+    pub task_set: TaskSet,
+    /// Keeps atomic commands apart from writes.
+    pub range_lock: RangeLock,
+    /// Where the unit's persistent state (reservations, saved mode pages) is kept.
+    pub state_file: PathBuf,
+    block_shift: u32,
+    errors: AtomicU64,
+}
+
+impl Unit {
+    /// Joins a device server and a device; `wake` is called with the token of an operation whose
+    /// turn has come.
+    pub fn new(
+        name: String,
+        logical: Arc<LogicalUnit>,
+        device: Arc<dyn BlockDevice>,
+        state_file: PathBuf,
+        wake: Wake,
+    ) -> Self {
+        let block_len = logical.block_len();
+        Self {
+            name,
+            device,
+            task_set: TaskSet::new(wake.clone()),
+            range_lock: RangeLock::new(block_len, wake),
+            state_file,
+            block_shift: block_len.trailing_zeros(),
+            logical,
+            errors: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts and logs a block request that failed.
+    #[cold]
+    pub fn note_error(&self, error: &BlockError) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(unit = self.name, %error, "block request failed");
+    }
+
+    /// Block requests that failed.
+    pub fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// The first byte of a range and its length in bytes.
+    #[inline]
+    pub fn bytes(&self, range: BlockRange) -> (u64, u64) {
+        (
+            range.start.0 << self.block_shift,
+            range.count.0 << self.block_shift,
+        )
+    }
+
+    /// How many blocks `bytes` are.
+    pub fn blocks(&self, bytes: u64) -> u64 {
+        bytes >> self.block_shift
+    }
+}
+
+/// A unit as one session sees it.
+#[derive(Debug)]
+pub(super) struct MappedUnit {
+    /// Its LUN.
+    pub lun: u16,
+    /// The I_T_L nexus.
+    pub itl: Arc<ItlNexus>,
+    /// The unit.
+    pub unit: Arc<Unit>,
+}
+
+/// A command's place in its unit's task set; it leaves when this is dropped.
+#[derive(Debug)]
+pub(super) struct TaskEntry {
+    /// The unit, and through which nexus.
+    pub mapped: Arc<MappedUnit>,
+    lane: usize,
+    attribute: TaskAttribute,
+}
+
+impl TaskEntry {
+    /// For a command that [`TaskSet::enter`] let in, on that lane and with that attribute.
+    #[inline]
+    pub(super) fn new(mapped: Arc<MappedUnit>, lane: usize, attribute: TaskAttribute) -> Self {
+        Self {
+            mapped,
+            lane,
+            attribute,
+        }
+    }
+}
+
+impl Drop for TaskEntry {
+    #[inline]
+    fn drop(&mut self) {
+        self.mapped.unit.task_set.leave(self.lane, self.attribute);
+    }
+}

@@ -1,0 +1,87 @@
+//! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access states)
+//! as a small file beside the configuration.
+//!
+//! # Order of writes
+//! 1. the new image goes to a temporary file, which is synced;
+//! 2. it is renamed over the old one;
+//! 3. the folder is synced.
+//!
+//! A power cut leaves the old image or the new one, never a mix; only after step 3 is the command that
+//! changed the state answered. The image carries a checksum, so that bit rot is told from a state.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::block::lane::Outcome;
+use crate::block::{BlockError, Done};
+
+/// Stores `image` durably.
+pub(super) fn save(path: &Path, image: &[u8]) -> Outcome {
+    write(path, image)
+        .map(|()| Done::Nothing)
+        .map_err(|error| BlockError::writing(error, "saving the unit's state"))
+}
+
+fn write(path: &Path, image: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let temporary = path.with_extension("new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(&iscsi::digest::to_wire(iscsi::digest::crc32c(image)))?;
+    file.write_all(image)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// The image stored last; `None` if there is none.
+///
+/// # Errors
+/// The file cannot be read, or its checksum is wrong.
+pub(super) fn load(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    match bytes.split_first_chunk::<4>() {
+        Some((sum, image)) if iscsi::digest::to_wire(iscsi::digest::crc32c(image)) == *sum => {
+            Ok(Some(image.to_vec()))
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{}: wrong checksum", path.display()),
+        )),
+    }
+}
+
+/// Forgets the state of a unit that was deleted.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_survives_and_damage_is_told() {
+        let folder =
+            std::env::temp_dir().join(format!("sandstone-unit-state-{}", std::process::id()));
+        let path = folder.join("a.state");
+        assert!(load(&path).unwrap().is_none());
+        assert!(save(&path, b"first").is_ok());
+        assert!(save(&path, b"second").is_ok());
+        assert_eq!(load(&path).unwrap().unwrap(), b"second");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[5] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(load(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
