@@ -3,6 +3,19 @@
 //! Target and initiator share the PDUs, the text keys and their negotiation, CHAP and the digests.
 //! CDB and sense data pass through as opaque bytes; nothing here reads a clock, opens a socket or
 //! makes up random numbers.
+//!
+//! | what | where |
+//! |---|---|
+//! | the 48 bytes of each PDU | [`pdu`] |
+//! | LOGIN at the target | [`target::login`] |
+//! | a session's commands, data and responses at the target | [`target::Session`] |
+//! | SendTargets | [`target::discovery`], [`send_targets`] |
+//! | LOGIN at the initiator | [`initiator::login`] |
+//! | an initiator's session | [`initiator::Session`] |
+//! | `key=value` text, and what the keys agree on | [`text_keys`], [`negotiation`] |
+//! | authentication | [`chap`] |
+//! | CRC32C | [`digest`] |
+//! | sequence numbers that wrap | [`serial_number`] |
 
 pub mod chap;
 pub mod digest;

@@ -314,6 +314,13 @@ pub fn is_iscsi_name(name: &str) -> bool {
         && !name.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
+/// May an initiator call itself so? More than [`is_iscsi_name`] allows: other targets take any word, and
+/// there are hosts that rely on it.
+pub fn is_tolerable_initiator_name(name: &str) -> bool {
+    let blank = |c: char| c.is_whitespace() || c.is_control();
+    !name.is_empty() && name.len() <= MAX_NAME_LENGTH && !name.chars().any(blank)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,7 @@ codes! {
         DropAllConnections = 3,
         /// The target wants parameters negotiated anew within Parameter3 seconds.
         RequestNegotiation = 4,
-        /// All tasks of the logical unit are being terminated (RFC 7143 §4.2.3.4: FastAbort).
+        /// All tasks of the logical unit are being terminated (TaskReporting=FastAbort).
         TerminateTasks = 5,
         /// Vendor specific.
         Vendor = 255,

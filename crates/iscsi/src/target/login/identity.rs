@@ -3,7 +3,7 @@
 use super::policy::{LoginIdentity, SessionKind};
 use super::refusal::Refusal;
 use crate::pdu::{LoginRequest, LoginStatus};
-use crate::text_keys::{TextPairs, is_iscsi_name};
+use crate::text_keys::{TextPairs, is_iscsi_name, is_tolerable_initiator_name};
 
 /// Keys that name the two sides; they belong to the first text.
 pub(super) fn is_identity(key: &str) -> bool {
@@ -36,7 +36,7 @@ pub(super) fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdent
         )
     };
     let initiator = initiator.ok_or_else(|| missing("InitiatorName"))?;
-    if !is_iscsi_name(initiator) {
+    if !is_tolerable_initiator_name(initiator) {
         return Err(Refusal::initiator_error(
             "InitiatorName is not an iSCSI name",
         ));
