@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::command::read_write;
-use crate::logical_unit::LogicalUnit;
+use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit};
 use crate::nexus::Nexus;
 use crate::persistent_reservation::AccessClass;
 use crate::sense::{Asc, Sense, SenseKey};
@@ -28,6 +28,10 @@ const WRITES_CONFLICT: u32 = 1 << 3;
 const RESERVED_BY_OTHER: u32 = 1 << 4;
 /// The target port group is in another state than active/optimized or active/non-optimized.
 const NOT_ACTIVE: u32 = 1 << 5;
+
+/// The bits that do not concern a READ: a read-only unit or map, or a write exclusive reservation,
+/// must not make reading slow.
+const FORBIDS_WRITES_ONLY: u32 = MAP_READ_ONLY | WRITES_CONFLICT | GATE_WRITE_PROTECTED;
 
 /// What a change of reservations or access states means for one nexus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,8 +100,9 @@ impl ItlNexus {
     #[inline]
     pub fn start(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
         let gate = self.gate.load(Ordering::Acquire) | self.unit.gate();
-        if gate == 0
+        if gate & !FORBIDS_WRITES_ONLY == 0
             && let Some(start) = read_write::start_fast(&self.unit, command.cdb)
+            && (gate == 0 || matches!(start, Start::Read { .. }))
         {
             return start;
         }

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! - A command that changes the medium is never started while a gate (reservation, unit attention,
-//!   ALUA state, write protection, quiescence) forbids it; the gates are one word, so that the
-//!   common case costs one load.
+//!   ALUA state, write protection, quiescence) forbids it; the gates are two words, one of the
+//!   nexus and one of the unit, so that the common case costs two loads.
 //! - A response with status GOOD is returned only after every [`Step`] of the task succeeded.
 //! - State that must survive a restart (persistent reservations with APTPL, saved mode pages,
 //!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.

@@ -61,8 +61,25 @@ pub struct UnitConfig {
     pub rotation_rate: u16,
 }
 
+impl UnitConfig {
+    /// The configuration with limits that hold together: a block length the unit can serve, a
+    /// transfer whose bytes fit in 31 bits, an optimal and an atomic one that are no longer.
+    #[must_use]
+    pub fn narrowed(mut self) -> Self {
+        if self.block_len != 4096 {
+            self.block_len = 512;
+        }
+        self.max_transfer = self.max_transfer.clamp(1, i32::MAX as u32 / self.block_len);
+        self.optimal_transfer = self.optimal_transfer.min(self.max_transfer);
+        self.max_atomic_write = self.max_atomic_write.min(self.max_transfer);
+        self.unmap_granularity = self.unmap_granularity.max(1);
+        self.physical_exponent = self.physical_exponent.min(15);
+        self
+    }
+}
+
 /// Writing is forbidden for every nexus.
-const GATE_WRITE_PROTECTED: u32 = 1 << 16;
+pub(crate) const GATE_WRITE_PROTECTED: u32 = 1 << 16;
 /// The medium cannot be accessed now: stopped, offline or being sanitized.
 const GATE_NOT_READY: u32 = 1 << 17;
 
@@ -138,8 +155,10 @@ pub enum Reset {
 }
 
 impl LogicalUnit {
-    /// A unit of this configuration, without any nexus, reservation or saved state.
+    /// A unit of this configuration, without any nexus, reservation or saved state. Limits that
+    /// contradict each other are narrowed ([`UnitConfig::narrowed`]).
     pub fn new(config: UnitConfig, groups: Arc<TargetPortGroups>) -> Arc<Self> {
+        let config = config.narrowed();
         let state = State {
             mode: ModePages::new(&config),
             reserve6: None,
@@ -279,7 +298,8 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
-    /// Changes WCE, current and default, live (06/2A/01).
+    /// Changes WCE, current, saved and default, live (06/2A/01). Where it switches the cache off, the
+    /// caller then makes everything durable that was acknowledged before.
     pub fn set_write_cache(&self, enabled: bool) {
         let mut state = self.state();
         if state.mode.set_write_cache(enabled) {

@@ -158,7 +158,7 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     // WSNZ.
     out[4] = 0x01;
     out[5] = limits::max_compare_and_write(config) as u8;
-    let granularity = 1_u16 << config.physical_exponent.min(15);
+    let granularity = 1_u16 << config.physical_exponent;
     out[6..8].copy_from_slice(&granularity.to_be_bytes());
     out.split_off(4)
 }

@@ -339,3 +339,25 @@ fn a_reservation_conflict_goes_before_other_unit_attentions_but_after_resets() {
         0x01,
     );
 }
+
+#[test]
+fn who_may_read_but_not_write_still_reads() {
+    let bench = Harness::new(config());
+    let (holder, reader) = (bench.login(1), bench.login(2));
+    let mut list = [0; 24];
+    list[15] = 1;
+    assert_good(bench.run(&holder, &[0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list));
+    let mut reserve_list = [0; 24];
+    reserve_list[7] = 1;
+    let write_exclusive = [0x5f, 1, 0x01, 0, 0, 0, 0, 0, 24, 0];
+    assert_good(bench.run(&holder, &write_exclusive, &reserve_list));
+    assert_good(bench.run(&reader, &cdb_10(0x28, 0, 0, 1), &[]));
+    let response = bench.run(&reader, &cdb_10(0x2a, 0, 0, 1), &[0; 512]);
+    assert_eq!(response.status, Status::ReservationConflict);
+    assert_good(bench.run(&holder, &cdb_10(0x2a, 0, 0, 1), &[0; 512]));
+    assert!(reader.may_still_run(false).is_ok());
+    assert_eq!(
+        reader.may_still_run(true).unwrap_err().status,
+        Status::ReservationConflict
+    );
+}

@@ -270,3 +270,33 @@ fn send_diagnostic_runs_the_default_self_test_only() {
         0x00,
     );
 }
+
+#[test]
+fn contradictory_limits_are_narrowed_and_told_as_they_are_enforced() {
+    let wild = UnitConfig {
+        max_transfer: u32::MAX,
+        optimal_transfer: u32::MAX,
+        max_atomic_write: u32::MAX,
+        unmap_granularity: 0,
+        physical_exponent: 200,
+        ..config()
+    };
+    let bench = Harness::new(wild);
+    let data = vpd(&bench, 0xb0);
+    let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().unwrap());
+    let most = i32::MAX as u32 / 512;
+    assert_eq!((word(8), word(12), word(44)), (most, most, most));
+    assert_eq!(word(28), 1);
+    let nothing = Harness::new(UnitConfig {
+        max_transfer: 0,
+        ..config()
+    });
+    let nexus = nothing.login(1);
+    assert_good(nothing.run(&nexus, &cdb_10(0x28, 0, 0, 1), &[]));
+    assert_sense(
+        &nothing.run(&nexus, &cdb_10(0x28, 0, 0, 2), &[]),
+        5,
+        0x24,
+        0x00,
+    );
+}
