@@ -51,6 +51,10 @@ impl DataOutBuffer for WriteBuffer {
     fn room(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
         self.bytes.room(offset, len)
     }
+
+    fn mark_filled(&mut self, offset: usize, len: usize) {
+        self.bytes.mark_filled(offset, len);
+    }
 }
 
 /// A device server over memory that knows READ(10), WRITE(10) and TEST UNIT READY, and answers every
@@ -87,6 +91,7 @@ impl Disk {
             status,
             sense,
             data_in,
+            data_out_wanted: None,
         };
         self.commands += 1;
         if self.hold || self.commands.is_multiple_of(3) {
@@ -258,6 +263,7 @@ impl Link {
     fn new(connected: &LoggedIn, result: &LoginResult, depth: u32, cuts: Vec<usize>) -> Self {
         let (session, connection) = (&result.session, &result.connection);
         let mut target = Session::new(SessionSettings {
+            discovery: result.identity.session_kind == SessionKind::Discovery,
             max_burst_length: session.max_burst_length,
             first_burst_length: session.first_burst_length,
             max_outstanding_r2t: session.max_outstanding_r2t,
