@@ -1,3 +1,221 @@
 //! Outside suites and real clients, run against a real Sandstone server.
+//!
+//! Each lab starts its own server, so labs do not see each other. A lab that cannot run on this
+//! machine is skipped with the reason; it never passes by doing nothing.
 
-fn main() {}
+mod cpio;
+mod diskless_boot;
+mod iscsi_test_cu;
+mod isns;
+mod lab;
+mod libiscsi_tools;
+mod libvirt;
+mod linux_guest;
+mod network;
+mod packages;
+mod process;
+mod qemu_img;
+mod sandstone;
+mod server;
+mod tgt;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use lab::{Bench, Lab, Outcome};
+use packages::Tools;
+use server::Kind;
+
+const USAGE: &str = "\
+usage: conformance [OPTIONS] [NAME…]
+
+Runs the labs whose names begin with one of the NAMEs; all of them without a NAME.
+
+options:
+  --list           name the labs and say what each proves
+  --server PATH    the sandstone binary (default: beside this program)
+  --peer           run against Debian's tgt instead, to see whether the labs work
+  --quick          leave out the labs that boot a guest";
+
+struct Arguments {
+    list: bool,
+    quick: bool,
+    peer: bool,
+    server: Option<PathBuf>,
+    names: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)).and_then(|arguments| run(&arguments)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("conformance: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn labs() -> Vec<Lab> {
+    [
+        iscsi_test_cu::LABS,
+        libiscsi_tools::LABS,
+        qemu_img::LABS,
+        libvirt::LABS,
+        isns::LABS,
+        linux_guest::LABS,
+        diskless_boot::LABS,
+    ]
+    .concat()
+}
+
+fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
+    let mut parsed = Arguments {
+        list: false,
+        quick: false,
+        peer: false,
+        server: None,
+        names: Vec::new(),
+    };
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--list" => parsed.list = true,
+            "--quick" => parsed.quick = true,
+            "--peer" => parsed.peer = true,
+            "--server" => {
+                parsed.server = Some(arguments.next().context("--server needs a path")?.into())
+            }
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                std::process::exit(0);
+            }
+            option if option.starts_with('-') => bail!("there is no option {option}\n{USAGE}"),
+            name => parsed.names.push(name.to_owned()),
+        }
+    }
+    Ok(parsed)
+}
+
+/// True when nothing failed.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let mut chosen = labs();
+    if !arguments.names.is_empty() {
+        if let Some(name) = arguments
+            .names
+            .iter()
+            .find(|name| !chosen.iter().any(|lab| lab.name.starts_with(*name)))
+        {
+            bail!("no lab begins with '{name}'; see --list");
+        }
+        chosen.retain(|lab| {
+            arguments
+                .names
+                .iter()
+                .any(|name| lab.name.starts_with(name))
+        });
+    }
+    if arguments.quick {
+        chosen.retain(|lab| !lab.guest);
+    }
+    if arguments.list {
+        for lab in &chosen {
+            println!("{:<28} {}", lab.name, lab.about);
+        }
+        return Ok(true);
+    }
+    let kind = if arguments.peer {
+        Kind::Tgt
+    } else {
+        Kind::Sandstone(server_binary(arguments)?)
+    };
+    network::remove_stale();
+    let bench = Bench {
+        kind,
+        tools: Tools::prepare().context("the programs that the labs need")?,
+    };
+    let rows: Vec<Row> = chosen.iter().map(|lab| run_lab(lab, &bench)).collect();
+    Ok(report(&rows))
+}
+
+fn server_binary(arguments: &Arguments) -> Result<PathBuf> {
+    let path = match &arguments.server {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()
+            .context("find this program")?
+            .with_file_name("sandstone"),
+    };
+    path.canonicalize().with_context(|| {
+        format!(
+            "there is no server at {}: build it (`cargo build --release`) or name it with --server",
+            path.display()
+        )
+    })
+}
+
+struct Row {
+    name: &'static str,
+    seconds: f64,
+    result: Result<Outcome>,
+}
+
+fn run_lab(lab: &Lab, bench: &Bench) -> Row {
+    println!("== {}: {}", lab.name, lab.about);
+    let start = Instant::now();
+    let result = (lab.run)(bench);
+    let seconds = start.elapsed().as_secs_f64();
+    match &result {
+        Ok(Outcome::Passed { figures, skips }) => {
+            for skip in skips {
+                println!("  skip: {skip}");
+            }
+            println!("  passed in {seconds:.1} s: {figures}");
+        }
+        Ok(Outcome::Skipped(reason)) => println!("  skipped: {reason}"),
+        Err(error) => println!("  FAILED after {seconds:.1} s: {error:#}"),
+    }
+    Row {
+        name: lab.name,
+        seconds,
+        result,
+    }
+}
+
+fn report(rows: &[Row]) -> bool {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    println!("\n{:<28} {:<8} {:>7}  figures", "lab", "result", "time");
+    for row in rows {
+        let (word, text) = match &row.result {
+            Ok(Outcome::Passed { figures, skips }) => {
+                passed += 1;
+                let more = if skips.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {} skips listed above", skips.len())
+                };
+                ("passed", format!("{figures}{more}"))
+            }
+            Ok(Outcome::Skipped(reason)) => {
+                skipped += 1;
+                ("skipped", reason.clone())
+            }
+            Err(error) => {
+                failed += 1;
+                (
+                    "FAILED",
+                    format!("{error:#}")
+                        .lines()
+                        .next()
+                        .unwrap_or_default()
+                        .to_owned(),
+                )
+            }
+        };
+        println!("{:<28} {word:<8} {:>5.1} s  {text}", row.name, row.seconds);
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    failed == 0
+}

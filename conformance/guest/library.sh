@@ -1,0 +1,135 @@
+# What the scenarios share. A scenario is called with: TARGET PORTAL0 PORTAL1
+set -eu
+TARGET=$1
+PORTALS=("$2" "$3")
+
+note() { echo "== $(cut -d' ' -f1 /proc/uptime) $*"; }
+fail() { echo "FAILED: $*"; exit 1; }
+now_s() { cut -d. -f1 /proc/uptime; }
+
+# host WORDS…: asks the host, prints its answer, fails when it fails.
+host() {
+    local answer
+    {
+        flock 9
+        echo "$*" >&3
+        IFS= read -r -t 60 answer <&3 || answer="error no answer"
+    } 9>/run/host.lock
+    case $answer in
+        ok*) echo "${answer#ok }" ;;
+        *) echo "host $*: $answer" >&2; return 1 ;;
+    esac
+}
+
+# until_true TRIES COMMAND…: every 0.2 s.
+until_true() {
+    local tries=$1
+    shift
+    for ((; tries > 0; tries--)); do
+        "$@" && return 0
+        sleep 0.2
+    done
+    return 1
+}
+
+# start_daemons [HEADER_DIGEST DATA_DIGEST]: short timeouts, so that a scenario ends in this life.
+# The replacement time-out is 1 s: a lost path fails over, and multipath queues (no_path_retry)
+# when there is none left.
+start_daemons() {
+    modprobe -a iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua
+    cat >/etc/multipath.conf <<'CONF'
+defaults {
+    user_friendly_names no
+    find_multipaths no
+    path_grouping_policy group_by_prio
+    detect_prio yes
+    failback immediate
+    polling_interval 1
+    max_polling_interval 2
+    no_path_retry 90
+}
+CONF
+    cat >/etc/iscsi/iscsid.conf <<CONF
+iscsid.startup = /bin/true
+node.startup = manual
+node.session.timeo.replacement_timeout = 1
+node.conn[0].timeo.login_timeout = 15
+node.conn[0].timeo.logout_timeout = 15
+node.conn[0].timeo.noop_out_interval = 1
+node.conn[0].timeo.noop_out_timeout = 2
+node.session.err_timeo.abort_timeout = 15
+node.session.initial_login_retry_max = 8
+node.session.cmds_max = 128
+node.session.queue_depth = 32
+node.session.iscsi.InitialR2T = No
+node.session.iscsi.ImmediateData = Yes
+node.session.iscsi.FirstBurstLength = 262144
+node.session.iscsi.MaxBurstLength = 16776192
+node.conn[0].iscsi.MaxRecvDataSegmentLength = 262144
+node.conn[0].iscsi.HeaderDigest = ${1:-None}
+node.conn[0].iscsi.DataDigest = ${2:-None}
+CONF
+    iscsid
+    multipathd >/dev/null 2>&1
+    until_true 50 multipathd show status >/dev/null 2>&1 || fail "multipathd does not answer"
+}
+
+# login: discovery and login over both portals; sets M to the multipath device.
+login() {
+    local portal
+    for portal in "${PORTALS[@]}"; do
+        iscsiadm -m discovery -t sendtargets -p "$portal" | sort -u
+        iscsiadm -m node -T "$TARGET" -p "$portal" --login
+    done
+    udevadm settle -t 20
+    until_true 150 has_paths 2 || { multipath -ll; fail "no multipath device with two paths"; }
+    M=/dev/mapper/$(multipathd show maps raw format %n | head -1 | tr -d ' ')
+    until_true 50 test -b "$M" || fail "no device $M"
+    note "two paths: $M"
+}
+
+has_paths() { [ "$(multipathd show paths raw format '%t %T' | grep -c 'active *ready')" = "$1" ]; }
+
+logout() {
+    multipath -F >/dev/null 2>&1 || true
+    iscsiadm -m node -u >/dev/null
+}
+
+# drop_caches: what is read next comes from the target.
+drop_caches() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    blockdev --flushbufs "$M"
+}
+
+# make_source MIB: a random file and its checksum in SOURCE and SUM.
+make_source() {
+    SOURCE=/tmp/source
+    dd if=/dev/urandom of=$SOURCE bs=1M count="$1" status=none
+    SUM=$(sha256sum <$SOURCE)
+}
+
+# check_files FOLDER: every file in it must be the source.
+check_files() {
+    local file count=0
+    for file in "$1"/f*; do
+        [ "$(sha256sum <"$file")" = "$SUM" ] || fail "$file differs from what was written"
+        count=$((count + 1))
+    done
+    [ $count -gt 0 ] || fail "no files in $1"
+    note "$count files match"
+}
+
+# write_for SECONDS FOLDER: writes the source with fsync again and again; sets WRITES and WORST_MS.
+write_for() {
+    local end=$(($(now_s) + $1)) start took
+    WRITES=0 WORST_MS=0
+    while [ "$(now_s)" -lt $end ]; do
+        start=$(date +%s%N)
+        dd if=$SOURCE of="$2/f$((WRITES % 6))" bs=64k conv=fsync status=none
+        took=$((($(date +%s%N) - start) / 1000000))
+        [ $took -gt $WORST_MS ] && WORST_MS=$took
+        WRITES=$((WRITES + 1))
+    done
+    note "$WRITES writes, the longest took $WORST_MS ms"
+}

@@ -1,0 +1,246 @@
+//! libiscsi's conformance suite, in full and with data loss allowed, on every kind of unit.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::lab::{Bench, Lab, Outcome};
+use crate::process;
+use crate::server::{Backend, Spec};
+
+/// No test of the suite is silent for longer unless it hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// The suite once for each kind of logical unit, and over two paths.
+pub const LABS: &[Lab] = &[
+    Lab {
+        name: "suite-memory-512",
+        about: "iscsi-test-cu in full, memory, 512-byte blocks",
+        guest: false,
+        run: |bench| run(bench, Backend::Memory, 512, 1),
+    },
+    Lab {
+        name: "suite-memory-4k",
+        about: "iscsi-test-cu in full, memory, 4 KiB blocks",
+        guest: false,
+        run: |bench| run(bench, Backend::Memory, 4096, 1),
+    },
+    Lab {
+        name: "suite-file-512",
+        about: "iscsi-test-cu in full, file, 512-byte blocks",
+        guest: false,
+        run: |bench| run(bench, Backend::File, 512, 1),
+    },
+    Lab {
+        name: "suite-file-4k",
+        about: "iscsi-test-cu in full, file, 4 KiB blocks",
+        guest: false,
+        run: |bench| run(bench, Backend::File, 4096, 1),
+    },
+    Lab {
+        name: "suite-two-paths",
+        about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
+        guest: false,
+        run: |bench| run(bench, Backend::Memory, 512, 2),
+    },
+];
+
+fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result<Outcome> {
+    let addresses = (1..=paths).map(|host| format!("127.0.0.{host}")).collect();
+    let mut server = bench.serve(Spec {
+        backend,
+        block_size,
+        addresses,
+        ..Spec::default()
+    })?;
+    let suite = bench.tools.client("iscsi-test-cu")?;
+    // The suite's output into a pipe is held back without this, and a hang would have no name.
+    let mut command = std::process::Command::new("stdbuf");
+    command
+        .arg("-oL")
+        .arg(suite.get_program())
+        .args(suite.get_args());
+    command.args(["--dataloss", "--allow-sanitize", "--verbose"]);
+    for path in 0..paths {
+        command.arg(server.url(path));
+    }
+    let mut log = Log::default();
+    let start = Instant::now();
+    let ended = process::stream(command, SILENCE, LIMIT, |line| log.read(line));
+    let seconds = start.elapsed().as_secs_f64();
+    let alive = server.check_alive();
+    log.close();
+    for failure in &log.failures {
+        println!("  failed: {failure}");
+    }
+    let tests = log.passed + log.failures.len() + log.skipped();
+    let figures = format!(
+        "{tests} tests: {} passed, {} failed, {} skipped in {seconds:.0} s",
+        log.passed,
+        log.failures.len(),
+        log.skipped()
+    );
+    alive?;
+    match ended {
+        Err(error) => bail!("{figures}; then {} hung: {error:#}", log.place()),
+        Ok(_) if !log.complete => bail!(
+            "{figures}; then the suite ended in {} without a summary",
+            log.place()
+        ),
+        Ok(_) if !log.failures.is_empty() => bail!("{figures}"),
+        Ok(_) if log.ran != tests => bail!(
+            "{figures}; the suite itself says that {} tests ran",
+            log.ran
+        ),
+        Ok(_) if log.passed == 0 => bail!("{figures}: nothing ran"),
+        Ok(_) => Ok(Outcome::Passed {
+            figures,
+            skips: log.reasons(),
+        }),
+    }
+}
+
+/// Reads the suite's verbose output: `Suite: S`, `  Test: T ...passed`, with `[SKIPPED] reason`
+/// and other remarks between the dots and the verdict.
+#[derive(Debug, Default)]
+struct Log {
+    suite: String,
+    test: Option<Test>,
+    passed: usize,
+    failures: Vec<String>,
+    /// Reason and the tests that gave it.
+    skips: BTreeMap<String, Vec<String>>,
+    complete: bool,
+    /// The suite's own count of tests that ran.
+    ran: usize,
+}
+
+#[derive(Debug)]
+struct Test {
+    name: String,
+    skip: Option<String>,
+    passed: bool,
+    failed: bool,
+    details: Vec<String>,
+}
+
+impl Log {
+    fn read(&mut self, line: &str) {
+        let text = line.trim();
+        if let Some(name) = text.strip_prefix("Suite: ") {
+            self.close();
+            name.clone_into(&mut self.suite);
+        } else if let Some(rest) = text.strip_prefix("Test: ") {
+            self.close();
+            let (name, rest) = rest.split_once(" ...").unwrap_or((rest, ""));
+            self.test = Some(Test {
+                name: name.to_owned(),
+                skip: None,
+                passed: false,
+                failed: false,
+                details: Vec::new(),
+            });
+            self.remark(rest.trim());
+        } else if text.starts_with("Run Summary:") {
+            self.close();
+            self.complete = true;
+        } else if let Some(counts) = text.strip_prefix("tests").filter(|_| self.complete) {
+            self.ran = counts
+                .split_whitespace()
+                .nth(1)
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0);
+        } else {
+            self.remark(text);
+        }
+    }
+
+    fn remark(&mut self, text: &str) {
+        let Some(test) = self.test.as_mut() else {
+            return;
+        };
+        if let Some((_, reason)) = text.split_once("[SKIPPED]") {
+            test.skip.get_or_insert_with(|| reason.trim().to_owned());
+        }
+        // A verdict may follow a remark on one line.
+        if text.ends_with("passed") && !test.failed {
+            test.passed = true;
+        } else if text.ends_with("FAILED") {
+            test.failed = true;
+        } else if test.failed && text.contains("CU_") && test.details.len() < 3 {
+            test.details.push(text.to_owned());
+        }
+    }
+
+    /// Counts the test that is open, if its verdict is known.
+    fn close(&mut self) {
+        let Some(test) = self.test.take_if(|test| test.passed || test.failed) else {
+            return;
+        };
+        let name = format!("{}.{}", self.suite, test.name);
+        if test.failed {
+            self.failures
+                .push(format!("{name} {}", test.details.join("; ")));
+        } else if let Some(reason) = test.skip {
+            self.skips.entry(reason).or_default().push(name);
+        } else {
+            self.passed += 1;
+        }
+    }
+
+    fn skipped(&self) -> usize {
+        self.skips.values().map(Vec::len).sum()
+    }
+
+    fn place(&self) -> String {
+        match &self.test {
+            Some(test) => format!("{}.{}", self.suite, test.name),
+            None => format!("a test after {}", self.suite),
+        }
+    }
+
+    /// Each reason with its tests; the suite runs a test once in each family that has it.
+    fn reasons(&self) -> Vec<String> {
+        self.skips
+            .iter()
+            .map(|(reason, tests)| {
+                let mut unique = tests.clone();
+                unique.sort_unstable();
+                unique.dedup();
+                format!("{reason} ({})", unique.join(", "))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Log;
+
+    #[test]
+    fn verdicts_are_told_apart() {
+        let mut log = Log::default();
+        let text = "Suite: CompareAndWrite\n  Test: Simple ...    [SKIPPED] no CAW.\n    [SKIPPED] no CAW.\npassed\n\
+                    Suite: Read10\n  Test: Simple ...passed\n  Test: BeyondEol ...FAILED\n\
+                    \x20   1. test_read10.c:1  - CU_ASSERT_EQUAL(_r,0)\n  Test: Last ...passed\n\nRun Summary: Type  Total  Ran\n\
+                    \x20            suites  2  2\n              tests  4  4  3  1  0\n";
+        text.lines().for_each(|line| log.read(line));
+        assert!(log.complete);
+        assert_eq!(log.ran, 4);
+        assert_eq!((log.passed, log.failures.len(), log.skipped()), (2, 1, 1));
+        assert!(log.failures[0].starts_with("Read10.BeyondEol 1. test_read10.c"));
+        assert_eq!(log.reasons(), ["no CAW. (CompareAndWrite.Simple)"]);
+    }
+
+    #[test]
+    fn an_unfinished_suite_is_not_complete() {
+        let mut log = Log::default();
+        ["Suite: Read10", "  Test: Hangs ..."]
+            .iter()
+            .for_each(|line| log.read(line));
+        assert!(!log.complete);
+        assert_eq!(log.place(), "Read10.Hangs");
+    }
+}

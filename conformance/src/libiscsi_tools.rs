@@ -1,0 +1,147 @@
+//! libiscsi's small tools: discovery, the list of units, inquiry and a short load.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::lab::{Bench, Lab, Outcome};
+use crate::process;
+use crate::server::Spec;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Discovery and inquiry; a short load.
+pub const LABS: &[Lab] = &[
+    Lab {
+        name: "libiscsi-tools",
+        about: "iscsi-ls finds the target and its unit; iscsi-inq and iscsi-readcapacity16 read what it is",
+        guest: false,
+        run: tools,
+    },
+    Lab {
+        name: "libiscsi-perf",
+        about: "iscsi-perf reads for a few seconds without an error",
+        guest: false,
+        run: perf,
+    },
+];
+
+fn tools(bench: &Bench) -> Result<Outcome> {
+    let mut server = bench.serve(Spec {
+        size_mib: 64,
+        block_size: 4096,
+        ..Spec::default()
+    })?;
+    let ask = |name: &str, arguments: &[&str]| -> Result<String> {
+        let mut command = bench.tools.client(name)?;
+        command.args(arguments);
+        process::output(command, LIMIT)
+    };
+    let found = ask(
+        "iscsi-ls",
+        &["--show-luns", &format!("iscsi://{}", server.portal(0))],
+    )?;
+    ensure!(
+        found.contains(&format!("Target:{}", server.target)),
+        "discovery did not name the target:\n{found}"
+    );
+    ensure!(
+        found.contains(&server.portal(0)),
+        "discovery did not name the portal:\n{found}"
+    );
+    let unit = format!("Lun:{}", server.lun);
+    ensure!(
+        found
+            .lines()
+            .any(|line| line.starts_with(&unit) && line.contains("DIRECT_ACCESS")),
+        "no {unit} of type DIRECT_ACCESS:\n{found}"
+    );
+    let inquiry = ask("iscsi-inq", &[&server.url(0)])?;
+    ensure!(
+        inquiry.contains("Peripheral Device Type:DIRECT_ACCESS"),
+        "not a disk:\n{inquiry}"
+    );
+    let mut pages = 0;
+    for (page, must) in [
+        ("0", "Page:0x83"),
+        ("0x80", "Serial"),
+        ("0x83", "NAA"),
+        ("0xb0", "unmap"),
+        ("0xb2", ""),
+    ] {
+        let text = ask(
+            "iscsi-inq",
+            &["--evpd", "1", "--pagecode", &number(page)?, &server.url(0)],
+        )?;
+        // The peer has no NAA of its own making in every version: the pages must only be readable.
+        if !bench.is_peer() {
+            let (text, must) = (text.to_lowercase(), must.to_lowercase());
+            ensure!(
+                text.contains(&must),
+                "VPD page {page} lacks '{must}':\n{text}"
+            );
+        }
+        pages += 1;
+    }
+    let capacity = ask("iscsi-readcapacity16", &[&server.url(0)])?;
+    let bytes = 64 << 20;
+    ensure!(
+        capacity.contains(&format!("{}", bytes / 4096 - 1)) && capacity.contains("4096"),
+        "READ CAPACITY (16) does not say 64 MiB of 4096-byte blocks:\n{capacity}"
+    );
+    server.check_alive()?;
+    Ok(Outcome::passed(format!(
+        "1 target, 1 unit, {pages} VPD pages"
+    )))
+}
+
+/// iscsi-inq wants decimal page codes.
+fn number(page: &str) -> Result<String> {
+    let code = match page.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16)?,
+        None => page.parse()?,
+    };
+    Ok(code.to_string())
+}
+
+fn perf(bench: &Bench) -> Result<Outcome> {
+    const SECONDS: &str = "4";
+    let mut server = bench.serve(Spec::default())?;
+    let mut figures = Vec::new();
+    for (what, blocks, order) in [
+        ("4 KiB random", "8", Some("--random")),
+        ("256 KiB sequential", "512", None),
+    ] {
+        let mut command = bench.tools.client("iscsi-perf")?;
+        command
+            .args(["-t", SECONDS, "-m", "32", "-b", blocks])
+            .args(order)
+            .arg(server.url(0));
+        let finished = process::finish(command, LIMIT)?;
+        let text = finished.stdout.replace('\r', "\n");
+        ensure!(
+            finished.status.success(),
+            "iscsi-perf: {}\n{}",
+            process::ended(finished.status),
+            finished.tail()
+        );
+        let line = text
+            .lines()
+            .rfind(|line| line.contains("iops average"))
+            .context("iscsi-perf gave no average")?;
+        let iops = first_number(line).with_context(|| format!("no figure in '{line}'"))?;
+        if iops == 0 {
+            bail!("{what}: no read was finished");
+        }
+        figures.push(format!("{what} {iops} IOPS"));
+    }
+    server.check_alive()?;
+    Ok(Outcome::passed(figures.join(", ")))
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split(|letter: char| !letter.is_ascii_digit())
+        .find(|word| !word.is_empty())?
+        .parse()
+        .ok()
+}

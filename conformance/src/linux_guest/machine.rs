@@ -1,0 +1,216 @@
+//! Runs one script in a guest, and answers what the script asks of the host meanwhile.
+//!
+//! The guest talks to the host over a virtio port: one line asks (`link 0 down`, `server restart`),
+//! one line answers (`ok …` or `error …`); the last line is `exit STATUS`.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cpio::Archive;
+use crate::network::{self, Namespace};
+use crate::packages::Bundle;
+use crate::process::{self, Running};
+
+use super::image::Image;
+
+const LIBRARY: &str = include_str!("../../guest/library.sh");
+const MEMORY_MIB: &str = "768";
+
+/// Boots `image` with a network card on each path of `namespace`, runs `script` with `arguments`
+/// and returns what it printed. `answer` does what the guest asks.
+///
+/// # Errors
+/// The script's status is not 0, the guest dies, or `limit` is over; the message ends with the
+/// end of the console.
+pub fn run(
+    machines: &Bundle,
+    image: &Image,
+    namespace: &Namespace,
+    script: &str,
+    arguments: &[String],
+    limit: Duration,
+    mut answer: impl FnMut(&str) -> Result<String>,
+) -> Result<String> {
+    let folder = tempfile::Builder::new()
+        .prefix("sandstone-guest-")
+        .tempdir()?;
+    let initrd = folder.path().join("initrd");
+    let mut bytes = std::fs::read(&image.initrd)?;
+    bytes.extend_from_slice(&lab_archive(script, arguments));
+    std::fs::write(&initrd, bytes)?;
+    let command = qemu(machines, image, namespace, folder.path(), &initrd)?;
+    let mut machine = process::start_logged(
+        network::inside(Some(&namespace.name), command),
+        &folder.path().join("qemu.log"),
+    )?;
+    let outcome = converse(&mut machine, folder.path(), limit, &mut answer);
+    machine.kill();
+    let read = |name: &str| {
+        let bytes = std::fs::read(folder.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\r', "")
+    };
+    let console = read("console.log");
+    let tail = || {
+        format!(
+            "{}\n{}",
+            process::last_lines(&console, 40),
+            process::last_lines(&read("qemu.log"), 5)
+        )
+    };
+    match outcome {
+        Ok(0) => Ok(console),
+        Ok(status) => bail!("the guest's script ended with {status}\n{}", tail()),
+        Err(error) => Err(error.context(format!("the guest; the end of its console:\n{}", tail()))),
+    }
+}
+
+/// The script and its arguments as a further first file system.
+fn lab_archive(script: &str, arguments: &[String]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    archive.folder("lab");
+    archive.file("lab/library.sh", 0o644, LIBRARY.as_bytes());
+    archive.file("lab/script.sh", 0o755, script.as_bytes());
+    let lines: String = arguments
+        .iter()
+        .map(|argument| format!("{argument}\n"))
+        .collect();
+    archive.file("lab/arguments", 0o644, lines.as_bytes());
+    archive.finish()
+}
+
+fn qemu(
+    machines: &Bundle,
+    image: &Image,
+    namespace: &Namespace,
+    folder: &Path,
+    initrd: &Path,
+) -> Result<Command> {
+    let mut command = machines.command("qemu-system-x86_64")?;
+    firmware(&mut command, machines);
+    command.args([
+        "-M",
+        "q35,usb=off",
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        "max",
+        "-smp",
+        "2",
+        "-m",
+        MEMORY_MIB,
+    ]);
+    command.args([
+        "-display",
+        "none",
+        "-vga",
+        "none",
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+    ]);
+    command
+        .arg("-kernel")
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(initrd);
+    let paths = namespace.paths;
+    command.arg("-append").arg(format!(
+        "console=ttyS0 quiet loglevel=4 mitigations=off random.trust_cpu=on no_timer_check tsc=reliable lab.paths={paths}"
+    ));
+    let disk = format!(
+        "file={},if=none,id=root,format=raw,snapshot=on,cache=unsafe",
+        image.disk.display()
+    );
+    command.args([
+        "-drive",
+        &disk,
+        "-device",
+        "virtio-blk-pci,drive=root",
+        "-device",
+        "virtio-rng-pci",
+    ]);
+    command
+        .arg("-serial")
+        .arg(format!("file:{}", folder.join("console.log").display()));
+    let socket = folder.join("control");
+    command.arg("-chardev").arg(format!(
+        "socket,id=control,path={},server=on,wait=off",
+        socket.display()
+    ));
+    command.args([
+        "-device",
+        "virtio-serial-pci",
+        "-device",
+        "virtserialport,chardev=control,name=control",
+    ]);
+    for path in 0..paths {
+        command.arg("-netdev").arg(format!(
+            "tap,id=net{path},ifname=tap{path},script=no,downscript=no"
+        ));
+        command.arg("-device").arg(format!(
+            "virtio-net-pci,netdev=net{path},mac=52:54:00:77:00:{path:02x},romfile="
+        ));
+    }
+    Ok(command)
+}
+
+/// Where the unpacked QEMU finds its firmware.
+pub(crate) fn firmware(command: &mut Command, machines: &Bundle) {
+    for folder in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
+        command.arg("-L").arg(machines.root.join(folder));
+    }
+}
+
+fn converse(
+    machine: &mut Running,
+    folder: &Path,
+    limit: Duration,
+    answer: &mut impl FnMut(&str) -> Result<String>,
+) -> Result<i32> {
+    let end = Instant::now() + limit;
+    let socket = folder.join("control");
+    process::until(
+        "QEMU opens the control port",
+        Duration::from_secs(20),
+        || socket.exists(),
+    )?;
+    let mut stream = UnixStream::connect(&socket).context("connect to the guest")?;
+    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = Vec::new();
+    loop {
+        match reader.read_until(b'\n', &mut line) {
+            Ok(0) => bail!("the guest died without an exit status"),
+            Ok(_) if line.ends_with(b"\n") => {
+                let request = String::from_utf8_lossy(&line).trim().to_owned();
+                line.clear();
+                if let Some(status) = request.strip_prefix("exit ") {
+                    return status
+                        .parse()
+                        .with_context(|| format!("exit status '{status}'"));
+                }
+                let reply = match answer(&request) {
+                    Ok(text) => format!("ok {}\n", text.replace('\n', " ")),
+                    Err(error) => format!("error {}\n", format!("{error:#}").replace('\n', " ")),
+                };
+                stream
+                    .write_all(reply.as_bytes())
+                    .context("answer the guest")?;
+            }
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error).context("listen to the guest"),
+        }
+        if Instant::now() >= end {
+            bail!("not finished after {} s", limit.as_secs());
+        }
+        if let Some(status) = machine.child.try_wait()? {
+            bail!("QEMU ended: {}", process::ended(status));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A real Linux initiator: Debian's kernel, open-iscsi and dm-multipath in an emulated machine,
+//! connected to the server over two network paths that can be cut.
+//!
+//! Each scenario is a script in `guest/`; the last line that it notes as `figures: …` is shown.
+
+mod image;
+mod machine;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::lab::{Bench, Lab, Outcome};
+use crate::network::{self, Namespace, host_address};
+use crate::server::{Backend, Server, Spec};
+
+pub(crate) use image::{Image, make_ext4};
+pub(crate) use machine::firmware;
+
+const PORT: u16 = 3260;
+const LIMIT: Duration = Duration::from_secs(240);
+
+struct Scenario {
+    script: &'static str,
+    backend: Backend,
+    block_size: u32,
+    /// Why the peer cannot do it.
+    peer_lacks: Option<&'static str>,
+}
+
+/// The scenarios.
+pub const LABS: &[Lab] = &[
+    Lab {
+        name: "guest-two-paths",
+        about: "Linux: two paths, ext4 and xfs, writes with fsync, checksums after remount",
+        guest: true,
+        run: |bench| {
+            run(
+                bench,
+                &scenario(
+                    include_str!("../../guest/two-paths.sh"),
+                    Backend::Memory,
+                    512,
+                ),
+            )
+        },
+    },
+    Lab {
+        name: "guest-path-cut",
+        about: "Linux: one of two paths is cut while writing; failover, nothing lost",
+        guest: true,
+        run: |bench| {
+            run(
+                bench,
+                &scenario(
+                    include_str!("../../guest/path-cut.sh"),
+                    Backend::Memory,
+                    512,
+                ),
+            )
+        },
+    },
+    Lab {
+        name: "guest-server-killed",
+        about: "Linux: the daemon is killed (-9) and restarted while writing; nothing durable is lost",
+        guest: true,
+        run: |bench| {
+            run(
+                bench,
+                &scenario(
+                    include_str!("../../guest/server-killed.sh"),
+                    Backend::File,
+                    512,
+                ),
+            )
+        },
+    },
+    Lab {
+        name: "guest-reservations",
+        about: "Linux: sg_persist with APTPL; registrations and the reservation survive kill -9",
+        guest: true,
+        run: |bench| {
+            let mut scenario = scenario(
+                include_str!("../../guest/reservations.sh"),
+                Backend::File,
+                512,
+            );
+            scenario.peer_lacks = Some("tgt forgets reservations when it restarts (no APTPL)");
+            run(bench, &scenario)
+        },
+    },
+    Lab {
+        name: "guest-trim",
+        about: "Linux: fstrim becomes UNMAP and gives space back to the host",
+        guest: true,
+        run: |bench| {
+            run(
+                bench,
+                &scenario(include_str!("../../guest/trim.sh"), Backend::File, 4096),
+            )
+        },
+    },
+    Lab {
+        name: "guest-alua",
+        about: "Linux: ALUA states and priorities in multipath -ll, sg_rtpg, sg_vpd, sg_opcodes",
+        guest: true,
+        run: |bench| {
+            let mut scenario = scenario(include_str!("../../guest/alua.sh"), Backend::Memory, 512);
+            scenario.peer_lacks = Some("tgt has no ALUA");
+            run(bench, &scenario)
+        },
+    },
+    Lab {
+        name: "guest-digests",
+        about: "Linux: header and data digests on, file system and checksums",
+        guest: true,
+        run: |bench| {
+            run(
+                bench,
+                &scenario(
+                    include_str!("../../guest/digests.sh"),
+                    Backend::Memory,
+                    4096,
+                ),
+            )
+        },
+    },
+];
+
+const fn scenario(script: &'static str, backend: Backend, block_size: u32) -> Scenario {
+    Scenario {
+        script,
+        backend,
+        block_size,
+        peer_lacks: None,
+    }
+}
+
+fn run(bench: &Bench, scenario: &Scenario) -> Result<Outcome> {
+    if let Some(reason) = scenario.peer_lacks.filter(|_| bench.is_peer()) {
+        return Ok(Outcome::Skipped(reason.to_owned()));
+    }
+    if let Some(reason) = network::missing() {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let image = Image::prepare(&bench.tools)?;
+    let namespace = Namespace::new(2)?;
+    let mut server = bench.serve(Spec {
+        backend: scenario.backend,
+        size_mib: 512,
+        block_size: scenario.block_size,
+        addresses: (0..namespace.paths).map(host_address).collect(),
+        port: PORT,
+        namespace: Some(namespace.name.clone()),
+        ..Spec::default()
+    })?;
+    let arguments = [server.target.clone(), server.portal(0), server.portal(1)];
+    let answer = |request: &str| act(request, &namespace, &mut server, bench);
+    let machines = bench.tools.machines()?;
+    let console = machine::run(
+        machines,
+        &image,
+        &namespace,
+        scenario.script,
+        &arguments,
+        LIMIT,
+        answer,
+    )
+    .with_context(|| "in the Linux guest".to_owned());
+    let alive = server.check_alive();
+    let console = match (console, alive) {
+        (Ok(console), Ok(())) => console,
+        (Ok(_), Err(error)) => return Err(error),
+        (Err(error), Ok(())) => {
+            return Err(error.context(format!("the end of the server's log:\n{}", server.log())));
+        }
+        (Err(error), Err(dead)) => return Err(error.context(dead)),
+    };
+    let figures = console
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("figures: "))
+        .next_back();
+    Ok(Outcome::passed(
+        figures.context("the guest's script noted no figures")?,
+    ))
+}
+
+/// Does what a guest asks of the host.
+fn act(request: &str, namespace: &Namespace, server: &mut Server, bench: &Bench) -> Result<String> {
+    let words: Vec<&str> = request.split_whitespace().collect();
+    match words[..] {
+        ["link", path, state @ ("up" | "down")] => namespace
+            .set_link(path.parse().context("path")?, state == "up")
+            .map(|()| String::new()),
+        ["server", "kill"] => {
+            server.check_alive()?;
+            server.kill_hard();
+            Ok(String::new())
+        }
+        ["server", "start"] => server.restart(&bench.tools).map(|()| String::new()),
+        ["allocated"] => Ok(server
+            .allocated()
+            .context("the unit is not a file")?
+            .to_string()),
+        _ => bail!("the guest asked for '{request}', which the host does not know"),
+    }
+}

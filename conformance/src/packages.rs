@@ -1,0 +1,351 @@
+//! The Debian packages that the labs need, unpacked into a cache and run from there.
+//!
+//! Nothing is installed on the machine, so nothing on it can break or conflict: a [`Bundle`] is
+//! the whole dependency closure of a few packages, down to the C library, and its programs are
+//! started through its own dynamic loader. A bundle is rebuilt when Debian has other versions.
+//! Programs that the machine already has (`iscsi-test-cu`, `tgtd`, `isnsd`) are used as they are.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::process;
+
+const DOWNLOAD: Duration = Duration::from_secs(300);
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// iscsi-test-cu and its siblings, the peer target, the iSNS server.
+pub const CLIENTS: &[&str] = &["libiscsi-bin", "tgt", "open-isns-server", "open-isns-utils"];
+
+/// QEMU with its iSCSI driver and firmware, libvirt with iscsi-direct, GRUB to make a disk boot,
+/// kmod and e2fsprogs to build images.
+pub const MACHINES: &[&str] = &[
+    "qemu-system-x86",
+    "qemu-utils",
+    "qemu-block-extra",
+    "ipxe-qemu",
+    "seabios",
+    "libvirt-daemon",
+    "libvirt-daemon-driver-storage-iscsi-direct",
+    "libvirt-clients",
+    "grub-common",
+    "grub-pc-bin",
+    "kmod",
+    "e2fsprogs",
+];
+
+/// An unpacked set of packages.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// The file tree.
+    pub root: PathBuf,
+    /// One line per package file, sorted: what the tree was made of.
+    pub contents: String,
+}
+
+impl Bundle {
+    /// The bundle `name` of `packages`, made or made again if Debian's versions changed.
+    ///
+    /// # Errors
+    /// The machine has no apt-get, or it cannot find or download the packages.
+    pub fn prepare(name: &str, packages: &[&str]) -> Result<Self> {
+        let cache = cache_folder()?;
+        let lock =
+            File::create(cache.join(format!("{name}.lock"))).context("create a lock file")?;
+        lock.lock().context("lock the package cache")?;
+        let folder = cache.join(name);
+        let have = fs::read_to_string(folder.join("contents")).ok();
+        let contents = match (resolve(packages), have) {
+            (Ok(wanted), Some(have)) if have == wanted => have,
+            // No lists of packages at hand (a machine without network): what we have will do.
+            (Err(_), Some(have)) => have,
+            (Ok(wanted), _) => {
+                build(&folder, packages, &wanted)?;
+                wanted
+            }
+            (Err(error), None) => return Err(error),
+        };
+        Ok(Self {
+            root: folder.join("root"),
+            contents,
+        })
+    }
+
+    /// A command that runs the bundle's program `name` with the bundle's libraries.
+    ///
+    /// # Errors
+    /// The bundle has no such program.
+    pub fn command(&self, name: &str) -> Result<Command> {
+        let program = self.program(name)?;
+        let libraries = self.root.join(LIBRARIES);
+        let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+        command
+            .arg("--library-path")
+            .arg(&libraries)
+            .arg("--argv0")
+            .arg(name)
+            .arg(program)
+            .env("QEMU_MODULE_DIR", libraries.join("qemu"))
+            .env(
+                "LIBVIRT_DRIVER_DIR",
+                libraries.join("libvirt/connection-driver"),
+            )
+            .env(
+                "LIBVIRT_STORAGE_BACKEND_DIR",
+                libraries.join("libvirt/storage-backend"),
+            );
+        Ok(command)
+    }
+
+    fn program(&self, name: &str) -> Result<PathBuf> {
+        ["usr/bin", "usr/sbin"]
+            .iter()
+            .map(|folder| self.root.join(folder).join(name))
+            .find(|path| path.symlink_metadata().is_ok())
+            .map(|path| self.within(path))
+            .with_context(|| format!("the unpacked packages have no program {name}"))
+    }
+
+    /// Follows an absolute link inside the tree rather than on the machine.
+    fn within(&self, path: PathBuf) -> PathBuf {
+        match fs::read_link(&path) {
+            Ok(link) if link.is_absolute() => {
+                self.root.join(link.strip_prefix("/").unwrap_or(&link))
+            }
+            _ => path,
+        }
+    }
+}
+
+/// Where the programs of the labs come from.
+#[derive(Debug)]
+pub struct Tools {
+    clients: Option<Bundle>,
+    machines: std::cell::OnceCell<Bundle>,
+}
+
+impl Tools {
+    /// Looks what the machine has and unpacks what it lacks.
+    ///
+    /// # Errors
+    /// As [`Bundle::prepare`].
+    pub fn prepare() -> Result<Self> {
+        let wanted = [
+            "iscsi-test-cu",
+            "iscsi-ls",
+            "iscsi-inq",
+            "iscsi-perf",
+            "tgtd",
+            "tgtadm",
+            "isnsd",
+            "isnsadm",
+        ];
+        let clients = if wanted.iter().all(|name| on_path(name).is_some()) {
+            None
+        } else {
+            Some(Bundle::prepare("clients", CLIENTS)?)
+        };
+        Ok(Self {
+            clients,
+            machines: std::cell::OnceCell::new(),
+        })
+    }
+
+    /// A command for a program of [`CLIENTS`].
+    ///
+    /// # Errors
+    /// It is nowhere.
+    pub fn client(&self, name: &str) -> Result<Command> {
+        match &self.clients {
+            Some(bundle) => bundle.command(name),
+            None => Ok(Command::new(
+                on_path(name).with_context(|| format!("{name} is gone"))?,
+            )),
+        }
+    }
+
+    /// The bundle of [`MACHINES`].
+    ///
+    /// # Errors
+    /// As [`Bundle::prepare`].
+    pub fn machines(&self) -> Result<&Bundle> {
+        if let Some(bundle) = self.machines.get() {
+            return Ok(bundle);
+        }
+        let bundle = Bundle::prepare("machines", MACHINES)?;
+        Ok(self.machines.get_or_init(|| bundle))
+    }
+}
+
+/// The folder that survives between runs and clones: `$XDG_CACHE_HOME/sandstone/conformance`.
+///
+/// # Errors
+/// There is no home folder, or the folder cannot be made.
+pub fn cache_folder() -> Result<PathBuf> {
+    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(
+            std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?,
+        )
+        .join(".cache"),
+    };
+    let folder = base.join("sandstone/conformance");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The program `name` in PATH or in the folders of system programs.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// apt-get that sees a machine without any package, so that the closure is complete and is the
+/// same everywhere.
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .env("LC_ALL", "C")
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    for option in [
+        "Dir::State::status=/dev/null",
+        "Debug::NoLocking=1",
+        "APT::Install-Recommends=false",
+        "APT::Sandbox::User=root",
+        "Acquire::Retries=3",
+    ] {
+        command.args(["-o", option]);
+    }
+    command
+}
+
+/// The names of the package files that `packages` need, sorted, one a line.
+fn resolve(packages: &[&str]) -> Result<String> {
+    if on_path("apt-get").is_none() || on_path("dpkg-deb").is_none() {
+        bail!(
+            "the labs take {} from Debian, and this machine has no apt-get",
+            packages.join(", ")
+        );
+    }
+    match list(packages) {
+        Ok(names) => Ok(names),
+        Err(first) => {
+            println!(
+                "  apt-get does not know {}: updating its lists",
+                packages.join(" ")
+            );
+            let mut update = Command::new("apt-get");
+            update.args(["-q", "update"]).env("LC_ALL", "C");
+            process::output(update, DOWNLOAD).map_err(|error| {
+                anyhow!("{first:#}\nand `apt-get update` (as root) failed: {error:#}")
+            })?;
+            list(packages)
+        }
+    }
+}
+
+fn list(packages: &[&str]) -> Result<String> {
+    let mut command = apt_get();
+    command
+        .args(["-y", "--print-uris", "install"])
+        .args(packages);
+    let text = process::output(command, DOWNLOAD)?;
+    let mut names: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with('\''))
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    names.sort_unstable();
+    Ok(names.join("\n"))
+}
+
+fn build(folder: &Path, packages: &[&str], contents: &str) -> Result<()> {
+    println!(
+        "  installing {} ({} packages) from Debian into {}",
+        packages.join(" "),
+        contents.lines().count(),
+        folder.display()
+    );
+    let _ = fs::remove_dir_all(folder);
+    let debs = folder.join("debs");
+    fs::create_dir_all(debs.join("partial")).context("create the download folder")?;
+    let mut command = apt_get();
+    command
+        .arg("-o")
+        .arg(format!("Dir::Cache::archives={}", debs.display()))
+        .args(["-q", "-y", "--download-only", "install"])
+        .args(packages);
+    process::output(command, DOWNLOAD)?;
+    let root = folder.join("root");
+    fs::create_dir_all(&root).context("create the package tree")?;
+    let mut files: Vec<PathBuf> = fs::read_dir(&debs)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    files.sort();
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|suffix| suffix == "deb"))
+    {
+        unpack(file, &root)?;
+    }
+    merge_usr(&root)?;
+    fs::remove_dir_all(&debs).context("remove the downloads")?;
+    fs::write(folder.join("contents"), contents).context("note what the tree is made of")
+}
+
+fn unpack(deb: &Path, root: &Path) -> Result<()> {
+    let mut reader = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(deb)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start dpkg-deb")?;
+    let pipe = reader.stdout.take().context("dpkg-deb has no output")?;
+    let status = Command::new("tar")
+        .args(["-x", "--keep-directory-symlink", "--no-same-owner"])
+        .args(["--exclude=./usr/share/doc*", "--exclude=./usr/share/man*"])
+        .args([
+            "--exclude=./usr/share/locale*",
+            "--exclude=./usr/share/i18n*",
+            "--exclude=*/gconv/*",
+        ])
+        .arg("-C")
+        .arg(root)
+        .stdin(pipe)
+        .status()
+        .context("start tar")?;
+    if !reader.wait()?.success() || !status.success() {
+        bail!("cannot unpack {}", deb.display());
+    }
+    Ok(())
+}
+
+/// Moves /bin, /lib and so on below /usr, as Debian's usrmerge does at installation.
+fn merge_usr(root: &Path) -> Result<()> {
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        let (from, to) = (root.join(name), root.join("usr").join(name));
+        if from.is_symlink() {
+            continue;
+        }
+        fs::create_dir_all(&to).context("merge /usr")?;
+        if from.is_dir() {
+            let status = Command::new("cp")
+                .arg("-a")
+                .arg(from.join("."))
+                .arg(&to)
+                .status()?;
+            if !status.success() {
+                bail!("cannot merge {} into {}", from.display(), to.display());
+            }
+            fs::remove_dir_all(&from)?;
+        }
+        std::os::unix::fs::symlink(Path::new("usr").join(name), &from)?;
+    }
+    Ok(())
+}

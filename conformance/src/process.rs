@@ -1,0 +1,287 @@
+//! Running other people's programs: always with a limit of time, never left behind.
+//!
+//! A child dies with this process even when this process is killed (`setpriv --pdeathsig`), and a
+//! child that outlives its limit is killed with everything it started.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+/// How often a wait looks again.
+pub const POLL: Duration = Duration::from_millis(20);
+
+/// What a finished program left.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Both streams' last lines, for an error message.
+    pub fn tail(&self) -> String {
+        let mut text = last_lines(&self.stdout, 12);
+        let errors = last_lines(&self.stderr, 12);
+        if !errors.is_empty() {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&errors);
+        }
+        text
+    }
+}
+
+/// Runs `command` to its end and returns what it printed, whatever its exit status.
+///
+/// # Errors
+/// It cannot be started, or `limit` is over; then it has been killed.
+pub fn finish(command: Command, limit: Duration) -> Result<Finished> {
+    let shown = show(&command);
+    let mut child = start(command, Stdio::piped(), Stdio::piped())?;
+    let stdout = collect(child.child.stdout.take());
+    let stderr = collect(child.child.stderr.take());
+    let status = child.wait(limit);
+    if status.is_err() {
+        child.kill();
+    }
+    let receive = |pipe: mpsc::Receiver<String>| {
+        pipe.recv_timeout(Duration::from_secs(2))
+            .unwrap_or_default()
+    };
+    let (stdout, stderr) = (receive(stdout), receive(stderr));
+    match status {
+        Ok(status) => Ok(Finished {
+            status,
+            stdout,
+            stderr,
+        }),
+        Err(error) => Err(error.context(format!(
+            "{shown}\n{}\n{}",
+            last_lines(&stdout, 12),
+            last_lines(&stderr, 12)
+        ))),
+    }
+}
+
+/// Runs `command` and returns its standard output.
+///
+/// # Errors
+/// As [`finish`], and when its exit status is not 0.
+pub fn output(command: Command, limit: Duration) -> Result<String> {
+    let shown = show(&command);
+    let finished = finish(command, limit)?;
+    if !finished.status.success() {
+        bail!("{shown}: {}\n{}", ended(finished.status), finished.tail());
+    }
+    Ok(finished.stdout)
+}
+
+/// Runs `command` and gives each line of its standard output and error to `line` as it appears.
+///
+/// # Errors
+/// It cannot be started, it was silent for longer than `silence`, or `limit` is over.
+pub fn stream(
+    command: Command,
+    silence: Duration,
+    limit: Duration,
+    mut line: impl FnMut(&str),
+) -> Result<ExitStatus> {
+    let mut child = start(command, Stdio::piped(), Stdio::piped())?;
+    let (sender, receiver) = mpsc::channel();
+    forward(child.child.stdout.take(), sender.clone());
+    forward(child.child.stderr.take(), sender);
+    let end = Instant::now() + limit;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left.min(silence)) {
+            Ok(text) => line(&text),
+            Err(RecvTimeoutError::Disconnected) => return child.wait(Duration::from_secs(10)),
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= end => {
+                bail!("not finished after {} s", limit.as_secs())
+            }
+            Err(RecvTimeoutError::Timeout) => bail!("silent for {} s", silence.as_secs()),
+        }
+    }
+}
+
+/// A program that runs beside us and dies with this value.
+#[derive(Debug)]
+pub struct Running {
+    /// The program; its pipes are taken by whoever asked for them.
+    pub child: Child,
+}
+
+impl Running {
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// `limit` is over; the program still runs.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().context("wait for a child")? {
+                return Ok(status);
+            }
+            if Instant::now() >= end {
+                bail!("not finished after {} s", limit.as_secs());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// `kill -9` for it and its process group, and collects it.
+    pub fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("KILL");
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Asks it to end, and kills it if it does not within `limit`. True when it ended by itself.
+    pub fn terminate(&mut self, limit: Duration) -> bool {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("TERM");
+        }
+        let ended = self.wait(limit).is_ok();
+        self.kill();
+        ended
+    }
+
+    fn signal(&self, name: &str) {
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill")
+            .args(["-s", name, "--", &group])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Starts `command` in its own process group, tied to our life.
+///
+/// # Errors
+/// It cannot be started.
+pub fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Running> {
+    let shown = show(&command);
+    let mut tied = Command::new("setpriv");
+    tied.args(["--pdeathsig", "KILL", "--"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => tied.env(key, value),
+            None => tied.env_remove(key),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        tied.current_dir(folder);
+    }
+    tied.process_group(0)
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(stderr);
+    let child = tied.spawn().with_context(|| format!("start {shown}"))?;
+    Ok(Running { child })
+}
+
+/// Starts `command` with both streams going to the file `log`.
+///
+/// # Errors
+/// The file cannot be made or the program not started.
+pub fn start_logged(command: Command, log: &Path) -> Result<Running> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("open {}", log.display()))?;
+    let again = file.try_clone().context("clone the log's handle")?;
+    start(command, Stdio::from(file), Stdio::from(again))
+}
+
+/// Looks at `condition` until it holds.
+///
+/// # Errors
+/// `limit` is over; the message says that `what` did not happen.
+pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
+    let end = Instant::now() + limit;
+    while !condition() {
+        if Instant::now() >= end {
+            return Err(anyhow!("{what}: not after {} s", limit.as_secs()));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// The command as a person would type it.
+pub fn show(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}
+
+/// An exit status in words.
+pub fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// The last `count` lines of `text` that are not empty.
+pub fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks ends the text; what was read until then is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+fn forward(pipe: Option<impl Read + Send + 'static>, sender: mpsc::Sender<String>) {
+    std::thread::spawn(move || {
+        let Some(pipe) = pipe else { return };
+        let mut reader = BufReader::new(pipe);
+        let mut bytes = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
+            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            if sender.send(text).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+    });
+}

@@ -1,0 +1,248 @@
+//! The server under test, as every lab sees it: started with a [`Spec`], reached by URL, killed,
+//! restarted, cleaned up. It is Sandstone, or tgt to find out whether a lab itself works.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::packages::Tools;
+use crate::process::Running;
+use crate::{sandstone, tgt};
+
+/// Which server.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The product: path of the binary.
+    Sandstone(PathBuf),
+    /// Debian's tgt.
+    Tgt,
+}
+
+/// What the logical unit is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// Main memory.
+    Memory,
+    /// A sparse file.
+    File,
+}
+
+/// What a lab wants served.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// What the logical unit is made of.
+    pub backend: Backend,
+    /// Its size in MiB.
+    pub size_mib: u64,
+    /// Logical block length in bytes.
+    pub block_size: u32,
+    /// Addresses to listen on; each is a portal group of its own.
+    pub addresses: Vec<String>,
+    /// Port for all of them; 0 takes a free one.
+    pub port: u16,
+    /// Namespace to live in.
+    pub namespace: Option<String>,
+    /// User and secret that initiators must know.
+    pub chap: Option<(String, String)>,
+    /// iSNS server to register with.
+    pub isns: Option<String>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Memory,
+            size_mib: 256,
+            block_size: 512,
+            addresses: vec!["127.0.0.1".to_owned()],
+            port: 0,
+            namespace: None,
+            chap: None,
+            isns: None,
+        }
+    }
+}
+
+/// A server that serves one logical unit.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    spec: Spec,
+    /// IQN of its target.
+    pub target: String,
+    /// The logical unit's number.
+    pub lun: u16,
+    file: Option<PathBuf>,
+    process: Option<Running>,
+    // Last: the folder goes after the process that uses it.
+    folder: tempfile::TempDir,
+}
+
+/// What a kind of server reports when it serves.
+pub struct Started {
+    /// The daemon.
+    pub process: Running,
+    /// IQN of the target.
+    pub target: String,
+    /// The logical unit's number.
+    pub lun: u16,
+    /// The file behind the logical unit, if it is one.
+    pub file: Option<PathBuf>,
+}
+
+impl Server {
+    /// Starts `kind` and returns when it serves.
+    ///
+    /// # Errors
+    /// It does not start; the message ends with its log.
+    pub fn start(kind: &Kind, tools: &Tools, mut spec: Spec) -> Result<Self> {
+        if spec.port == 0 {
+            spec.port = free_port()?;
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("sandstone-lab-")
+            .tempdir()
+            .context("temporary folder")?;
+        let started = launch(kind, tools, &spec, folder.path(), true)?;
+        Ok(Self {
+            kind: kind.clone(),
+            spec,
+            target: started.target,
+            lun: started.lun,
+            file: started.file,
+            process: Some(started.process),
+            folder,
+        })
+    }
+
+    /// `host:port` of portal `path`.
+    pub fn portal(&self, path: usize) -> String {
+        format!("{}:{}", self.spec.addresses[path], self.spec.port)
+    }
+
+    /// `iscsi://…` of the logical unit over portal `path`, with the CHAP credentials if any.
+    pub fn url(&self, path: usize) -> String {
+        let who = match &self.spec.chap {
+            Some((user, secret)) => format!("{user}%{secret}@"),
+            None => String::new(),
+        };
+        format!(
+            "iscsi://{who}{}/{}/{}",
+            self.portal(path),
+            self.target,
+            self.lun
+        )
+    }
+
+    /// As [`Server::url`] with other credentials.
+    pub fn url_as(&self, user: &str, secret: &str) -> String {
+        format!(
+            "iscsi://{user}%{secret}@{}/{}/{}",
+            self.portal(0),
+            self.target,
+            self.lun
+        )
+    }
+
+    /// `kill -9`.
+    pub fn kill_hard(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Starts it again on the same state and the same port.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn restart(&mut self, tools: &Tools) -> Result<()> {
+        self.kill_hard();
+        let started = launch(&self.kind, tools, &self.spec, self.folder.path(), false)?;
+        self.process = Some(started.process);
+        Ok(())
+    }
+
+    /// Fails when the daemon died by itself.
+    ///
+    /// # Errors
+    /// It did; the message ends with its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let Some(process) = self.process.as_mut() else {
+            return Ok(());
+        };
+        match process.child.try_wait().context("look after the server")? {
+            None => Ok(()),
+            Some(status) => anyhow::bail!(
+                "the server died: {}\n{}",
+                crate::process::ended(status),
+                log_tail(self.folder.path())
+            ),
+        }
+    }
+
+    /// Bytes that the file behind the logical unit occupies; `None` when it is not a file.
+    pub fn allocated(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt as _;
+        self.file
+            .as_ref()?
+            .metadata()
+            .ok()
+            .map(|metadata| metadata.blocks() * 512)
+    }
+
+    /// A folder for the lab's own files, removed with the server.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The end of the server's log.
+    pub fn log(&self) -> String {
+        log_tail(self.folder.path())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            if !process.terminate(Duration::from_secs(5)) {
+                eprintln!("the server did not end within 5 s of SIGTERM and was killed");
+            }
+        }
+        if matches!(self.kind, Kind::Tgt) {
+            tgt::remove_sockets(self.folder.path());
+        }
+    }
+}
+
+fn launch(kind: &Kind, tools: &Tools, spec: &Spec, folder: &Path, first: bool) -> Result<Started> {
+    let started = match kind {
+        Kind::Sandstone(program) => sandstone::launch(program, spec, folder, first),
+        Kind::Tgt => tgt::launch(tools, spec, folder),
+    };
+    started.with_context(|| {
+        format!(
+            "start the server; the end of its log:\n{}",
+            log_tail(folder)
+        )
+    })
+}
+
+/// The file in `folder` that gets a server's log.
+pub fn log_file(folder: &Path) -> PathBuf {
+    folder.join("server.log")
+}
+
+fn log_tail(folder: &Path) -> String {
+    let text = std::fs::read(log_file(folder)).unwrap_or_default();
+    crate::process::last_lines(&String::from_utf8_lossy(&text), 15)
+}
+
+/// A TCP port of 127.0.0.1 that was free a moment ago.
+///
+/// # Errors
+/// The machine has none.
+pub fn free_port() -> Result<u16> {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").context("find a free port")?;
+    Ok(socket.local_addr().context("find a free port")?.port())
+}
