@@ -2,24 +2,24 @@
 
 /// An archive being written.
 #[derive(Debug, Default)]
-pub struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     inode: u32,
 }
 
 impl Archive {
     /// Adds a folder; its parents must have been added before.
-    pub fn folder(&mut self, path: &str) {
+    pub(crate) fn folder(&mut self, path: &str) {
         self.entry(path, 0o040_755, &[]);
     }
 
     /// Adds a file with the permissions `mode`.
-    pub fn file(&mut self, path: &str, mode: u32, data: &[u8]) {
+    pub(crate) fn file(&mut self, path: &str, mode: u32, data: &[u8]) {
         self.entry(path, 0o100_000 | mode, data);
     }
 
     /// The finished archive. Archives may be laid end to end.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes
     }

@@ -14,7 +14,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// The suite once for each kind of logical unit, and over two paths.
-pub const LABS: &[Lab] = &[
+pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-memory-512",
         about: "iscsi-test-cu in full, memory, 512-byte blocks",

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(15);
 const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
 
 /// Registration as others see it.
-pub const LABS: &[Lab] = &[Lab {
+pub(crate) const LABS: &[Lab] = &[Lab {
     name: "isns",
     about: "the daemon registers its target and portal with open-isns",
     guest: false,
@@ -28,9 +28,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
             "tgt takes no iSNS server at start; this lab is about Sandstone's client".into(),
         ));
     }
-    let folder = tempfile::Builder::new()
-        .prefix("sandstone-isns-")
-        .tempdir()?;
+    let folder = crate::scratch::folder("isns")?;
     let port = server::free_port()?;
     let address = format!("127.0.0.1:{port}");
     let _isnsd = start(bench, folder.path(), &address)?;

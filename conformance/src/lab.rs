@@ -7,11 +7,11 @@ use crate::server::{Kind, Server, Spec};
 
 /// What labs share.
 #[derive(Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// The server under test.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Programs of others.
-    pub tools: Tools,
+    pub(crate) tools: Tools,
 }
 
 impl Bench {
@@ -19,19 +19,19 @@ impl Bench {
     ///
     /// # Errors
     /// As [`Server::start`].
-    pub fn serve(&self, spec: Spec) -> Result<Server> {
+    pub(crate) fn serve(&self, spec: Spec) -> Result<Server> {
         Server::start(&self.kind, &self.tools, spec)
     }
 
     /// True when the peer is measured instead of Sandstone.
-    pub fn is_peer(&self) -> bool {
+    pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Tgt)
     }
 }
 
 /// How a lab ended, when it did not fail.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It proved what it is for.
     Passed {
         /// One line of figures.
@@ -45,7 +45,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Passed with a line of figures.
-    pub fn passed(figures: impl Into<String>) -> Self {
+    pub(crate) fn passed(figures: impl Into<String>) -> Self {
         Self::Passed {
             figures: figures.into(),
             skips: Vec::new(),
@@ -55,13 +55,13 @@ impl Outcome {
 
 /// One lab.
 #[derive(Clone, Copy)]
-pub struct Lab {
+pub(crate) struct Lab {
     /// What to type to run only this one.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it proves.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// It boots a guest: left out of quick runs.
-    pub guest: bool,
+    pub(crate) guest: bool,
     /// Runs it.
-    pub run: fn(&Bench) -> Result<Outcome>,
+    pub(crate) run: fn(&Bench) -> Result<Outcome>,
 }

@@ -11,7 +11,7 @@ use crate::server::Spec;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Discovery and inquiry; a short load.
-pub const LABS: &[Lab] = &[
+pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "libiscsi-tools",
         about: "iscsi-ls finds the target and its unit; iscsi-inq and iscsi-readcapacity16 read what it is",

@@ -16,6 +16,7 @@ mod packages;
 mod process;
 mod qemu_img;
 mod sandstone;
+mod scratch;
 mod server;
 mod tgt;
 
@@ -133,6 +134,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Kind::Sandstone(server_binary(arguments)?)
     };
     network::remove_stale();
+    scratch::remove_stale();
     let bench = Bench {
         kind,
         tools: Tools::prepare().context("the programs that the labs need")?,

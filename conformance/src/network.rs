@@ -16,11 +16,11 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A network namespace; removed with this value.
 #[derive(Debug)]
-pub struct Namespace {
+pub(crate) struct Namespace {
     /// Its name for `ip netns exec`.
-    pub name: String,
+    pub(crate) name: String,
     /// How many taps it has.
-    pub paths: usize,
+    pub(crate) paths: usize,
 }
 
 impl Namespace {
@@ -28,7 +28,7 @@ impl Namespace {
     ///
     /// # Errors
     /// `ip` fails.
-    pub fn new(paths: usize) -> Result<Self> {
+    pub(crate) fn new(paths: usize) -> Result<Self> {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = Self {
             name: format!("{PREFIX}{}-{number}", std::process::id()),
@@ -51,7 +51,7 @@ impl Namespace {
     ///
     /// # Errors
     /// There is no such path, or `ip` fails.
-    pub fn set_link(&self, path: usize, up: bool) -> Result<()> {
+    pub(crate) fn set_link(&self, path: usize, up: bool) -> Result<()> {
         if path >= self.paths {
             bail!("there is no path {path}");
         }
@@ -76,7 +76,7 @@ impl Drop for Namespace {
 }
 
 /// `command`, to be run inside the namespace `name`; without one as it is.
-pub fn inside(name: Option<&str>, command: Command) -> Command {
+pub(crate) fn inside(name: Option<&str>, command: Command) -> Command {
     let Some(name) = name else { return command };
     let mut wrapped = Command::new("ip");
     wrapped
@@ -95,12 +95,12 @@ pub fn inside(name: Option<&str>, command: Command) -> Command {
 }
 
 /// The host's address on path `path`.
-pub fn host_address(path: usize) -> String {
+pub(crate) fn host_address(path: usize) -> String {
     format!("10.77.{path}.1")
 }
 
 /// Why this machine cannot make namespaces with taps, if it cannot.
-pub fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     if on_path("ip").is_none() {
         return Some("no `ip` (Debian package iproute2)".to_owned());
     }
@@ -114,7 +114,7 @@ pub fn missing() -> Option<String> {
 }
 
 /// Removes the namespaces of runs that were killed.
-pub fn remove_stale() {
+pub(crate) fn remove_stale() {
     let Ok(entries) = std::fs::read_dir("/run/netns") else {
         return;
     };

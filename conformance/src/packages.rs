@@ -15,14 +15,15 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use crate::process;
 
 const DOWNLOAD: Duration = Duration::from_secs(300);
+const LOADER: &str = "ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// iscsi-test-cu and its siblings, the peer target, the iSNS server.
-pub const CLIENTS: &[&str] = &["libiscsi-bin", "tgt", "open-isns-server", "open-isns-utils"];
+pub(crate) const CLIENTS: &[&str] = &["libiscsi-bin", "tgt", "open-isns-server", "open-isns-utils"];
 
 /// QEMU with its iSCSI driver and firmware, libvirt with iscsi-direct, GRUB to make a disk boot,
 /// kmod and e2fsprogs to build images.
-pub const MACHINES: &[&str] = &[
+pub(crate) const MACHINES: &[&str] = &[
     "qemu-system-x86",
     "qemu-utils",
     "qemu-block-extra",
@@ -39,11 +40,11 @@ pub const MACHINES: &[&str] = &[
 
 /// An unpacked set of packages.
 #[derive(Clone, Debug)]
-pub struct Bundle {
+pub(crate) struct Bundle {
     /// The file tree.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// One line per package file, sorted: what the tree was made of.
-    pub contents: String,
+    pub(crate) contents: String,
 }
 
 impl Bundle {
@@ -51,7 +52,7 @@ impl Bundle {
     ///
     /// # Errors
     /// The machine has no apt-get, or it cannot find or download the packages.
-    pub fn prepare(name: &str, packages: &[&str]) -> Result<Self> {
+    pub(crate) fn prepare(name: &str, packages: &[&str]) -> Result<Self> {
         let cache = cache_folder()?;
         let lock =
             File::create(cache.join(format!("{name}.lock"))).context("create a lock file")?;
@@ -78,10 +79,10 @@ impl Bundle {
     ///
     /// # Errors
     /// The bundle has no such program.
-    pub fn command(&self, name: &str) -> Result<Command> {
+    pub(crate) fn command(&self, name: &str) -> Result<Command> {
         let program = self.program(name)?;
         let libraries = self.root.join(LIBRARIES);
-        let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+        let mut command = Command::new(libraries.join(LOADER));
         command
             .arg("--library-path")
             .arg(&libraries)
@@ -98,6 +99,38 @@ impl Bundle {
                 libraries.join("libvirt/storage-backend"),
             );
         Ok(command)
+    }
+
+    /// The program `name` and the libraries it loads: each as its path in a root file system and the
+    /// file that has it.
+    ///
+    /// # Errors
+    /// The bundle lacks the program or a library.
+    pub(crate) fn with_libraries(&self, name: &str) -> Result<Vec<(String, PathBuf)>> {
+        let libraries = self.root.join(LIBRARIES);
+        let program = self.program(name)?;
+        let loader = libraries.join(LOADER);
+        let mut command = Command::new(&loader);
+        command
+            .arg("--library-path")
+            .arg(&libraries)
+            .arg("--list")
+            .arg(&program);
+        let text = process::output(command, DOWNLOAD)?;
+        let mut files = vec![
+            (format!("usr/sbin/{name}"), program),
+            (format!("lib64/{LOADER}"), loader),
+        ];
+        for path in text.lines().filter_map(|line| line.split_once(" => ")) {
+            let path = PathBuf::from(path.1.split(" (").next().unwrap_or_default());
+            let file = path
+                .file_name()
+                .with_context(|| format!("{name} lacks a library:\n{text}"))?;
+            if file != LOADER {
+                files.push((format!("{LIBRARIES}/{}", file.to_string_lossy()), path));
+            }
+        }
+        Ok(files)
     }
 
     fn program(&self, name: &str) -> Result<PathBuf> {
@@ -122,7 +155,7 @@ impl Bundle {
 
 /// Where the programs of the labs come from.
 #[derive(Debug)]
-pub struct Tools {
+pub(crate) struct Tools {
     clients: Option<Bundle>,
     machines: std::cell::OnceCell<Bundle>,
 }
@@ -132,7 +165,7 @@ impl Tools {
     ///
     /// # Errors
     /// As [`Bundle::prepare`].
-    pub fn prepare() -> Result<Self> {
+    pub(crate) fn prepare() -> Result<Self> {
         let wanted = [
             "iscsi-test-cu",
             "iscsi-ls",
@@ -158,7 +191,7 @@ impl Tools {
     ///
     /// # Errors
     /// It is nowhere.
-    pub fn client(&self, name: &str) -> Result<Command> {
+    pub(crate) fn client(&self, name: &str) -> Result<Command> {
         match &self.clients {
             Some(bundle) => bundle.command(name),
             None => Ok(Command::new(
@@ -171,7 +204,7 @@ impl Tools {
     ///
     /// # Errors
     /// As [`Bundle::prepare`].
-    pub fn machines(&self) -> Result<&Bundle> {
+    pub(crate) fn machines(&self) -> Result<&Bundle> {
         if let Some(bundle) = self.machines.get() {
             return Ok(bundle);
         }
@@ -184,7 +217,7 @@ impl Tools {
 ///
 /// # Errors
 /// There is no home folder, or the folder cannot be made.
-pub fn cache_folder() -> Result<PathBuf> {
+pub(crate) fn cache_folder() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(
@@ -198,7 +231,7 @@ pub fn cache_folder() -> Result<PathBuf> {
 }
 
 /// The program `name` in PATH or in the folders of system programs.
-pub fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])

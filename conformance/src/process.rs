@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 /// How often a wait looks again.
-pub const POLL: Duration = Duration::from_millis(20);
+pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// What a finished program left.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// How it ended.
-    pub status: ExitStatus,
+    pub(crate) status: ExitStatus,
     /// Standard output.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Standard error.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl Finished {
     /// Both streams' last lines, for an error message.
-    pub fn tail(&self) -> String {
+    pub(crate) fn tail(&self) -> String {
         let mut text = last_lines(&self.stdout, 12);
         let errors = last_lines(&self.stderr, 12);
         if !errors.is_empty() {
@@ -46,7 +46,7 @@ impl Finished {
 ///
 /// # Errors
 /// It cannot be started, or `limit` is over; then it has been killed.
-pub fn finish(command: Command, limit: Duration) -> Result<Finished> {
+pub(crate) fn finish(command: Command, limit: Duration) -> Result<Finished> {
     let shown = show(&command);
     let mut child = start(command, Stdio::piped(), Stdio::piped())?;
     let stdout = collect(child.child.stdout.take());
@@ -78,7 +78,7 @@ pub fn finish(command: Command, limit: Duration) -> Result<Finished> {
 ///
 /// # Errors
 /// As [`finish`], and when its exit status is not 0.
-pub fn output(command: Command, limit: Duration) -> Result<String> {
+pub(crate) fn output(command: Command, limit: Duration) -> Result<String> {
     let shown = show(&command);
     let finished = finish(command, limit)?;
     if !finished.status.success() {
@@ -91,7 +91,7 @@ pub fn output(command: Command, limit: Duration) -> Result<String> {
 ///
 /// # Errors
 /// It cannot be started, it was silent for longer than `silence`, or `limit` is over.
-pub fn stream(
+pub(crate) fn stream(
     command: Command,
     silence: Duration,
     limit: Duration,
@@ -117,9 +117,9 @@ pub fn stream(
 
 /// A program that runs beside us and dies with this value.
 #[derive(Debug)]
-pub struct Running {
+pub(crate) struct Running {
     /// The program; its pipes are taken by whoever asked for them.
-    pub child: Child,
+    pub(crate) child: Child,
 }
 
 impl Running {
@@ -127,7 +127,7 @@ impl Running {
     ///
     /// # Errors
     /// `limit` is over; the program still runs.
-    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+    pub(crate) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait().context("wait for a child")? {
@@ -141,7 +141,7 @@ impl Running {
     }
 
     /// `kill -9` for it and its process group, and collects it.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("KILL");
             let _ = self.child.kill();
@@ -150,7 +150,7 @@ impl Running {
     }
 
     /// Asks it to end, and kills it if it does not within `limit`. True when it ended by itself.
-    pub fn terminate(&mut self, limit: Duration) -> bool {
+    pub(crate) fn terminate(&mut self, limit: Duration) -> bool {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("TERM");
         }
@@ -178,7 +178,7 @@ impl Drop for Running {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Running> {
+pub(crate) fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Running> {
     let shown = show(&command);
     let mut tied = Command::new("setpriv");
     tied.args(["--pdeathsig", "KILL", "--"])
@@ -205,7 +205,7 @@ pub fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Running> 
 ///
 /// # Errors
 /// The file cannot be made or the program not started.
-pub fn start_logged(command: Command, log: &Path) -> Result<Running> {
+pub(crate) fn start_logged(command: Command, log: &Path) -> Result<Running> {
     let file = File::options()
         .create(true)
         .append(true)
@@ -219,7 +219,11 @@ pub fn start_logged(command: Command, log: &Path) -> Result<Running> {
 ///
 /// # Errors
 /// `limit` is over; the message says that `what` did not happen.
-pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
+pub(crate) fn until(
+    what: &str,
+    limit: Duration,
+    mut condition: impl FnMut() -> bool,
+) -> Result<()> {
     let end = Instant::now() + limit;
     while !condition() {
         if Instant::now() >= end {
@@ -231,7 +235,7 @@ pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -
 }
 
 /// The command as a person would type it.
-pub fn show(command: &Command) -> String {
+pub(crate) fn show(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
         text.push(' ');
@@ -241,7 +245,7 @@ pub fn show(command: &Command) -> String {
 }
 
 /// An exit status in words.
-pub fn ended(status: ExitStatus) -> String {
+pub(crate) fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
@@ -250,7 +254,7 @@ pub fn ended(status: ExitStatus) -> String {
 }
 
 /// The last `count` lines of `text` that are not empty.
-pub fn last_lines(text: &str, count: usize) -> String {
+pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.trim().is_empty())

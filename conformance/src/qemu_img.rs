@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SIZE_MIB: u64 = 128;
 
 /// Whole images through qemu-img, and CHAP.
-pub const LABS: &[Lab] = &[
+pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "qemu-img-512",
         about: "qemu-img convert, compare, map, discard and bench, 512-byte blocks, file",

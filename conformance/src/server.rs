@@ -12,7 +12,7 @@ use crate::{sandstone, tgt};
 
 /// Which server.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The product: path of the binary.
     Sandstone(PathBuf),
     /// Debian's tgt.
@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// What the logical unit is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
+pub(crate) enum Backend {
     /// Main memory.
     Memory,
     /// A sparse file.
@@ -30,23 +30,23 @@ pub enum Backend {
 
 /// What a lab wants served.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// What the logical unit is made of.
-    pub backend: Backend,
+    pub(crate) backend: Backend,
     /// Its size in MiB.
-    pub size_mib: u64,
+    pub(crate) size_mib: u64,
     /// Logical block length in bytes.
-    pub block_size: u32,
+    pub(crate) block_size: u32,
     /// Addresses to listen on; each is a portal group of its own.
-    pub addresses: Vec<String>,
+    pub(crate) addresses: Vec<String>,
     /// Port for all of them; 0 takes a free one.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Namespace to live in.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// User and secret that initiators must know.
-    pub chap: Option<(String, String)>,
+    pub(crate) chap: Option<(String, String)>,
     /// iSNS server to register with.
-    pub isns: Option<String>,
+    pub(crate) isns: Option<String>,
 }
 
 impl Default for Spec {
@@ -66,13 +66,13 @@ impl Default for Spec {
 
 /// A server that serves one logical unit.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     kind: Kind,
     spec: Spec,
     /// IQN of its target.
-    pub target: String,
+    pub(crate) target: String,
     /// The logical unit's number.
-    pub lun: u16,
+    pub(crate) lun: u16,
     file: Option<PathBuf>,
     process: Option<Running>,
     // Last: the folder goes after the process that uses it.
@@ -80,15 +80,15 @@ pub struct Server {
 }
 
 /// What a kind of server reports when it serves.
-pub struct Started {
+pub(crate) struct Started {
     /// The daemon.
-    pub process: Running,
+    pub(crate) process: Running,
     /// IQN of the target.
-    pub target: String,
+    pub(crate) target: String,
     /// The logical unit's number.
-    pub lun: u16,
+    pub(crate) lun: u16,
     /// The file behind the logical unit, if it is one.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Server {
@@ -96,14 +96,11 @@ impl Server {
     ///
     /// # Errors
     /// It does not start; the message ends with its log.
-    pub fn start(kind: &Kind, tools: &Tools, mut spec: Spec) -> Result<Self> {
+    pub(crate) fn start(kind: &Kind, tools: &Tools, mut spec: Spec) -> Result<Self> {
         if spec.port == 0 {
             spec.port = free_port()?;
         }
-        let folder = tempfile::Builder::new()
-            .prefix("sandstone-lab-")
-            .tempdir()
-            .context("temporary folder")?;
+        let folder = crate::scratch::folder("lab")?;
         let started = launch(kind, tools, &spec, folder.path(), true)?;
         Ok(Self {
             kind: kind.clone(),
@@ -117,12 +114,12 @@ impl Server {
     }
 
     /// `host:port` of portal `path`.
-    pub fn portal(&self, path: usize) -> String {
+    pub(crate) fn portal(&self, path: usize) -> String {
         format!("{}:{}", self.spec.addresses[path], self.spec.port)
     }
 
     /// `iscsi://…` of the logical unit over portal `path`, with the CHAP credentials if any.
-    pub fn url(&self, path: usize) -> String {
+    pub(crate) fn url(&self, path: usize) -> String {
         let who = match &self.spec.chap {
             Some((user, secret)) => format!("{user}%{secret}@"),
             None => String::new(),
@@ -136,7 +133,7 @@ impl Server {
     }
 
     /// As [`Server::url`] with other credentials.
-    pub fn url_as(&self, user: &str, secret: &str) -> String {
+    pub(crate) fn url_as(&self, user: &str, secret: &str) -> String {
         format!(
             "iscsi://{user}%{secret}@{}/{}/{}",
             self.portal(0),
@@ -146,7 +143,7 @@ impl Server {
     }
 
     /// `kill -9`.
-    pub fn kill_hard(&mut self) {
+    pub(crate) fn kill_hard(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
@@ -156,7 +153,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::start`].
-    pub fn restart(&mut self, tools: &Tools) -> Result<()> {
+    pub(crate) fn restart(&mut self, tools: &Tools) -> Result<()> {
         self.kill_hard();
         let started = launch(&self.kind, tools, &self.spec, self.folder.path(), false)?;
         self.process = Some(started.process);
@@ -167,7 +164,7 @@ impl Server {
     ///
     /// # Errors
     /// It did; the message ends with its log.
-    pub fn check_alive(&mut self) -> Result<()> {
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
         let Some(process) = self.process.as_mut() else {
             return Ok(());
         };
@@ -182,7 +179,7 @@ impl Server {
     }
 
     /// Bytes that the file behind the logical unit occupies; `None` when it is not a file.
-    pub fn allocated(&self) -> Option<u64> {
+    pub(crate) fn allocated(&self) -> Option<u64> {
         use std::os::unix::fs::MetadataExt as _;
         self.file
             .as_ref()?
@@ -192,12 +189,12 @@ impl Server {
     }
 
     /// A folder for the lab's own files, removed with the server.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The end of the server's log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         log_tail(self.folder.path())
     }
 }
@@ -205,8 +202,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            if !process.terminate(Duration::from_secs(5)) {
-                eprintln!("the server did not end within 5 s of SIGTERM and was killed");
+            // tgtd ignores SIGTERM while it has targets; it dies with the value.
+            if !matches!(self.kind, Kind::Tgt) && !process.terminate(Duration::from_secs(5)) {
+                eprintln!("  the daemon did not end within 5 s of SIGTERM and was killed");
             }
         }
         if matches!(self.kind, Kind::Tgt) {
@@ -229,7 +227,7 @@ fn launch(kind: &Kind, tools: &Tools, spec: &Spec, folder: &Path, first: bool) -
 }
 
 /// The file in `folder` that gets a server's log.
-pub fn log_file(folder: &Path) -> PathBuf {
+pub(crate) fn log_file(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
 
@@ -242,7 +240,7 @@ fn log_tail(folder: &Path) -> String {
 ///
 /// # Errors
 /// The machine has none.
-pub fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").context("find a free port")?;
     Ok(socket.local_addr().context("find a free port")?.port())
 }

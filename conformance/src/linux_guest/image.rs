@@ -72,19 +72,19 @@ const FIRST_INIT: &str = include_str!("../../guest/first-init.sh");
 
 /// A kernel and a disk to boot from.
 #[derive(Clone, Debug)]
-pub struct Image {
+pub(crate) struct Image {
     /// Uncompressed kernel.
-    pub kernel: PathBuf,
+    pub(crate) kernel: PathBuf,
     /// First file system; a lab's own archive is laid behind it.
-    pub initrd: PathBuf,
+    pub(crate) initrd: PathBuf,
     /// Root disk, raw ext4. Guests write to a throw-away copy.
-    pub disk: PathBuf,
+    pub(crate) disk: PathBuf,
     /// Kernel as Debian ships it.
-    pub compressed_kernel: PathBuf,
+    pub(crate) compressed_kernel: PathBuf,
     /// The unpacked packages of the root disk.
-    pub packages: Bundle,
+    pub(crate) packages: Bundle,
     /// All modules of the kernel.
-    pub modules: Modules,
+    pub(crate) modules: Modules,
 }
 
 impl Image {
@@ -92,7 +92,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`Bundle::prepare`], or a step of the recipe fails.
-    pub fn prepare(tools: &Tools) -> Result<Self> {
+    pub(crate) fn prepare(tools: &Tools) -> Result<Self> {
         let machines = tools.machines()?;
         let packages = Bundle::prepare("guest", PACKAGES)?;
         let kernel = Bundle::prepare("kernel", KERNEL)?;
@@ -154,16 +154,16 @@ impl Image {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn busybox(&self) -> Result<Vec<u8>> {
+    pub(crate) fn busybox(&self) -> Result<Vec<u8>> {
         fs::read(self.packages.root.join("usr/bin/busybox")).context("read busybox")
     }
 }
 
 /// The modules of one kernel and what each needs.
 #[derive(Clone, Debug)]
-pub struct Modules {
+pub(crate) struct Modules {
     /// The kernel's version.
-    pub version: String,
+    pub(crate) version: String,
     folder: PathBuf,
     /// Relative path of a module, then of those it needs, in the order of modules.dep.
     dependencies: Vec<Vec<String>>,
@@ -231,7 +231,7 @@ impl Modules {
     ///
     /// # Errors
     /// The kernel lacks one.
-    pub fn archive(&self, names: &[&str], archive: &mut Archive) -> Result<()> {
+    pub(crate) fn archive(&self, names: &[&str], archive: &mut Archive) -> Result<()> {
         for (number, path) in self.closure(names)?.iter().enumerate() {
             let data = fs::read(self.folder.join(path))
                 .with_context(|| format!("read the module {path}"))?;
@@ -269,7 +269,12 @@ fn stem(path: &str) -> String {
 ///
 /// # Errors
 /// mke2fs fails.
-pub fn make_ext4(machines: &Bundle, tree: &Path, disk: &Path, size_mib: Option<u64>) -> Result<()> {
+pub(crate) fn make_ext4(
+    machines: &Bundle,
+    tree: &Path,
+    disk: &Path,
+    size_mib: Option<u64>,
+) -> Result<()> {
     let size = match size_mib {
         Some(size) => size,
         None => {
@@ -291,7 +296,7 @@ pub fn make_ext4(machines: &Bundle, tree: &Path, disk: &Path, size_mib: Option<u
         "-t",
         "ext4",
         "-O",
-        "^has_journal,^metadata_csum_seed",
+        "^has_journal,^metadata_csum_seed,^orphan_file",
         "-E",
         "root_owner=0:0",
         "-d",

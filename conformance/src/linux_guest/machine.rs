@@ -27,7 +27,7 @@ const MEMORY_MIB: &str = "768";
 /// # Errors
 /// The script's status is not 0, the guest dies, or `limit` is over; the message ends with the
 /// end of the console.
-pub fn run(
+pub(crate) fn run(
     machines: &Bundle,
     image: &Image,
     namespace: &Namespace,
@@ -36,9 +36,7 @@ pub fn run(
     limit: Duration,
     mut answer: impl FnMut(&str) -> Result<String>,
 ) -> Result<String> {
-    let folder = tempfile::Builder::new()
-        .prefix("sandstone-guest-")
-        .tempdir()?;
+    let folder = crate::scratch::folder("guest")?;
     let initrd = folder.path().join("initrd");
     let mut bytes = std::fs::read(&image.initrd)?;
     bytes.extend_from_slice(&lab_archive(script, arguments));
@@ -120,7 +118,7 @@ fn qemu(
         .arg(initrd);
     let paths = namespace.paths;
     command.arg("-append").arg(format!(
-        "console=ttyS0 quiet loglevel=4 mitigations=off random.trust_cpu=on no_timer_check tsc=reliable lab.paths={paths}"
+        "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on no_timer_check tsc=reliable lab.paths={paths}"
     ));
     let disk = format!(
         "file={},if=none,id=root,format=raw,snapshot=on,cache=unsafe",

@@ -29,7 +29,7 @@ struct Scenario {
 }
 
 /// The scenarios.
-pub const LABS: &[Lab] = &[
+pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-two-paths",
         about: "Linux: two paths, ext4 and xfs, writes with fsync, checksums after remount",
