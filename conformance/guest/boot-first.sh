@@ -21,6 +21,6 @@ while ! [ -b /dev/sda1 ] && [ $tries -lt 150 ]; do
     $B sleep 0.1
     tries=$((tries + 1))
 done
-$B mount -t ext4 /dev/sda1 /root || { echo "lab: FAILED, no root on the unit"; $B poweroff -f; }
-for folder in proc sys dev; do $B mount -o move /$folder /root/$folder; done
-exec $B switch_root /root /init
+$B mount -t ext4 /dev/sda1 /target || { echo "lab: FAILED, no root on the unit"; $B poweroff -f; }
+for folder in proc sys dev; do $B mount -o move /$folder /target/$folder; done
+exec $B switch_root /target /init

@@ -12,7 +12,7 @@ while ! [ -b /dev/vda ] && [ $tries -lt 100 ]; do
     $B sleep 0.1
     tries=$((tries + 1))
 done
-$B mount -t ext4 -o rw /dev/vda /root || { echo "no root disk"; $B poweroff -f; }
-$B cp /lab/* /root/lab/
-for folder in proc sys dev; do $B mount -o move /$folder /root/$folder; done
-exec $B switch_root /root /lab-init
+$B mount -t ext4 -o rw /dev/vda /target || { echo "no root disk"; $B poweroff -f; }
+$B cp /lab/* /target/lab/
+for folder in proc sys dev; do $B mount -o move /$folder /target/$folder; done
+exec $B switch_root /target /lab-init

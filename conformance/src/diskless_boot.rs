@@ -156,7 +156,7 @@ fn partition_table(sector: &mut [u8]) {
 fn first_file_system(image: &Image) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in [
-        "bin", "dev", "etc", "lib64", "modules", "proc", "root", "run", "sys", "usr", "usr/lib",
+        "bin", "dev", "etc", "lib64", "modules", "proc", "run", "sys", "target", "usr", "usr/lib",
         "usr/sbin",
     ] {
         archive.folder(folder);

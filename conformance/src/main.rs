@@ -15,7 +15,7 @@ mod network;
 mod packages;
 mod process;
 mod qemu_img;
-mod sandstone;
+mod sandstone_daemon;
 mod scratch;
 mod server;
 mod tgt;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::packages::Tools;
 use crate::process::Running;
-use crate::{sandstone, tgt};
+use crate::{sandstone_daemon, tgt};
 
 /// Which server.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ impl Drop for Server {
 
 fn launch(kind: &Kind, tools: &Tools, spec: &Spec, folder: &Path, first: bool) -> Result<Started> {
     let started = match kind {
-        Kind::Sandstone(program) => sandstone::launch(program, spec, folder, first),
+        Kind::Sandstone(program) => sandstone_daemon::launch(program, spec, folder, first),
         Kind::Tgt => tgt::launch(tools, spec, folder),
     };
     started.with_context(|| {

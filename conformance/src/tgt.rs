@@ -71,6 +71,20 @@ pub(crate) fn launch(tools: &Tools, spec: &Spec, folder: &Path) -> Result<Starte
         "--params",
         parameters,
     ])?;
+    for digest in ["HeaderDigest", "DataDigest"] {
+        admin(&[
+            "--op",
+            "update",
+            "--mode",
+            "target",
+            "--tid",
+            "1",
+            "--name",
+            digest,
+            "--value",
+            "None,CRC32C",
+        ])?;
+    }
     if let Some((user, secret)) = &spec.chap {
         admin(&[
             "--op",

@@ -3,6 +3,7 @@
 mod bench;
 mod debian;
 mod fuzz;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ usage: cargo xtask COMMAND [OPTIONS]
 commands:
   bench    measure Sandstone beside Debian's tgt
   fuzz     run the fuzz targets for a bounded time
+  test     check and test everything, also with outside suites and real clients
   tidy     check the rules of the house that a machine can check";
 
 fn main() -> ExitCode {
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "bench" => bench::run(&arguments),
         "fuzz" => fuzz::run(&arguments),
+        "test" => test::run(&arguments),
         "tidy" => tidy::run(&arguments),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

@@ -141,7 +141,7 @@ impl Image {
 
     fn first_file_system(&self) -> Result<Vec<u8>> {
         let mut archive = Archive::default();
-        for name in ["bin", "dev", "modules", "proc", "root", "sys"] {
+        for name in ["bin", "dev", "modules", "proc", "sys", "target"] {
             archive.folder(name);
         }
         archive.file("bin/busybox", 0o755, &self.busybox()?);

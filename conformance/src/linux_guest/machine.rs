@@ -118,7 +118,7 @@ fn qemu(
         .arg(initrd);
     let paths = namespace.paths;
     command.arg("-append").arg(format!(
-        "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on no_timer_check tsc=reliable lab.paths={paths}"
+        "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on no_timer_check clocksource=hpet tsc=unstable lab.paths={paths}"
     ));
     let disk = format!(
         "file={},if=none,id=root,format=raw,snapshot=on,cache=unsafe",

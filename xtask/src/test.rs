@@ -1,0 +1,203 @@
+//! `cargo xtask test`: everything that tells whether Sandstone works, in order of cost.
+//!
+//! Every stage runs even when an earlier one failed, so that one run shows all that is wrong; only
+//! what stands on a failed build is left out.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::{crate_root, debian, fuzz, tidy};
+
+const USAGE: &str = "\
+usage: cargo xtask test [OPTIONS]
+
+Installs from Debian what is missing, then checks format, lints and rules, runs all tests, and
+runs outside suites and real clients against a release build.
+
+options:
+  --quick    leave out the labs that boot a guest";
+
+/// How long each fuzz target runs, after its committed corpus.
+const FUZZ_SECONDS: &str = "8";
+
+/// How a stage ended.
+enum Verdict {
+    Passed,
+    Failed(String),
+    LeftOut(&'static str),
+}
+
+struct Stage {
+    name: &'static str,
+    time: Duration,
+    verdict: Verdict,
+}
+
+/// Runs all stages and prints a table of them.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let quick = match arguments {
+        [] => false,
+        [option] if option == "--quick" => true,
+        [option] if option == "--help" || option == "-h" => {
+            println!("{USAGE}");
+            return Ok(());
+        }
+        _ => return Err(format!("unknown options: {}\n{USAGE}", arguments.join(" "))),
+    };
+    let start = Instant::now();
+    let mut stages = Vec::new();
+    let mut stage = |name, verdict: &mut dyn FnMut() -> Verdict| {
+        println!("\n=== {name}");
+        let start = Instant::now();
+        let verdict = verdict();
+        let passed = matches!(verdict, Verdict::Passed);
+        if let Verdict::Failed(message) = &verdict {
+            eprintln!("xtask test: {name} failed: {message}");
+        }
+        stages.push(Stage {
+            name,
+            time: start.elapsed(),
+            verdict,
+        });
+        passed
+    };
+    stage("packages", &mut || verdict(install()));
+    stage("format", &mut || cargo(&["fmt", "--all", "--", "--check"]));
+    stage("lints", &mut || {
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "--deny",
+            "warnings",
+        ])
+    });
+    stage("rules", &mut || verdict(tidy::run(&[])));
+    stage("tests", &mut tests);
+    stage("documentation tests", &mut || {
+        cargo(&["test", "--quiet", "--workspace", "--locked", "--doc"])
+    });
+    stage("fuzz", &mut || {
+        let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
+        verdict(fuzz::run(&seconds))
+    });
+    let built = stage("release build", &mut || {
+        cargo(&[
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "sandstone",
+            "--package",
+            "conformance",
+        ])
+    });
+    stage("conformance", &mut || {
+        if built {
+            conformance(quick)
+        } else {
+            Verdict::LeftOut("no release build")
+        }
+    });
+    report(&stages, start.elapsed())
+}
+
+/// What the labs need of the machine itself; clients and guests they unpack on their own.
+fn install() -> Result<(), String> {
+    debian::ensure("/usr/bin/xz", "xz-utils")?;
+    debian::ensure("/usr/bin/setpriv", "util-linux")?;
+    debian::ensure("/sbin/ip", "iproute2")
+}
+
+fn tests() -> Verdict {
+    let nextest = Command::new(cargo_program())
+        .args(["nextest", "--version"])
+        .output();
+    if nextest.is_ok_and(|output| output.status.success()) {
+        cargo(&[
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+            "--status-level",
+            "slow",
+        ])
+    } else {
+        cargo(&[
+            "test",
+            "--quiet",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+            "--all-targets",
+        ])
+    }
+}
+
+fn conformance(quick: bool) -> Verdict {
+    let mut arguments = vec![
+        "run",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "conformance",
+        "--",
+    ];
+    if quick {
+        arguments.push("--quick");
+    }
+    cargo(&arguments)
+}
+
+fn cargo(arguments: &[&str]) -> Verdict {
+    let status = Command::new(cargo_program())
+        .args(arguments)
+        .current_dir(crate_root())
+        .status();
+    match status {
+        Ok(status) if status.success() => Verdict::Passed,
+        Ok(status) => Verdict::Failed(format!("cargo {}: {status}", arguments.join(" "))),
+        Err(error) => Verdict::Failed(format!("cannot run cargo: {error}")),
+    }
+}
+
+fn cargo_program() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn verdict(result: Result<(), String>) -> Verdict {
+    match result {
+        Ok(()) => Verdict::Passed,
+        Err(message) => Verdict::Failed(message),
+    }
+}
+
+fn report(stages: &[Stage], total: Duration) -> Result<(), String> {
+    println!("\n{:<22} {:<8} {:>8}", "stage", "result", "time");
+    let mut failed = Vec::new();
+    for stage in stages {
+        let (word, reason) = match &stage.verdict {
+            Verdict::Passed => ("passed", ""),
+            Verdict::LeftOut(reason) => ("left out", *reason),
+            Verdict::Failed(_) => {
+                failed.push(stage.name);
+                ("FAILED", "")
+            }
+        };
+        println!(
+            "{:<22} {word:<8} {:>6.1} s  {reason}",
+            stage.name,
+            stage.time.as_secs_f64()
+        );
+    }
+    println!("{:<22} {:<8} {:>6.1} s", "all", "", total.as_secs_f64());
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("failed: {}", failed.join(", ")))
+    }
+}
