@@ -206,7 +206,7 @@ pub enum Scope {
 pub enum NegotiationError {
     /// The key came twice.
     Repeated(Key),
-    /// A declared value that the RFC does not allow.
+    /// A value that the RFC does not allow.
     InvalidValue(Key),
     /// Our side insists on something that the peer does not agree to.
     NotAgreed(Key),
@@ -410,6 +410,7 @@ impl Negotiation {
             NOT_UNDERSTOOD | IRRELEVANT | REJECT => Ok(()),
             // The same function again: a peer that answers beyond our offer gains nothing.
             _ if self.apply(key, value) => Ok(()),
+            _ if key.function() == Function::List => Err(NegotiationError::NotAgreed(key)),
             _ => Err(NegotiationError::InvalidValue(key)),
         }
     }
