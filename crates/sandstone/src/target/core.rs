@@ -135,6 +135,7 @@ impl Core {
             return Progress::Done(completion(response));
         }
         let (offset, _) = unit.bytes(range);
+        unit.logical.note_write(range);
         let token = self.operations.next_token();
         let durable = fua || !unit.logical.write_cache_enabled();
         let request = Request::Write {
@@ -325,6 +326,7 @@ impl Core {
         let mut outcome = Ok(Done::Nothing);
         while let Some(request) = run.requests.pop_front() {
             let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
+            unit.note_request(&request);
             match unit
                 .device
                 .submit(request, Ticket::new(token.0), &mut self.lane)

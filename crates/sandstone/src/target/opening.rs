@@ -68,6 +68,12 @@ impl Opener {
                 .into(),
         })?;
         let logical = LogicalUnit::new(config, self.groups.clone());
+        let mut epoch = [0; 16];
+        // Without random numbers a token of an earlier run might be taken for one of this: then
+        // offer none.
+        if getrandom::fill(&mut epoch).is_ok() {
+            logical.enable_tokens(epoch);
+        }
         let state_file = self.state_file(&spec.naa);
         match unit_state::load(&state_file) {
             Ok(None) => {}

@@ -11,7 +11,7 @@ use scsi::range_lock::RangeLock;
 use scsi::task_set::{TaskSet, Wake};
 use scsi::{BlockRange, TaskAttribute};
 
-use crate::block::{BlockDevice, BlockError};
+use crate::block::{BlockDevice, BlockError, Request};
 
 /// A logical unit that is served. Shared by all event loops.
 #[derive(Debug)]
@@ -65,6 +65,19 @@ impl Unit {
     /// Block requests that failed.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Tells the device server of a request that changes blocks, before it is carried out.
+    pub fn note_request(&self, request: &Request) {
+        let (offset, len) = match request {
+            Request::Write { offset, data, .. } => (*offset, data.len() as u64),
+            Request::Discard { offset, len } | Request::WriteZeroes { offset, len, .. } => {
+                (*offset, *len)
+            }
+            Request::Read { .. } | Request::Flush | Request::Extents { .. } => return,
+        };
+        let changed = BlockRange::new(self.blocks(offset), self.blocks(len));
+        self.logical.note_write(changed.unwrap_or_default());
     }
 
     /// The first byte of a range and its length in bytes.
