@@ -86,7 +86,9 @@ fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geomet
     }
     let queue = queue_folder(file.metadata()?.rdev());
     let discard = setting(&queue, "discard_granularity");
-    let offers_discard = setting(&queue, "discard_max_bytes") > 0;
+    // Freed blocks must read as zeros: a device that only forgets them is not offered as thin.
+    let offers_discard =
+        setting(&queue, "discard_max_bytes") > 0 && setting(&queue, "write_zeroes_max_bytes") > 0;
     let optimal = u32::try_from(setting(&queue, "optimal_io_size")).unwrap_or(0);
     Ok(Ok(Geometry {
         len,

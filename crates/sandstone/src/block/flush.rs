@@ -89,3 +89,86 @@ impl fmt::Debug for Flushes {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::block::{Lane, lane::Outcome};
+
+    fn lane() -> RefCell<Lane> {
+        RefCell::new(Lane::without_io_uring(Arc::new(|| {})))
+    }
+
+    fn join(flushes: &Flushes, lane: &RefCell<Lane>, token: u64) -> bool {
+        let mut lane = lane.borrow_mut();
+        lane.count_pending();
+        flushes.join(Waiter {
+            lane: lane.remote(),
+            ticket: Ticket::new(token),
+        })
+    }
+
+    fn outcomes(lane: &RefCell<Lane>) -> Vec<(u64, Outcome)> {
+        let mut taken = Vec::new();
+        lane.borrow_mut().take_completions(&mut taken);
+        taken
+    }
+
+    #[test]
+    fn those_who_wait_share_one_flush_and_late_ones_get_another() {
+        let (flushes, lane) = (Flushes::default(), lane());
+        assert!(join(&flushes, &lane, 1));
+        assert!(!join(&flushes, &lane, 2));
+        let syncs = Cell::new(0);
+        flushes.run("x", || {
+            syncs.set(syncs.get() + 1);
+            if syncs.get() == 1 {
+                // The write before this one may have completed after the flush began.
+                assert!(!join(&flushes, &lane, 3));
+            }
+            Ok(())
+        });
+        assert_eq!(syncs.get(), 2);
+        let outcomes = outcomes(&lane);
+        assert_eq!(
+            outcomes.iter().map(|(token, _)| *token).collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
+        assert!(outcomes.iter().all(|(_, outcome)| outcome.is_ok()));
+        assert!(join(&flushes, &lane, 4), "nobody runs it any more");
+        flushes.run("x", || Ok(()));
+    }
+
+    #[test]
+    fn after_a_failure_none_succeeds_nor_asks_the_kernel_again() {
+        let (flushes, lane) = (Flushes::default(), lane());
+        assert!(join(&flushes, &lane, 1));
+        flushes.run("x", || {
+            assert!(!join(&flushes, &lane, 2), "arrives meanwhile");
+            Err(io::Error::from_raw_os_error(5))
+        });
+        assert!(join(&flushes, &lane, 3));
+        flushes.run("x", || panic!("the kernel would say yes now"));
+        let outcomes = outcomes(&lane);
+        assert_eq!(outcomes.len(), 3);
+        for (_, outcome) in outcomes {
+            let error = outcome.expect_err("never acknowledged");
+            assert_eq!(error.kind(), BlockErrorKind::Write);
+            assert!(error.to_string().contains("a flush of x failed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_fails_during_a_flush_fails_it_too() {
+        let (flushes, lane) = (Flushes::default(), lane());
+        assert!(join(&flushes, &lane, 1));
+        flushes.run("x", || {
+            flushes.fail("a durable write to x failed".into());
+            Ok(())
+        });
+        assert!(outcomes(&lane)[0].1.is_err());
+    }
+}

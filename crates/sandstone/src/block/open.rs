@@ -84,7 +84,7 @@ pub fn open(
 ) -> Result<Arc<dyn BlockDevice>, OpenError> {
     match spec {
         BackendSpec::Memory { size } => {
-            let device = MemoryDevice::new(*size, block_size, u64::MAX).map_err(|error| {
+            let device = MemoryDevice::new(*size, block_size, memory_cap()).map_err(|error| {
                 OpenError::new(
                     error.to_string(),
                     "choose a size that is a multiple of the block size",
@@ -138,6 +138,17 @@ pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<(), OpenErro
     }
 }
 
+/// What one memory device may store: nine tenths of the memory that is free now. A unit larger than
+/// that is thin, and runs out of space before the daemon runs out of memory.
+fn memory_cap() -> u64 {
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = told
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = available.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib * 1024 / 10 * 9)
+}
+
 fn device_path(path: &Path) -> PathBuf {
     Path::new("/dev").join(path)
 }
@@ -147,5 +158,26 @@ fn options(block_size: u32, preallocate: bool) -> FileOptions {
         block_size,
         preallocate,
         direct: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_never_promised_beyond_what_there_is() {
+        let cap = memory_cap();
+        assert!(cap > 1 << 20 && cap < 1 << 50, "{cap}");
+        let spec = BackendSpec::Memory { size: 1 << 50 };
+        let device = open(&spec, Path::new("/"), 512).expect("thin");
+        assert!(device.usage().expect("known").available < 1 << 50);
+        let error = open(&BackendSpec::Memory { size: 1000 }, Path::new("/"), 512);
+        assert!(
+            error
+                .expect_err("no multiple")
+                .to_string()
+                .contains("choose a size")
+        );
     }
 }

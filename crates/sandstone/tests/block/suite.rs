@@ -23,6 +23,7 @@ pub(crate) fn run(device: &Arc<dyn BlockDevice>, path: Path, cases: u32) {
     refuses_what_breaks_the_rules(device, path);
     tells_extents(device, path);
     flushes_are_shared(device, path);
+    outlives_a_lane_that_ends_early(device, path);
 }
 
 fn geometry_is_sound(device: &Arc<dyn BlockDevice>) {
@@ -366,4 +367,36 @@ fn flushes_are_shared(device: &Arc<dyn BlockDevice>, path: Path) {
         }
     });
     Driver::new(Arc::clone(device), path).discard(0, 65536);
+}
+
+/// A lane is dropped with requests in flight: their memory stays valid, other lanes go on.
+fn outlives_a_lane_that_ends_early(device: &Arc<dyn BlockDevice>, path: Path) {
+    let mut other = Driver::new(Arc::clone(device), path);
+    for submitted in [false, true] {
+        let mut driver = Driver::new(Arc::clone(device), path);
+        for number in 0..50u64 {
+            let data = Pages::from_bytes(&[number as u8; 4096]);
+            driver.start(Request::Write {
+                offset: number * 4096,
+                data,
+                durable: number == 7,
+            });
+            driver.start(Request::Read {
+                offset: number * 4096,
+                len: 4096,
+            });
+        }
+        driver.start(Request::Flush);
+        if submitted {
+            driver.lane.submit_batch();
+        }
+        drop(driver);
+        other.flush().expect("a flush succeeds");
+        other.discard(0, 50 * 4096);
+        assert_eq!(
+            other.read(0, 50 * 4096),
+            vec![0; 50 * 4096],
+            "a write arrived late"
+        );
+    }
 }

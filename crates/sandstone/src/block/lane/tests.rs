@@ -1,0 +1,118 @@
+//! Tests of the lane alone: jobs that block, timers, observers, many lanes, an early end.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::block::Pages;
+use crate::block::memory::MemoryDevice;
+
+fn lane() -> (Lane, Arc<AtomicUsize>) {
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let bell = (Arc::clone(&wakes), std::thread::current());
+    let waker = move || {
+        bell.0.fetch_add(1, Ordering::SeqCst);
+        bell.1.unpark();
+    };
+    (Lane::without_io_uring(Arc::new(waker)), wakes)
+}
+
+fn take(lane: &mut Lane, count: usize) -> Vec<(u64, Outcome)> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        std::thread::park_timeout(Duration::from_millis(100));
+        lane.take_completions(&mut taken);
+    }
+    taken
+}
+
+#[test]
+fn a_lane_may_move_to_its_loop() {
+    fn sendable<T: Send>() {}
+    sendable::<Lane>();
+    sendable::<Ticket>();
+}
+
+#[test]
+fn jobs_that_block_are_answered_whatever_happens() {
+    let (mut lane, wakes) = lane();
+    for token in 0..100 {
+        let submitted = lane.run_blocking(Ticket::new(token), move || match token % 3 {
+            0 => Ok(Done::Nothing),
+            1 => Err(BlockError::new(BlockErrorKind::NoSpace, "full")),
+            _ => panic!("on purpose"),
+        });
+        assert!(matches!(submitted, Submitted::Pending));
+    }
+    assert_eq!(lane.in_flight(), 100);
+    let mut taken = take(&mut lane, 100);
+    taken.sort_by_key(|(token, _)| *token);
+    for (token, (answered, outcome)) in taken.into_iter().enumerate() {
+        assert_eq!(token as u64, answered);
+        match token % 3 {
+            0 => assert!(outcome.is_ok()),
+            1 => assert_eq!(outcome.expect_err("full").kind(), BlockErrorKind::NoSpace),
+            _ => assert_eq!(outcome.expect_err("a panic").kind(), BlockErrorKind::Gone),
+        }
+    }
+    assert_eq!(lane.in_flight(), 0);
+    assert!(wakes.load(Ordering::SeqCst) > 0);
+}
+
+#[derive(Debug)]
+struct Recorder(Mutex<Vec<u64>>);
+
+impl Observer for Recorder {
+    fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome {
+        self.0.lock().expect("no panic").push(cookie);
+        outcome
+    }
+}
+
+#[test]
+fn observers_see_a_completion_from_the_inside_out() {
+    let (mut lane, _) = lane();
+    let recorder = Arc::new(Recorder(Mutex::new(Vec::new())));
+    let mut ticket = Ticket::new(5);
+    for cookie in [1, 2, 3] {
+        ticket.observe(Arc::clone(&recorder) as Arc<dyn Observer>, cookie);
+    }
+    assert_eq!(ticket.token(), 5);
+    lane.run_blocking(ticket, || Ok(Done::Nothing));
+    take(&mut lane, 1);
+    assert_eq!(*recorder.0.lock().expect("no panic"), [3, 2, 1]);
+}
+
+#[test]
+fn timers_fire_in_order_and_say_when() {
+    let (mut lane, _) = lane();
+    let device: Arc<dyn BlockDevice> =
+        Arc::new(MemoryDevice::new(1 << 20, 512, 1 << 20).expect("a sound size"));
+    assert_eq!(lane.next_deadline(), None);
+    let now = Instant::now();
+    for (token, after) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+        let deadline = now + Duration::from_millis(after);
+        let data = Pages::from_bytes(&[token as u8; 512]);
+        let request = Request::Write {
+            offset: 0,
+            data,
+            durable: false,
+        };
+        lane.submit_later(deadline, Arc::clone(&device), request, Ticket::new(token));
+    }
+    assert_eq!(lane.next_deadline(), Some(now + Duration::from_millis(10)));
+    let mut taken = Vec::new();
+    lane.take_completions(&mut taken);
+    while taken.len() < 4 {
+        let due = lane.next_deadline().expect("a timer is left");
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        lane.take_completions(&mut taken);
+    }
+    let order: Vec<u64> = taken.iter().map(|(token, _)| *token).collect();
+    assert_eq!(order, [2, 4, 3, 1]);
+    assert_eq!((lane.in_flight(), lane.next_deadline()), (0, None));
+}
+
+#[test]
+fn lanes_have_numbers_of_their_own() {
+    assert_ne!(lane().0.number(), lane().0.number());
+}
