@@ -11,7 +11,7 @@ use crate::pdu::{RESERVED_TAG, RejectReason, TextRequest, TextResponse};
 use crate::send_targets;
 pub use crate::send_targets::{DiscoveredPortal, DiscoveredTarget};
 use crate::target::login::SessionKind;
-use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs};
+use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs, is_iscsi_name};
 
 /// Text accepted in one exchange in bytes.
 const MAX_TEXT: usize = 16 << 10;
@@ -228,7 +228,9 @@ impl Open {
         Ok(())
     }
 
-    /// Appendix C: `All` in discovery sessions only, nothing in normal sessions only, a name in both.
+    /// Appendix C: `All` in discovery sessions, nothing in normal sessions, a name in both. `All` in a
+    /// normal session shows no more than nothing does: the RFC lets it show nothing else, and clients
+    /// (libiscsi) that ask so there take a refusal for a broken session.
     fn send_targets(
         &mut self,
         value: &str,
@@ -240,12 +242,12 @@ impl Open {
         }
         let wanted = match (context.session_kind, value) {
             (SessionKind::Discovery, "All") => None,
-            (SessionKind::Discovery, "") | (SessionKind::Normal, "All") => {
+            (SessionKind::Normal, "" | "All") => context.target_name,
+            (_, name) if is_iscsi_name(name) => Some(name),
+            _ => {
                 self.output.push("SendTargets", REJECT);
                 return Ok(());
             }
-            (SessionKind::Normal, "") => context.target_name,
-            (_, name) => Some(name),
         };
         for target in directory.visible_targets() {
             if wanted.is_some_and(|name| !target.name.eq_ignore_ascii_case(name)) {
@@ -365,7 +367,9 @@ mod tests {
         );
         assert_eq!(ask(&DISCOVERY, "SendTargets=\0"), "SendTargets=Reject\0");
         assert_eq!(ask(&NORMAL, "SendTargets=\0"), shown(1));
-        assert_eq!(ask(&NORMAL, "SendTargets=All\0"), "SendTargets=Reject\0");
+        assert_eq!(ask(&NORMAL, "SendTargets=All\0"), shown(1));
+        assert_eq!(ask(&NORMAL, "SendTargets=Alle\0"), "SendTargets=Reject\0");
+        assert_eq!(ask(&DISCOVERY, "SendTargets=A\0"), "SendTargets=Reject\0");
     }
 
     #[test]
