@@ -10,7 +10,7 @@ use crate::process;
 use crate::server::{Backend, Spec};
 
 /// No test of the suite is silent for longer unless it hangs.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(45);
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// The suite once for each kind of logical unit, and over two paths.
@@ -59,7 +59,7 @@ fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result
     // The suite's output into a pipe is held back without this, and a hang would have no name.
     let mut command = std::process::Command::new("stdbuf");
     command
-        .arg("-oL")
+        .arg("-o0")
         .arg(suite.get_program())
         .args(suite.get_args());
     command.args(["--dataloss", "--allow-sanitize", "--verbose"]);

@@ -4,7 +4,7 @@
 //! child that outlives its limit is killed with everything it started.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -88,6 +88,7 @@ pub(crate) fn output(command: Command, limit: Duration) -> Result<String> {
 }
 
 /// Runs `command` and gives each line of its standard output and error to `line` as it appears.
+/// When the program hangs, the line that it had begun is given too: it says where.
 ///
 /// # Errors
 /// It cannot be started, it was silent for longer than `silence`, or `limit` is over.
@@ -102,17 +103,36 @@ pub(crate) fn stream(
     forward(child.child.stdout.take(), sender.clone());
     forward(child.child.stderr.take(), sender);
     let end = Instant::now() + limit;
+    let mut begun = String::new();
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        match receiver.recv_timeout(left.min(silence)) {
-            Ok(text) => line(&text),
+        let error = match receiver.recv_timeout(left.min(silence)) {
+            Ok(Piece::Line(text)) => {
+                line(&text);
+                begun.clear();
+                continue;
+            }
+            Ok(Piece::Begun(text)) => {
+                begun = text;
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => return child.wait(Duration::from_secs(10)),
             Err(RecvTimeoutError::Timeout) if Instant::now() >= end => {
-                bail!("not finished after {} s", limit.as_secs())
+                anyhow!("not finished after {} s", limit.as_secs())
             }
-            Err(RecvTimeoutError::Timeout) => bail!("silent for {} s", silence.as_secs()),
-        }
+            Err(RecvTimeoutError::Timeout) => anyhow!("silent for {} s", silence.as_secs()),
+        };
+        line(&begun);
+        return Err(error);
     }
+}
+
+/// What a program printed.
+enum Piece {
+    /// A whole line.
+    Line(String),
+    /// A line as far as it has come.
+    Begun(String),
 }
 
 /// A program that runs beside us and dies with this value.
@@ -275,17 +295,31 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn forward(pipe: Option<impl Read + Send + 'static>, sender: mpsc::Sender<String>) {
+fn forward(pipe: Option<impl Read + Send + 'static>, sender: mpsc::Sender<Piece>) {
     std::thread::spawn(move || {
-        let Some(pipe) = pipe else { return };
-        let mut reader = BufReader::new(pipe);
-        let mut bytes = Vec::new();
-        while matches!(reader.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
-            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-            if sender.send(text).is_err() {
+        let Some(mut pipe) = pipe else { return };
+        let mut held = Vec::new();
+        let mut chunk = [0; 8192];
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        loop {
+            let count = match pipe.read(&mut chunk) {
+                Ok(count) if count > 0 => count,
+                _ => break,
+            };
+            held.extend_from_slice(&chunk[..count]);
+            while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
+                let rest = held.split_off(end + 1);
+                if sender.send(Piece::Line(text(&held))).is_err() {
+                    return;
+                }
+                held = rest;
+            }
+            if sender.send(Piece::Begun(text(&held))).is_err() {
                 return;
             }
-            bytes.clear();
+        }
+        if !held.is_empty() {
+            let _ = sender.send(Piece::Line(text(&held)));
         }
     });
 }
