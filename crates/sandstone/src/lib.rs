@@ -4,6 +4,7 @@
 //! sockets, threads, clocks and files.
 
 pub mod block;
+pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;

@@ -1,3 +1,7 @@
-//! The `sandstone` command.
+//! The `sandstone` command; everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sandstone::cli::run()
+}

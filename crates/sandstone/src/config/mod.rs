@@ -16,6 +16,7 @@ pub mod directory;
 pub mod error;
 pub mod explain;
 pub mod identity;
+pub mod import;
 pub mod model;
 pub mod name;
 pub mod pattern;

@@ -243,7 +243,7 @@ impl Store {
                         "the state folder {} is in use by {holder}",
                         folder.display()
                     ),
-                    "talk to that daemon (sandstone config status), stop it, or give another folder with --state",
+                    "talk to that daemon (sandstone status), stop it, or give another folder with --state",
                 ));
             }
             Err(fs::TryLockError::Error(e)) => return Err(failed(e)),

@@ -26,6 +26,7 @@ mod target;
 pub use config::Apply;
 
 /// What the routes work on.
+#[derive(Debug)]
 pub struct Plane {
     /// The configuration and its changes.
     pub transactions: Transactions,

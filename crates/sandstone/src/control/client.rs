@@ -109,7 +109,7 @@ impl Client {
             Error::new(
                 ErrorKind::Unavailable,
                 format!("the daemon at {} broke the connection: {e}", self.address),
-                "sandstone config status",
+                "sandstone status",
             )
             .not_changed("it is not known whether the request was carried out")
         };
@@ -171,7 +171,7 @@ impl Client {
 fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
     let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
     serde_json::from_slice(bytes).map_err(|e| {
-        let next = "use a command line and a daemon of the same version: sandstone --version, sandstone config status";
+        let next = "use a command line and a daemon of the same version: sandstone --version, sandstone status";
         Error::new(ErrorKind::Unavailable, format!("the daemon's answer was not understood: {e}"), next)
             .not_changed("the request itself was carried out")
     })

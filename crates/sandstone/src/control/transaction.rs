@@ -66,6 +66,16 @@ pub struct Transactions {
     data_plane: Arc<dyn DataPlane>,
 }
 
+/// Tells the generation only: a configuration holds secrets and is long.
+impl std::fmt::Debug for Transactions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let generation = self.config().generation;
+        f.debug_struct("Transactions")
+            .field("generation", &generation)
+            .finish_non_exhaustive()
+    }
+}
+
 struct State {
     store: Store,
     config: Arc<Config>,

@@ -40,112 +40,28 @@ pub(super) async fn status(State(plane): State<Shared>) -> Json<Status> {
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(State(plane): State<Shared>) -> impl IntoResponse {
     let data_plane = plane.transactions.data_plane();
-    let (units, sessions, portals) = (
-        data_plane.units(),
-        data_plane.sessions(),
-        data_plane.portals(),
-    );
-    let mut text = String::new();
-    let bound = portals
-        .iter()
-        .filter(|portal| portal.error.is_none())
-        .count();
-    single(
-        &mut text,
-        "sandstone_uptime_seconds",
-        "gauge",
-        "Seconds since the daemon started.",
-        plane.since.elapsed().as_secs(),
-    );
-    single(
-        &mut text,
-        "sandstone_config_generation",
-        "gauge",
-        "Generation of the configuration in force.",
-        plane.config().generation,
-    );
-    single(
-        &mut text,
-        "sandstone_sessions",
-        "gauge",
-        "iSCSI sessions logged in.",
-        sessions.len() as u64,
-    );
-    single(
-        &mut text,
-        "sandstone_portals_bound",
-        "gauge",
-        "Portals that listen.",
-        bound as u64,
-    );
-    single(
-        &mut text,
-        "sandstone_portals_failed",
-        "gauge",
-        "Portals that could not be bound.",
-        (portals.len() - bound) as u64,
-    );
-    type Metric = (
-        &'static str,
-        &'static str,
-        &'static str,
-        fn(&UnitStatus) -> Option<u64>,
-    );
-    let metrics: [Metric; 9] = [
-        (
-            "sandstone_lu_online",
-            "gauge",
-            "Whether the logical unit serves commands.",
-            |u| Some(u.online.into()),
-        ),
-        ("sandstone_lu_size_bytes", "gauge", "Capacity.", |u| {
-            Some(u.size)
-        }),
-        (
-            "sandstone_lu_allocated_bytes",
-            "gauge",
-            "Space allocated.",
-            |u| u.allocated,
-        ),
-        (
-            "sandstone_lu_available_bytes",
-            "gauge",
-            "Space that can still be allocated.",
-            |u| u.available,
-        ),
-        (
-            "sandstone_lu_reads_total",
-            "counter",
-            "READ commands completed.",
-            |u| Some(u.reads),
-        ),
-        (
-            "sandstone_lu_writes_total",
-            "counter",
-            "WRITE commands completed.",
-            |u| Some(u.writes),
-        ),
-        (
-            "sandstone_lu_read_bytes_total",
-            "counter",
-            "Bytes read.",
-            |u| Some(u.read_bytes),
-        ),
-        (
-            "sandstone_lu_written_bytes_total",
-            "counter",
-            "Bytes written.",
-            |u| Some(u.written_bytes),
-        ),
-        (
-            "sandstone_lu_errors_total",
-            "counter",
-            "Commands that ended with an error of the medium or backend.",
-            |u| Some(u.errors),
-        ),
+    let portals = data_plane.portals();
+    let bound = portals.iter().filter(|p| p.error.is_none()).count();
+    let whole = [
+        ("sandstone_uptime_seconds", plane.since.elapsed().as_secs()),
+        ("sandstone_config_generation", plane.config().generation),
+        ("sandstone_sessions", data_plane.sessions().len() as u64),
+        ("sandstone_portals_bound", bound as u64),
+        ("sandstone_portals_failed", (portals.len() - bound) as u64),
     ];
-    for (name, kind, help, value) in metrics {
-        head(&mut text, name, kind, help);
+    let mut text = String::new();
+    for (name, value) in whole {
+        let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+    }
+    let units = data_plane.units();
+    for Metric {
+        name,
+        kind,
+        help,
+        value,
+    } in &UNIT_METRICS
+    {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for unit in &units {
             if let Some(value) = value(unit) {
                 // Names of logical units hold nothing that would need quoting.
@@ -156,11 +72,59 @@ pub(super) async fn metrics(State(plane): State<Shared>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: Value,
 }
 
-fn single(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
-    head(text, name, kind, help);
-    let _ = writeln!(text, "{name} {value}");
+type Value = fn(&UnitStatus) -> Option<u64>;
+
+const fn gauge(name: &'static str, help: &'static str, value: Value) -> Metric {
+    Metric {
+        name,
+        kind: "gauge",
+        help,
+        value,
+    }
 }
+
+const fn counter(name: &'static str, help: &'static str, value: Value) -> Metric {
+    Metric {
+        name,
+        kind: "counter",
+        help,
+        value,
+    }
+}
+
+const UNIT_METRICS: [Metric; 9] = [
+    gauge("sandstone_lu_online", "Whether it serves commands.", |u| {
+        Some(u.online.into())
+    }),
+    gauge("sandstone_lu_size_bytes", "Capacity.", |u| Some(u.size)),
+    gauge("sandstone_lu_allocated_bytes", "Space allocated.", |u| {
+        u.allocated
+    }),
+    gauge("sandstone_lu_available_bytes", "Space left beneath.", |u| {
+        u.available
+    }),
+    counter("sandstone_lu_reads_total", "READs completed.", |u| {
+        Some(u.reads)
+    }),
+    counter("sandstone_lu_writes_total", "WRITEs completed.", |u| {
+        Some(u.writes)
+    }),
+    counter("sandstone_lu_read_bytes_total", "Bytes read.", |u| {
+        Some(u.read_bytes)
+    }),
+    counter("sandstone_lu_written_bytes_total", "Bytes written.", |u| {
+        Some(u.written_bytes)
+    }),
+    counter(
+        "sandstone_lu_errors_total",
+        "Commands that failed beneath.",
+        |u| Some(u.errors),
+    ),
+];

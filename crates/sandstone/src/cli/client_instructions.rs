@@ -1,0 +1,322 @@
+//! What to type on each client to use a logical unit; printed by `share` and `demo`.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use clap::ValueEnum;
+
+/// A client that we print commands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Client {
+    /// Linux with open-iscsi
+    Linux,
+    /// VMware ESXi
+    Esxi,
+    /// Windows
+    Windows,
+    /// Proxmox VE
+    Proxmox,
+    /// QEMU, in user space
+    Qemu,
+    /// libiscsi's tools, in user space
+    Libiscsi,
+}
+
+/// Where a logical unit is and how to get in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Addresses as a client reaches them; at least one.
+    pub portals: Vec<SocketAddr>,
+    /// The target's IQN.
+    pub target: String,
+    /// The LUN.
+    pub lun: u16,
+    /// The unit's designator, 32 hexadecimal digits.
+    pub naa: String,
+    /// Logical block size in bytes.
+    pub block_size: u32,
+    /// The CHAP user, where a secret is asked for.
+    pub chap_user: Option<String>,
+}
+
+impl Access {
+    /// `iscsi://host:port/iqn/lun`, as QEMU and libiscsi take it, without a secret.
+    pub fn url(&self) -> String {
+        let user = self
+            .chap_user
+            .as_ref()
+            .map_or(String::new(), |user| format!("{user}%SECRET@"));
+        format!(
+            "iscsi://{user}{}/{}/{}",
+            self.first(),
+            self.target,
+            self.lun
+        )
+    }
+
+    fn first(&self) -> SocketAddr {
+        self.portals
+            .first()
+            .copied()
+            .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3260)))
+    }
+}
+
+/// The address under which other machines most likely reach a portal: its own, or for the
+/// unspecified address that of the interface with the default route.
+pub fn reachable(portal: SocketAddr) -> SocketAddr {
+    if !portal.ip().is_unspecified() {
+        return portal;
+    }
+    // Connecting a datagram socket sends nothing; it only chooses the source address.
+    let (any, far) = match portal.ip() {
+        IpAddr::V4(_) => ("0.0.0.0:0", "192.0.2.1:9"),
+        IpAddr::V6(_) => ("[::]:0", "[2001:db8::1]:9"),
+    };
+    let chosen = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(far)?;
+        socket.local_addr()
+    });
+    let loopback = match portal.ip() {
+        IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(_) => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+    };
+    SocketAddr::new(
+        chosen.map_or(loopback, |address| address.ip()),
+        portal.port(),
+    )
+}
+
+/// What to type on every client, or on one.
+pub fn instructions(access: &Access, only: Option<Client>) -> String {
+    let mut text = String::new();
+    let clients = Client::value_variants()
+        .iter()
+        .filter(|client| only.is_none_or(|only| only == **client));
+    for client in clients {
+        let (title, lines) = match client {
+            Client::Linux => ("Linux (open-iscsi)", linux(access)),
+            Client::Esxi => ("VMware ESXi", esxi(access)),
+            Client::Windows => ("Windows (PowerShell as administrator)", windows(access)),
+            Client::Proxmox => ("Proxmox VE", proxmox(access)),
+            Client::Qemu => ("QEMU (user space)", qemu(access)),
+            Client::Libiscsi => ("libiscsi (user space)", libiscsi(access)),
+        };
+        let _ = writeln!(text, "{title}");
+        for line in lines {
+            let _ = writeln!(text, "    {line}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn linux(access: &Access) -> Vec<String> {
+    let (iqn, portal) = (&access.target, access.first());
+    let mut lines = vec![format!("iscsiadm -m discovery -t sendtargets -p {portal}")];
+    if let Some(user) = &access.chap_user {
+        let update = |name: &str, value: &str| {
+            format!("iscsiadm -m node -T {iqn} -o update -n node.session.auth.{name} -v {value}")
+        };
+        lines.extend([
+            update("authmethod", "CHAP"),
+            update("username", user),
+            update("password", "SECRET"),
+        ]);
+    }
+    lines.push(format!("iscsiadm -m node -T {iqn} --login"));
+    lines.push(format!("ls -l /dev/disk/by-id/wwn-0x{}", access.naa));
+    lines
+}
+
+fn esxi(access: &Access) -> Vec<String> {
+    if access.block_size != 512 {
+        return vec![format!(
+            "not possible: ESXi takes no iSCSI disk with blocks of {} bytes",
+            access.block_size
+        )];
+    }
+    let adapter = "vmhba64";
+    let mut lines = vec!["esxcli iscsi software set --enabled=true".to_owned()];
+    lines.push(format!(
+        "esxcli iscsi adapter list                  # the name to use instead of {adapter}"
+    ));
+    if let Some(user) = &access.chap_user {
+        lines.push(format!(
+            "esxcli iscsi adapter auth chap set --adapter={adapter} --direction=uni --level=required --authname={user} --secret=SECRET"
+        ));
+    }
+    for portal in &access.portals {
+        lines.push(format!(
+            "esxcli iscsi adapter discovery sendtarget add --adapter={adapter} --address={portal}"
+        ));
+    }
+    lines.push(format!(
+        "esxcli storage core adapter rescan --adapter={adapter}"
+    ));
+    lines.push(format!(
+        "esxcli storage core device list --device=naa.{}",
+        access.naa
+    ));
+    lines
+}
+
+fn windows(access: &Access) -> Vec<String> {
+    let (iqn, portal) = (&access.target, access.first());
+    let chap = access.chap_user.as_ref().map_or(String::new(), |user| {
+        format!(" -AuthenticationType ONEWAYCHAP -ChapUsername '{user}' -ChapSecret 'SECRET'")
+    });
+    vec![
+        "Set-Service MSiSCSI -StartupType Automatic; Start-Service MSiSCSI".into(),
+        format!(
+            "New-IscsiTargetPortal -TargetPortalAddress {} -TargetPortalPortNumber {}",
+            portal.ip(),
+            portal.port()
+        ),
+        format!(
+            "Connect-IscsiTarget -NodeAddress '{iqn}' -IsPersistent $true -IsMultipathEnabled $true{chap}"
+        ),
+        format!(
+            "Get-Disk | Where-Object UniqueId -eq '{}'",
+            access.naa.to_uppercase()
+        ),
+    ]
+}
+
+fn proxmox(access: &Access) -> Vec<String> {
+    let (iqn, portal) = (&access.target, access.first());
+    let id: String = iqn
+        .rsplit(':')
+        .next()
+        .unwrap_or("san")
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
+    let address = match portal.port() {
+        3260 => portal.ip().to_string(),
+        _ => portal.to_string(),
+    };
+    let mut lines = Vec::new();
+    if access.chap_user.is_some() {
+        lines.push(
+            "# first set node.session.auth.* in /etc/iscsi/iscsid.conf on each node, as for Linux"
+                .to_owned(),
+        );
+    }
+    lines.push(format!(
+        "pvesm add iscsi {id} --portal {address} --target {iqn} --content images"
+    ));
+    lines.push(format!(
+        "pvesm list {id}                              # LUN {} is 0.0.{}.…",
+        access.lun, access.lun
+    ));
+    lines
+}
+
+fn qemu(access: &Access) -> Vec<String> {
+    let url = access.url();
+    let user = access.chap_user.is_some();
+    let mut lines = vec![format!("qemu-img info '{url}'")];
+    lines.push(format!(
+        "qemu-system-x86_64 … -drive 'file={url},format=raw,if=virtio,cache=none'"
+    ));
+    if user {
+        lines.push(
+            "# better than a secret in the list of processes: -object secret,id=chap,file=FILE"
+                .to_owned(),
+        );
+        lines.push(format!(
+            "# -drive driver=iscsi,transport=tcp,portal={},target={},lun={},user={},password-secret=chap",
+            access.first(),
+            access.target,
+            access.lun,
+            access.chap_user.as_deref().unwrap_or_default()
+        ));
+    }
+    lines
+}
+
+fn libiscsi(access: &Access) -> Vec<String> {
+    let user = access
+        .chap_user
+        .as_ref()
+        .map_or(String::new(), |user| format!("{user}%SECRET@"));
+    vec![
+        format!("iscsi-ls -s 'iscsi://{user}{}'", access.first()),
+        format!("iscsi-inq '{}'", access.url()),
+        format!("iscsi-readcapacity16 '{}'", access.url()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access() -> Access {
+        Access {
+            portals: vec![
+                "10.0.0.1:3260".parse().unwrap(),
+                "[fd00::1]:3261".parse().unwrap(),
+            ],
+            target: "iqn.2024-08.internal.sandstone:db".into(),
+            lun: 3,
+            naa: "652534e0000000000000100000000001".into(),
+            block_size: 512,
+            chap_user: None,
+        }
+    }
+
+    #[test]
+    fn every_client_is_told_where_and_what() {
+        let text = instructions(&access(), None);
+        for part in [
+            "iscsiadm -m discovery -t sendtargets -p 10.0.0.1:3260",
+            "--address=[fd00::1]:3261",
+            "New-IscsiTargetPortal -TargetPortalAddress 10.0.0.1 -TargetPortalPortNumber 3260",
+            "pvesm add iscsi db --portal 10.0.0.1 --target iqn.2024-08.internal.sandstone:db",
+            "iscsi://10.0.0.1:3260/iqn.2024-08.internal.sandstone:db/3",
+            "naa.652534e0000000000000100000000001",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains("SECRET"));
+        let one = instructions(&access(), Some(Client::Qemu));
+        assert!(one.contains("qemu-img") && !one.contains("esxcli"));
+    }
+
+    #[test]
+    fn a_secret_is_never_printed_only_its_place() {
+        let text = instructions(
+            &Access {
+                chap_user: Some("db".into()),
+                ..access()
+            },
+            None,
+        );
+        assert!(text.contains("node.session.auth.password -v SECRET"));
+        assert!(text.contains("iscsi://db%SECRET@10.0.0.1:3260/"));
+    }
+
+    #[test]
+    fn esxi_is_told_that_it_takes_no_4k_disk() {
+        let text = instructions(
+            &Access {
+                block_size: 4096,
+                ..access()
+            },
+            Some(Client::Esxi),
+        );
+        assert!(text.contains("not possible"), "{text}");
+    }
+
+    #[test]
+    fn an_unspecified_address_is_never_printed() {
+        assert!(
+            !reachable("0.0.0.0:3260".parse().unwrap())
+                .ip()
+                .is_unspecified()
+        );
+        let one = "10.0.0.1:3260".parse().unwrap();
+        assert_eq!(reachable(one), one);
+    }
+}

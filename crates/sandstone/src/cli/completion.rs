@@ -1,0 +1,97 @@
+//! Shell completion and manual pages, both made from the verb tree itself.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, CommandFactory as _};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
+use serde_json::Value;
+
+use super::{Cli, Connection, Done, Terminal};
+use crate::config::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    /// The shell
+    #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
+    shell: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ManArgs {
+    /// Write a page for every verb to this folder
+    folder: Option<PathBuf>,
+}
+
+/// Prints the script that makes the shell ask this program for completions, names included.
+pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let shells = Shells::builtins();
+    let unknown = || {
+        Error::invalid(
+            format!("no completion is made for {}", args.shell),
+            "choose bash, zsh, fish, elvish or powershell",
+        )
+    };
+    let shell = shells.completer(&args.shell).ok_or_else(unknown)?;
+    Ok(shell.write_registration(
+        "COMPLETE",
+        "sandstone",
+        "sandstone",
+        "sandstone",
+        &mut t.out,
+    )?)
+}
+
+pub(super) fn man(args: &ManArgs, t: &mut Terminal<'_>) -> Done {
+    let command = Cli::command();
+    match &args.folder {
+        None => Ok(clap_mangen::Man::new(command).render(&mut t.out)?),
+        Some(folder) => {
+            let failed =
+                |e| Error::storage(format!("write the manual pages to {}", folder.display()), e);
+            std::fs::create_dir_all(folder).map_err(failed)?;
+            Ok(clap_mangen::generate_to(command, folder).map_err(failed)?)
+        }
+    }
+}
+
+/// A size such as `10G`, for clap.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    crate::config::quantity::parse_size(text)
+}
+
+pub(super) fn lu_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/lus", |item| &item["spec"]["name"]))
+}
+
+pub(super) fn target_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/targets", |item| &item["spec"]["iqn"]))
+}
+
+pub(super) fn host_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/hosts", |item| &item["spec"]["name"]))
+}
+
+pub(super) fn session_numbers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/sessions", |item| &item["tsih"]))
+}
+
+/// Names from the daemon that the environment leads to; none where it does not answer.
+fn ask(path: &str, name: fn(&Value) -> &Value) -> Vec<CompletionCandidate> {
+    let connection = Connection {
+        control: std::env::var("SANDSTONE_CONTROL")
+            .ok()
+            .and_then(|text| text.parse().ok()),
+        state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
+    };
+    let items: Vec<Value> = connection.client().get(path).unwrap_or_default();
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    items
+        .iter()
+        .map(|item| CompletionCandidate::new(text(name(item))))
+        .collect()
+}

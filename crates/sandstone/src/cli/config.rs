@@ -1,0 +1,241 @@
+//! `config`: the configuration as a whole.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use hyper::Method;
+
+use super::edit::{EditArgs, RemovalArgs, Request, make, remove, write_preview};
+use super::{Connection, Done, Failure, Terminal, table};
+use crate::config::diff::Action;
+use crate::config::import::{self, Imported};
+use crate::config::store::Store;
+use crate::config::{Config, Error, ErrorKind};
+use crate::control::answer::ConfigDocument;
+use crate::control::api::Apply;
+use crate::control::transaction::Committed;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Print the configuration as TOML, without secrets; edit it and apply it again
+    Show(Show),
+    /// Show what applying a file would do
+    Plan(FileArgs),
+    /// Make a file the configuration: all of it or nothing
+    Apply(ApplyArgs),
+    /// Show how a file differs from what is in force; exit code 1 where it does
+    Diff(FileArgs),
+    /// Read SCST's scst.conf or LIO's saveconfig.json and print it as TOML
+    Import(Import),
+    /// List the earlier generations
+    History(Show),
+    /// Go back to an earlier generation
+    Rollback(Rollback),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FileArgs {
+    /// TOML file, - for standard input
+    file: PathBuf,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ApplyArgs {
+    /// TOML file, - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// scst.conf or saveconfig.json
+    file: PathBuf,
+    /// Which of them [default: by the contents]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Add it to the running configuration instead of printing it
+    #[arg(long)]
+    apply: bool,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// SCST's scst.conf
+    Scst,
+    /// LIO's saveconfig.json (targetcli)
+    Lio,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rollback {
+    /// The generation, from `config history`
+    generation: u64,
+    #[command(flatten)]
+    removal: RemovalArgs,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Show(args) => {
+            let document: ConfigDocument = client.get("/v1/config")?;
+            if args.json {
+                table::json(t, &document)
+            } else {
+                Ok(write!(t.out, "{}", document.toml)?)
+            }
+        }
+        Verb::Plan(args) => {
+            let body = Apply::Toml(read(&args.file)?);
+            let edit = EditArgs {
+                dry_run: true,
+                json: args.json,
+            };
+            make(
+                t,
+                &client,
+                &edit,
+                &Request::with(Method::PUT, "/v1/config", &body),
+            )
+        }
+        Verb::Diff(args) => diff(&args, connection, t),
+        Verb::Apply(args) => {
+            let body = Apply::Toml(read(&args.file)?);
+            let request = Request::with(Method::PUT, "/v1/config", &body);
+            let preview: Committed = client.send(&Method::PUT, "/v1/config?dry_run=true", &body)?;
+            let grave = preview
+                .differences
+                .iter()
+                .any(|d| d.action == Action::Remove);
+            remove(t, &client, &args.removal, &request, grave)
+        }
+        Verb::Import(args) => run_import(&args, connection, t),
+        Verb::History(args) => {
+            let generations: Vec<u64> = client.get("/v1/config/generations")?;
+            if args.json {
+                return table::json(t, &generations);
+            }
+            if generations.is_empty() {
+                writeln!(t.err, "no earlier generations")?;
+            }
+            for generation in generations {
+                writeln!(t.out, "{generation}")?;
+            }
+            Ok(())
+        }
+        Verb::Rollback(args) => rollback(&args, connection, t),
+    }
+}
+
+fn diff(args: &FileArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let body = Apply::Toml(read(&args.file)?);
+    let committed: Committed =
+        connection
+            .client()
+            .send(&Method::PUT, "/v1/config?dry_run=true", &body)?;
+    if args.json {
+        table::json(t, &committed.differences)?;
+    } else {
+        write_preview(t.out, &committed)?;
+    }
+    if committed.differences.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Said)
+    }
+}
+
+/// Goes back through the daemon, or in its folder where none runs: a damaged configuration keeps
+/// the daemon from starting, and this is the way out.
+fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    let path = format!("/v1/config/generations/{}/rollback", args.generation);
+    let request = Request::bare(Method::POST, &path);
+    match remove(t, &client, &args.removal, &request, true) {
+        Err(Failure::Refused(error))
+            if error.kind == ErrorKind::Unavailable && connection.state.is_some() =>
+        {
+            if args.removal.edit.dry_run {
+                return Err(error.into());
+            }
+            let config = Store::recover(connection.state_folder(), args.generation)?;
+            Ok(writeln!(
+                t.out,
+                "generation {} is in force again as generation {}; now start the daemon: sandstone serve --state {}",
+                args.generation,
+                config.generation,
+                connection.state_folder().display()
+            )?)
+        }
+        other => other,
+    }
+}
+
+fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let text = read(&args.file)?;
+    let is_json = text.trim_start().starts_with('{');
+    let format = args
+        .format
+        .unwrap_or(if is_json { Format::Lio } else { Format::Scst });
+    let size_of = |path: &Path| std::fs::metadata(path).ok().map(|m| m.len());
+    let Imported { config, notes } = match format {
+        Format::Scst => import::scst::read(&text, &size_of)?,
+        Format::Lio => import::lio::read(&text)?,
+    };
+    for note in &notes {
+        writeln!(t.err, "note: {note}")?;
+    }
+    if !args.apply {
+        let toml = toml::to_string(&config).map_err(|e| {
+            Error::invalid(
+                format!("the import cannot be written as TOML: {e}"),
+                "report this as a defect",
+            )
+        })?;
+        write!(t.out, "{toml}")?;
+        return Ok(());
+    }
+    let client = connection.client();
+    let document: ConfigDocument = client.get("/v1/config")?;
+    let mut merged: Config = toml::from_str(&document.toml).map_err(|e| {
+        Error::invalid(
+            format!("the daemon's configuration was not understood: {e}"),
+            "sandstone status",
+        )
+    })?;
+    merged.units.extend(config.units);
+    merged.targets.extend(config.targets);
+    merged.hosts.extend(config.hosts);
+    merged.maps.extend(config.maps);
+    let body = Apply::Config(Box::new(merged));
+    let request = Request::with(Method::PUT, "/v1/config", &body);
+    make(t, &client, &args.edit, &request)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(|e| {
+        Error::new(
+            ErrorKind::Storage,
+            format!("{} could not be read: {e}", path.display()),
+            "check the path",
+        )
+    })
+}

@@ -1,0 +1,59 @@
+//! How a client finds its daemon.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::control::address::{SERVICE_SOCKET, SOCKET_NAME};
+use crate::control::{Client, ControlAddress};
+
+/// The state folder of a daemon that runs as a service.
+pub(super) const SERVICE_STATE: &str = "/var/lib/sandstone";
+
+/// Where the daemon is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Connection {
+    /// Control socket, or loopback address, of the daemon
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH|ADDR",
+        env = "SANDSTONE_CONTROL",
+        help_heading = "Daemon"
+    )]
+    pub control: Option<ControlAddress>,
+    /// State folder of the daemon; its control socket is looked for there
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "SANDSTONE_STATE",
+        help_heading = "Daemon"
+    )]
+    pub state: Option<PathBuf>,
+}
+
+impl Connection {
+    /// The state folder: as given, or that of the service.
+    pub fn state_folder(&self) -> &Path {
+        self.state.as_deref().unwrap_or(Path::new(SERVICE_STATE))
+    }
+
+    /// Where a daemon listens that uses this state folder and was told nothing else.
+    pub fn listening_address(&self) -> ControlAddress {
+        self.control
+            .clone()
+            .unwrap_or_else(|| ControlAddress::Unix(self.state_folder().join(SOCKET_NAME)))
+    }
+
+    /// The daemon: where `--control` or `--state` say, else the service's socket, else that of the
+    /// service's state folder.
+    pub fn client(&self) -> Client {
+        let service = Path::new(SERVICE_SOCKET);
+        let unsaid = self.control.is_none() && self.state.is_none();
+        if unsaid && service.exists() {
+            return Client::new(ControlAddress::Unix(service.to_owned()));
+        }
+        Client::new(self.listening_address())
+    }
+}

@@ -1,0 +1,357 @@
+//! `lu`: logical units.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+
+use super::completion::{lu_names, size};
+use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
+use super::{Connection, Done, Terminal};
+use crate::config::Error;
+use crate::config::change::{CreateUnit, ModifyUnit};
+use crate::config::model::BackendSpec;
+use crate::control::answer::UnitView;
+use crate::control::client::escape;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a logical unit over a file (thin by default), a block device or memory
+    Create(Create),
+    /// Change a logical unit, live
+    Modify(Modify),
+    /// Serve it again
+    Online(Named),
+    /// Stop serving it; initiators are told, the data stays
+    Offline(Named),
+    /// List logical units
+    #[command(visible_alias = "show")]
+    List(List),
+    /// Remove a logical unit; the file or device behind it stays
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+/// What a logical unit is made of; also used by `share`.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Shape {
+    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device
+    #[arg(short, long, value_parser = size)]
+    pub(super) size: Option<u64>,
+    /// Keep the data in this file; a relative path is below the state folder [default: volumes/NAME.img]
+    #[arg(long, value_name = "PATH", group = "backend")]
+    file: Option<PathBuf>,
+    /// Use this block device: a disk, a partition, a zvol
+    #[arg(long, value_name = "PATH", group = "backend", conflicts_with = "size")]
+    device: Option<PathBuf>,
+    /// Keep the data in memory; it vanishes with the daemon
+    #[arg(long, group = "backend")]
+    memory: bool,
+    /// Reserve the file's space now instead of as it is written
+    #[arg(long, conflicts_with_all = ["device", "memory"])]
+    preallocate: bool,
+    /// Logical block size; 4096 is not accepted by ESXi
+    #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
+    block_size: u64,
+    /// Physical block size: what lies beneath writes as a whole
+    #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
+    physical_block_size: u64,
+    /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)
+    #[arg(long)]
+    write_cache: bool,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Offer UNMAP so that clients can give space back [default: yes, unless preallocated]
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    thin: Option<bool>,
+    /// Warn initiators when this share of the space is in use, in percent
+    #[arg(long, value_name = "PERCENT")]
+    threshold: Option<u8>,
+    /// Take over this NAA type 6 designator from another target
+    #[arg(long)]
+    naa: Option<String>,
+    /// Take over this serial number from another target
+    #[arg(long)]
+    serial: Option<String>,
+}
+
+impl Shape {
+    /// Whether anything was said about what to make.
+    pub(super) fn given(&self) -> bool {
+        self.size.is_some() || self.device.is_some()
+    }
+
+    pub(super) fn unit(&self, name: &str) -> Result<CreateUnit, Error> {
+        let no_size = || {
+            Error::invalid(
+                format!("logical unit {name} needs a size"),
+                format!("sandstone lu create {name} --size 10G"),
+            )
+        };
+        let backend = match (&self.device, self.memory) {
+            (Some(path), _) => BackendSpec::Device { path: path.clone() },
+            (None, true) => BackendSpec::Memory {
+                size: self.size.ok_or_else(no_size)?,
+            },
+            (None, false) => BackendSpec::File {
+                path: self
+                    .file
+                    .clone()
+                    .unwrap_or_else(|| PathBuf::from(format!("volumes/{name}.img"))),
+                size: self.size.ok_or_else(no_size)?,
+                preallocate: self.preallocate,
+            },
+        };
+        Ok(CreateUnit {
+            name: name.to_owned(),
+            backend,
+            block_size: small("block size", self.block_size)?,
+            physical_block_size: small("physical block size", self.physical_block_size)?,
+            write_cache: self.write_cache,
+            read_only: self.read_only,
+            thin: self.thin,
+            threshold_percent: self.threshold,
+            naa: self.naa.clone(),
+            serial: self.serial.clone(),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Modify {
+    #[arg(add = lu_names())]
+    name: String,
+    /// A larger capacity
+    #[arg(short, long, value_parser = size)]
+    size: Option<u64>,
+    /// Physical block size
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    physical_block_size: Option<u64>,
+    /// Acknowledge writes from volatile cache
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    write_cache: Option<bool>,
+    /// Refuse writes
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    read_only: Option<bool>,
+    /// Offer UNMAP
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    thin: Option<bool>,
+    /// Soft threshold in percent; 0 turns it off
+    #[arg(long, value_name = "PERCENT")]
+    threshold: Option<u8>,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    #[arg(add = lu_names())]
+    name: String,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only these
+    #[arg(add = lu_names())]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    #[arg(add = lu_names())]
+    name: String,
+    #[command(flatten)]
+    removal: RemovalArgs,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Create(args) => {
+            let body = args.shape.unit(&args.name)?;
+            let request = Request::with(Method::POST, "/v1/lus", &body);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::Modify(args) => {
+            let body = ModifyUnit {
+                size: args.size,
+                physical_block_size: args
+                    .physical_block_size
+                    .map(|n| small("physical block size", n))
+                    .transpose()?,
+                write_cache: args.write_cache,
+                read_only: args.read_only,
+                thin: args.thin,
+                threshold_percent: args.threshold,
+                offline: None,
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::Online(args) => {
+            let body = ModifyUnit {
+                offline: Some(false),
+                ..ModifyUnit::default()
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::Offline(args) => {
+            let body = ModifyUnit {
+                offline: Some(true),
+                ..ModifyUnit::default()
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::List(args) => list(t, connection, &args),
+        Verb::Delete(args) => delete(t, connection, &args),
+    }
+}
+
+fn modify(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    name: &str,
+    edit: &EditArgs,
+    body: &ModifyUnit,
+) -> Done {
+    let path = format!("/v1/lus/{}", escape(name));
+    make(
+        t,
+        &connection.client(),
+        edit,
+        &Request::with(Method::PATCH, &path, body),
+    )
+}
+
+fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
+    let client = connection.client();
+    let units: Vec<UnitView> = match args.names.as_slice() {
+        [] => client.get("/v1/lus")?,
+        names => names
+            .iter()
+            .map(|name| client.get(&format!("/v1/lus/{}", escape(name))))
+            .collect::<Result<_, _>>()?,
+    };
+    print(
+        t,
+        &args.list,
+        &COLUMNS,
+        &units,
+        "no logical units; make one with `sandstone lu create NAME --size 10G`",
+    )
+}
+
+fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done {
+    let client = connection.client();
+    let path = format!("/v1/lus/{}", escape(&args.name));
+    let view: UnitView = client.get(&path)?;
+    // Memory is the one backend whose data goes with the unit.
+    let grave = matches!(view.spec.backend, BackendSpec::Memory { .. });
+    if grave && !args.removal.yes {
+        writeln!(t.err, "{} is in memory: its data goes with it.", args.name)?;
+    }
+    remove(
+        t,
+        &client,
+        &args.removal,
+        &Request::bare(Method::DELETE, &path),
+        grave,
+    )?;
+    if let BackendSpec::File { path, .. } | BackendSpec::Device { path } = &view.spec.backend
+        && !args.removal.edit.dry_run
+        && !args.removal.edit.json
+    {
+        writeln!(t.err, "its data stays in {}", path.display())?;
+    }
+    Ok(())
+}
+
+const COLUMNS: [Column<UnitView>; 18] = [
+    left("name", |u, _| u.spec.name.clone()),
+    right("size", |u, n| n.size(u.status.size)),
+    right("used", |u, n| {
+        u.status.allocated.map_or("-".into(), |b| n.size(b))
+    }),
+    left("state", |u, _| state(u)),
+    left("backend", |u, _| backend(&u.spec.backend)),
+    right("block", |u, _| u.spec.block_size.to_string()),
+    right("maps", |u, _| u.maps.len().to_string()),
+    left("naa", |u, _| format!("naa.{}", u.spec.naa)),
+    extra(left("serial", |u, _| u.spec.serial.clone())),
+    extra(right("physical", |u, n| {
+        n.size(u.spec.physical_block_size.into())
+    })),
+    extra(right("avail", |u, n| {
+        u.status.available.map_or("-".into(), |b| n.size(b))
+    })),
+    extra(left("cache", |u, _| {
+        if u.status.write_cache {
+            "write-back"
+        } else {
+            "write-through"
+        }
+        .into()
+    })),
+    extra(left("thin", |u, _| {
+        if u.spec.thin { "yes" } else { "no" }.into()
+    })),
+    extra(right("threshold", |u, _| {
+        u.spec
+            .threshold_percent
+            .map_or("-".into(), |p| format!("{p}%"))
+    })),
+    extra(right("reads", |u, _| u.status.reads.to_string())),
+    extra(right("writes", |u, _| u.status.writes.to_string())),
+    extra(right("errors", |u, _| u.status.errors.to_string())),
+    extra(left("reservation", |u, _| {
+        or_dash(u.status.reservation.as_deref().unwrap_or_default())
+    })),
+];
+
+fn state(unit: &UnitView) -> String {
+    match (&unit.status.fault, unit.status.online, unit.spec.read_only) {
+        (Some(fault), ..) => format!("fault: {fault}"),
+        (None, false, _) => "offline".into(),
+        (None, true, true) => "online,ro".into(),
+        (None, true, false) => "online".into(),
+    }
+}
+
+fn backend(backend: &BackendSpec) -> String {
+    match backend {
+        BackendSpec::Memory { .. } => "memory".into(),
+        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
+    }
+}
+
+fn small(what: &str, bytes: u64) -> Result<u32, Error> {
+    u32::try_from(bytes).map_err(|_| {
+        Error::invalid(
+            format!("a {what} of {bytes} bytes is too large"),
+            "use 512 or 4096",
+        )
+    })
+}
+
+/// Reads yes or no, and the words other tools use for them.
+pub(super) fn yes_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" | "on" | "true" | "1" => Ok(true),
+        "no" | "off" | "false" | "0" => Ok(false),
+        _ => Err("write yes or no".into()),
+    }
+}

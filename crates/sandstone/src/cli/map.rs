@@ -1,0 +1,201 @@
+//! `map`: who sees what, and why not.
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde::Serialize;
+
+use super::completion::{host_names, lu_names, target_names};
+use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::table::{self, Column, ListArgs, left, print, right};
+use super::{Connection, Done, Failure, Terminal};
+use crate::config::change::{AddMap, RemoveMap};
+use crate::config::explain::{Explanation, Outcome};
+use crate::config::model::MapSpec;
+use crate::control::answer::UnitView;
+use crate::control::client::escape;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Show a logical unit to a host
+    Add(Add),
+    /// Show it no more
+    Remove(Remove),
+    /// List the map
+    #[command(visible_alias = "show")]
+    List(ListArgs),
+    /// Why an initiator sees a logical unit, or does not
+    Explain(Explain),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// The logical unit
+    #[arg(add = lu_names())]
+    lu: String,
+    /// The host; every host where absent
+    #[arg(long, add = host_names())]
+    host: Option<String>,
+    /// Show it to every host
+    #[arg(long, conflicts_with = "host", required_unless_present = "host")]
+    every_host: bool,
+    /// Only through this target
+    #[arg(long, value_name = "IQN", add = target_names())]
+    target: Option<String>,
+    /// The number it has there [default: the lowest free one]
+    #[arg(long)]
+    lun: Option<u16>,
+    /// Refuse writes through this map
+    #[arg(long)]
+    read_only: bool,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Remove {
+    /// The logical unit
+    #[arg(add = lu_names())]
+    lu: String,
+    #[arg(long, add = host_names())]
+    host: Option<String>,
+    #[arg(long, value_name = "IQN", add = target_names())]
+    target: Option<String>,
+    #[arg(long)]
+    lun: Option<u16>,
+    /// Remove every map that fits
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The initiator's name
+    iqn: String,
+    /// The logical unit; everything it sees where absent
+    #[arg(add = lu_names())]
+    lu: Option<String>,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+}
+
+/// A map beside the identity of its unit, for the listing.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    map: MapSpec,
+    naa: String,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Add(args) => {
+            let body = AddMap {
+                unit: args.lu,
+                host: args.host,
+                target: args.target,
+                lun: args.lun,
+                read_only: args.read_only,
+            };
+            let request = Request::with(Method::POST, "/v1/maps", &body);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::Remove(args) => {
+            let body = RemoveMap {
+                unit: args.lu,
+                host: args.host,
+                target: args.target,
+                lun: args.lun,
+                all: args.all,
+            };
+            let request = Request::with(Method::DELETE, "/v1/maps", &body);
+            remove(t, &client, &args.removal, &request, false)
+        }
+        Verb::List(args) => {
+            let maps: Vec<MapSpec> = client.get("/v1/maps")?;
+            let units: Vec<UnitView> = client.get("/v1/lus")?;
+            let naa = |name: &str| {
+                units
+                    .iter()
+                    .find(|u| u.spec.name == name)
+                    .map_or(String::new(), |u| format!("naa.{}", u.spec.naa))
+            };
+            let rows: Vec<_> = maps
+                .into_iter()
+                .map(|map| Row {
+                    naa: naa(&map.unit),
+                    map,
+                })
+                .collect();
+            print(
+                t,
+                &args,
+                &COLUMNS,
+                &rows,
+                "no maps, so nobody sees anything; add one with `sandstone map add LU --host HOST`",
+            )
+        }
+        Verb::Explain(args) => {
+            let mut path = format!("/v1/explain?initiator={}", escape(&args.iqn));
+            if let Some(lu) = &args.lu {
+                path.push_str(&format!("&unit={}", escape(lu)));
+            }
+            let answer: Explanation = client.get(&path)?;
+            if args.json {
+                table::json(t, &answer)?
+            } else {
+                explain(t, &answer)?
+            }
+            if answer.visible {
+                Ok(())
+            } else {
+                Err(Failure::Said)
+            }
+        }
+    }
+}
+
+const COLUMNS: [Column<Row>; 6] = [
+    left("lu", |r, _| r.map.unit.clone()),
+    left("host", |r, _| {
+        r.map.host.clone().unwrap_or_else(|| "*".into())
+    }),
+    left("target", |r, _| {
+        r.map.target.clone().unwrap_or_else(|| "*".into())
+    }),
+    right("lun", |r, _| r.map.lun.to_string()),
+    left("access", |r, _| {
+        if r.map.read_only { "ro" } else { "rw" }.into()
+    }),
+    left("naa", |r, _| r.naa.clone()),
+];
+
+fn explain(t: &mut Terminal<'_>, answer: &Explanation) -> Done {
+    writeln!(t.out, "{}\n", answer.conclusion)?;
+    for step in &answer.steps {
+        let sign = match step.outcome {
+            Outcome::Ok => "ok  ",
+            Outcome::Note => "note",
+            Outcome::Blocked => "NO  ",
+        };
+        writeln!(t.out, "  {sign}  {}", step.finding)?;
+        if let Some(next) = &step.next {
+            writeln!(t.out, "        -> {next}")?;
+        }
+    }
+    if answer.unit.is_none() && !answer.sees.is_empty() {
+        writeln!(t.out)?;
+        for sight in &answer.sees {
+            let access = if sight.read_only { "ro" } else { "rw" };
+            writeln!(
+                t.out,
+                "  LUN {} of {}: {} {access} ({})",
+                sight.lun, sight.target, sight.unit, sight.by
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The command line: one verb tree over the control API, and the two verbs that are a daemon.
+//!
+//! Every verb but `serve` and `demo` is a client: it says what it wants through
+//! [`crate::control::Client`] and prints the answer. Exit codes: 0 done, 1 refused or failed,
+//! 2 the command line was wrong.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::config::Error;
+
+pub mod client_instructions;
+mod completion;
+mod config;
+mod connection;
+pub mod demo;
+mod edit;
+mod host;
+mod lu;
+mod map;
+pub mod serve;
+mod session;
+mod share;
+mod status;
+mod table;
+mod target;
+
+pub use connection::Connection;
+
+/// A storage area network in one program: logical units over iSCSI, from one command.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sandstone",
+    version,
+    about,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+#[command(
+    arg_required_else_help = true,
+    infer_subcommands = false,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Try it: make a logical unit, serve it, print how to use it
+    Demo(demo::Args),
+    /// Serve the targets of a state folder
+    Serve(serve::Args),
+    /// Logical units
+    #[command(subcommand)]
+    Lu(lu::Verb),
+    /// Targets, their portals and what they prove themselves with
+    #[command(subcommand)]
+    Target(target::Verb),
+    /// Hosts: groups of initiators and their secrets
+    #[command(subcommand)]
+    Host(host::Verb),
+    /// Who sees what, and why not
+    #[command(subcommand)]
+    Map(map::Verb),
+    /// Who is logged in
+    #[command(subcommand)]
+    Session(session::Verb),
+    /// Give a host a logical unit in one step, and print what to type there
+    Share(share::Args),
+    /// The configuration as a whole
+    #[command(subcommand)]
+    Config(config::Verb),
+    /// How the daemon is
+    Status(status::Args),
+    /// Print the OpenAPI document of the control API
+    Openapi,
+    /// Print what a shell needs to complete verbs, options and names
+    Completion(completion::Args),
+    /// Print the manual page, or write all of them to a folder
+    Man(completion::ManArgs),
+}
+
+/// Asks a question and returns the answer, line end and all.
+pub type Ask<'a> = dyn FnMut(&str) -> io::Result<String> + 'a;
+
+/// Where a command reads from and writes to; tests hand in their own.
+pub struct Terminal<'a> {
+    /// What was asked for.
+    pub out: &'a mut dyn Write,
+    /// Everything else.
+    pub err: &'a mut dyn Write,
+    /// Asks a question and returns the answer; `None` where nobody is there to ask.
+    pub ask: Option<&'a mut Ask<'a>>,
+}
+
+/// Why a command ended without success.
+enum Failure {
+    /// What was wrong is still to be said.
+    Refused(Error),
+    /// It was said already.
+    Said,
+    /// The reader of the output went away; nothing is wrong and nobody listens.
+    Closed,
+}
+
+type Done = Result<(), Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Refused(Error::storage("write the output", error)),
+        }
+    }
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let mut ask = |question: &str| {
+        eprint_question(question)?;
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).map(|_| line)
+    };
+    let verb = match parse(std::env::args_os(), &mut out, &mut err) {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code),
+    };
+    match verb.verb {
+        Verb::Serve(args) => {
+            drop((out, err));
+            serve::run(&args, &verb.connection)
+        }
+        Verb::Demo(args) => {
+            drop((out, err));
+            demo::run(&args, &verb.connection)
+        }
+        _ => {
+            let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
+            drop(err);
+            let mut err = io::stderr();
+            let terminal = Terminal {
+                out: &mut out,
+                err: &mut err,
+                ask: if interactive { Some(&mut ask) } else { None },
+            };
+            ExitCode::from(client(verb, terminal))
+        }
+    }
+}
+
+fn eprint_question(question: &str) -> io::Result<()> {
+    let mut err = io::stderr();
+    write!(err, "{question}")?;
+    err.flush()
+}
+
+/// Runs one client command line, program name first, and returns its exit code. `serve` and `demo`
+/// are not clients and are refused.
+pub fn run_client(args: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> u8 {
+    match parse(args, &mut terminal.out, &mut terminal.err) {
+        Ok(cli) => client(cli, terminal),
+        Err(code) => code,
+    }
+}
+
+fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Cli, u8> {
+    let parsed = Cli::command()
+        .try_get_matches_from(args)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let rendered = error.render();
+        // Nothing is left to do where even this cannot be written.
+        let _ = if error.use_stderr() {
+            write!(err, "{rendered}")
+        } else {
+            write!(out, "{rendered}")
+        };
+        u8::try_from(error.exit_code()).unwrap_or(2)
+    })
+}
+
+fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
+    let t = &mut terminal;
+    let connection = &cli.connection;
+    let done = match cli.verb {
+        Verb::Lu(verb) => lu::run(verb, connection, t),
+        Verb::Target(verb) => target::run(verb, connection, t),
+        Verb::Host(verb) => host::run(verb, connection, t),
+        Verb::Map(verb) => map::run(verb, connection, t),
+        Verb::Session(verb) => session::run(verb, connection, t),
+        Verb::Share(args) => share::run(&args, connection, t),
+        Verb::Config(verb) => config::run(verb, connection, t),
+        Verb::Status(args) => status::run(&args, connection, t),
+        Verb::Openapi => status::openapi(t),
+        Verb::Completion(args) => completion::run(&args, t),
+        Verb::Man(args) => completion::man(&args, t),
+        Verb::Serve(_) | Verb::Demo(_) => {
+            Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
+        }
+    };
+    match done {
+        Ok(()) | Err(Failure::Closed) => 0,
+        Err(Failure::Said) => 1,
+        Err(Failure::Refused(error)) => {
+            let _ = report(terminal.err, &error);
+            1
+        }
+    }
+}
+
+/// Says what was wrong, what was not changed and what to try next, the same way everywhere.
+pub fn report(err: &mut dyn Write, error: &Error) -> io::Result<()> {
+    writeln!(err, "sandstone: {}", error.message)?;
+    writeln!(err, "  state: {}", error.not_changed)?;
+    writeln!(err, "  next:  {}", error.next)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_verb_tree_is_consistent() {
+        use clap::CommandFactory as _;
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,245 @@
+//! Every listing: aligned columns for people, tab-separated for scripts, JSON for programs.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Terminal;
+use crate::config::Error;
+use crate::config::quantity::format_size;
+
+/// How a listing is to look.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ListArgs {
+    /// Columns to show, comma-separated
+    #[arg(
+        short = 'o',
+        long = "columns",
+        value_name = "a,b",
+        value_delimiter = ','
+    )]
+    columns: Vec<String>,
+    /// No header, columns separated by one tab
+    #[arg(short = 'H', long = "scripted")]
+    scripted: bool,
+    /// Exact numbers: bytes and seconds
+    #[arg(short = 'p', long = "exact")]
+    exact: bool,
+    /// JSON, as the control API gives it
+    #[arg(long, conflicts_with_all = ["columns", "scripted", "exact"])]
+    pub(super) json: bool,
+}
+
+/// One column of a listing of `T`.
+pub(super) struct Column<T> {
+    name: &'static str,
+    right: bool,
+    default: bool,
+    cell: fn(&T, Numbers) -> String,
+}
+
+/// A column of words.
+pub(super) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
+    Column {
+        name,
+        right: false,
+        default: true,
+        cell,
+    }
+}
+
+/// A column of numbers.
+pub(super) const fn right<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
+    Column {
+        name,
+        right: true,
+        default: true,
+        cell,
+    }
+}
+
+/// A column that is shown only where `-o` names it.
+pub(super) const fn extra<T>(column: Column<T>) -> Column<T> {
+    let Column {
+        name, right, cell, ..
+    } = column;
+    Column {
+        name,
+        right,
+        default: false,
+        cell,
+    }
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// `10G`, `3d 4h`
+    Short,
+    /// Bytes and seconds.
+    Exact,
+}
+
+impl Numbers {
+    pub(super) fn size(self, bytes: u64) -> String {
+        match self {
+            Self::Short => format_size(bytes),
+            Self::Exact => bytes.to_string(),
+        }
+    }
+
+    /// A span of time by its two largest units.
+    pub(super) fn span(self, seconds: u64) -> String {
+        if self == Self::Exact {
+            return seconds.to_string();
+        }
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => format!("{seconds}s"),
+            (0, 0, m) => format!("{m}m {}s", seconds % 60),
+            (0, h, m) => format!("{h}h {m}m"),
+            (d, h, _) => format!("{d}d {h}h"),
+        }
+    }
+}
+
+/// `-` where there is nothing to show: an empty cell would shift the columns of a script.
+pub(super) fn or_dash(text: &str) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Prints `rows`; `none` is said to people when there are none.
+pub(super) fn print<T: Serialize>(
+    t: &mut Terminal<'_>,
+    args: &ListArgs,
+    columns: &[Column<T>],
+    rows: &[T],
+    none: &str,
+) -> super::Done {
+    if args.json {
+        return json(t, rows);
+    }
+    let shown = select(args, columns)?;
+    let numbers = if args.exact {
+        Numbers::Exact
+    } else {
+        Numbers::Short
+    };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| shown.iter().map(|c| (c.cell)(row, numbers)).collect())
+        .collect();
+    if args.scripted {
+        for row in &cells {
+            writeln!(t.out, "{}", row.join("\t"))?;
+        }
+        return Ok(());
+    }
+    if cells.is_empty() {
+        writeln!(t.err, "{none}")?;
+        return Ok(());
+    }
+    let header: Vec<String> = shown
+        .iter()
+        .map(|column| column.name.to_uppercase())
+        .collect();
+    let right: Vec<bool> = shown.iter().map(|column| column.right).collect();
+    for line in align(&header, &right, &cells) {
+        writeln!(t.out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Prints anything as JSON.
+pub(super) fn json<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> super::Done {
+    let text = serde_json::to_string_pretty(value).map_err(|e| {
+        Error::invalid(
+            format!("the answer cannot be written as JSON: {e}"),
+            "report this as a defect",
+        )
+    })?;
+    Ok(writeln!(t.out, "{text}")?)
+}
+
+fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Column<T>>, Error> {
+    if args.columns.is_empty() {
+        return Ok(columns.iter().filter(|column| column.default).collect());
+    }
+    let find = |wanted: &String| {
+        let known = || {
+            columns
+                .iter()
+                .map(|column| column.name)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let found = columns
+            .iter()
+            .find(|column| column.name.eq_ignore_ascii_case(wanted.trim()));
+        found.ok_or_else(|| {
+            Error::invalid(
+                format!("there is no column {wanted:?}"),
+                format!("choose from -o {}", known()),
+            )
+        })
+    };
+    args.columns.iter().map(find).collect()
+}
+
+fn align(header: &[String], right: &[bool], rows: &[Vec<String>]) -> Vec<String> {
+    let width = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            widths[column] = widths[column].max(width(cell));
+        }
+    }
+    let line = |row: &Vec<String>| {
+        let mut text = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = " ".repeat(widths[column] - width(cell));
+            let (before, after) = if right[column] {
+                (gap.as_str(), "")
+            } else {
+                ("", gap.as_str())
+            };
+            text.push_str(&format!("{before}{cell}{after}  "));
+        }
+        text.trim_end().to_owned()
+    };
+    std::iter::once(&header.to_vec())
+        .chain(rows)
+        .map(line)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_show_their_two_largest_units() {
+        let short = |seconds| Numbers::Short.span(seconds);
+        assert_eq!(
+            [short(7), short(67), short(3661), short(90_061)],
+            ["7s", "1m 7s", "1h 1m", "1d 1h"]
+        );
+        assert_eq!(Numbers::Exact.span(90_061), "90061");
+    }
+
+    #[test]
+    fn numbers_stand_right_and_lines_have_no_trailing_blanks() {
+        let cells = vec![
+            vec!["a".to_owned(), "10G".to_owned(), "x".to_owned()],
+            vec!["long".into(), "1".into(), String::new()],
+        ];
+        let header = ["NAME", "SIZE", "NOTE"].map(str::to_owned);
+        assert_eq!(
+            align(&header, &[false, true, false], &cells),
+            ["NAME  SIZE  NOTE", "a      10G  x", "long     1"]
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! The API below the command line: its document, its problems, its socket.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+
+use serde_json::Value;
+
+use super::daemon::Daemon;
+
+/// One request, as bytes; answers status and body.
+fn http(daemon: &Daemon, request: &str, body: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(daemon.folder.path().join("control.sock")).unwrap();
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+#[test]
+fn the_socket_is_for_its_owner_only() {
+    let daemon = Daemon::start();
+    let mode = std::fs::metadata(daemon.folder.path().join("control.sock"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn every_problem_is_json_of_four_fields() {
+    let daemon = Daemon::with_one_of_each();
+    for (request, body, status, kind) in [
+        ("GET /v1/nothing", "", 404, "not-found"),
+        ("PUT /v1/lus", "", 405, "not-found"),
+        ("POST /v1/lus", "{", 400, "invalid"),
+        ("POST /v1/lus", "{\"name\": 7}", 400, "invalid"),
+        ("POST /v1/lus?dry_run=perhaps", "{}", 400, "invalid"),
+        ("POST /v1/lus?colour=red", "{}", 400, "invalid"),
+        ("GET /v1/lus/none", "", 404, "not-found"),
+        ("DELETE /v1/lus/vol1", "", 409, "in-use"),
+        (
+            "DELETE /v1/lus/vol1?cascade=true&if_generation=1",
+            "",
+            412,
+            "stale",
+        ),
+        ("DELETE /v1/sessions/none", "", 400, "invalid"),
+        ("DELETE /v1/sessions/9", "", 404, "not-found"),
+        ("POST /v1/config/generations/x/rollback", "", 400, "invalid"),
+    ] {
+        let (code, text) = http(&daemon, request, body);
+        let problem: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{request}: {text}"));
+        assert_eq!(
+            (code, problem["kind"].as_str()),
+            (status, Some(kind)),
+            "{request}: {text}"
+        );
+        for field in ["message", "not_changed", "next"] {
+            assert!(
+                problem[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{request}: {text}"
+            );
+        }
+    }
+    assert_eq!(daemon.run("lu list -H -o name").out, "vol1\n");
+}
+
+#[test]
+fn the_document_describes_every_route_and_its_types() {
+    let daemon = Daemon::start();
+    let (code, served) = http(&daemon, "GET /openapi.json", "");
+    assert_eq!(code, 200);
+    let served: Value = serde_json::from_str(&served).unwrap();
+    let printed: Value = serde_json::from_str(&daemon.run("openapi").out).unwrap();
+    assert_eq!(served, printed);
+    assert!(printed["openapi"].as_str().unwrap().starts_with("3.1"));
+    let mut operations = Vec::new();
+    for (path, methods) in printed["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(
+                operation["responses"]
+                    .as_object()
+                    .is_some_and(|r| !r.is_empty()),
+                "{method} {path}"
+            );
+            operations.push(operation["operationId"].as_str().unwrap().to_owned());
+        }
+    }
+    operations.sort();
+    let snapshot: Vec<&str> = include_str!("operations.txt").lines().collect();
+    assert_eq!(
+        operations, snapshot,
+        "the API changed: check that clients survive it, then update operations.txt"
+    );
+    // Every reference leads somewhere.
+    let text = printed.to_string();
+    for reference in text
+        .split("\"$ref\":\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+    {
+        let pointer = reference.trim_start_matches('#');
+        assert!(
+            printed.pointer(pointer).is_some(),
+            "{reference} leads nowhere"
+        );
+    }
+    assert!(
+        printed
+            .pointer("/components/schemas/Problem/properties/not_changed")
+            .is_some()
+    );
+}
+
+#[test]
+fn metrics_are_in_the_text_format_of_prometheus() {
+    let daemon = Daemon::with_one_of_each();
+    let (code, text) = http(&daemon, "GET /metrics", "");
+    assert_eq!(code, 200);
+    assert!(
+        text.contains(
+            "# TYPE sandstone_lu_reads_total counter\nsandstone_lu_reads_total{lu=\"vol1\"} 0\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("sandstone_lu_size_bytes{lu=\"vol1\"} 10737418240\n"),
+        "{text}"
+    );
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let value = line.rsplit(' ').next().unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
+}

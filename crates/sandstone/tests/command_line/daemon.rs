@@ -1,0 +1,219 @@
+//! A daemon without a data path: a state folder, transactions, the control server, and a data
+//! plane that records what it is told.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use sandstone::cli::{Terminal, run_client};
+use sandstone::config::Config;
+use sandstone::config::model::BackendSpec;
+use sandstone::config::store::Store;
+use sandstone::control::{
+    ApplyError, ConnectionInfo, ControlAddress, ControlServer, DataPlane, Plane, PortalStatus,
+    SessionInfo, Transactions, UnitStatus,
+};
+
+#[derive(Default)]
+pub(crate) struct FakeDataPlane {
+    config: Mutex<Arc<Config>>,
+    pub(crate) sessions: Mutex<Vec<SessionInfo>>,
+    /// Refuses configurations with a logical unit of this name.
+    pub(crate) refuses: Mutex<Option<String>>,
+}
+
+impl DataPlane for FakeDataPlane {
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        if let Some(name) = self
+            .refuses
+            .lock()
+            .unwrap()
+            .as_ref()
+            .filter(|name| config.unit(name).is_some())
+        {
+            return Err(ApplyError {
+                object: format!("lu {name}"),
+                message: "the disk is on fire".into(),
+                next: "put it out".into(),
+            });
+        }
+        *self.config.lock().unwrap() = config;
+        Ok(())
+    }
+
+    fn sessions(&self) -> Vec<SessionInfo> {
+        self.sessions.lock().unwrap().clone()
+    }
+
+    fn kill_session(&self, tsih: u16) -> bool {
+        let mut sessions = self.sessions.lock().unwrap();
+        let before = sessions.len();
+        sessions.retain(|session| session.tsih != tsih);
+        sessions.len() < before
+    }
+
+    fn units(&self) -> Vec<UnitStatus> {
+        let config = self.config.lock().unwrap().clone();
+        let size = |backend: &BackendSpec| match backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => *size,
+            BackendSpec::Device { .. } => 1 << 40,
+        };
+        let status = |unit: &sandstone::config::model::UnitSpec| UnitStatus {
+            name: unit.name.clone(),
+            online: !unit.offline,
+            size: size(&unit.backend),
+            allocated: Some(size(&unit.backend) / 8),
+            write_cache: unit.write_cache,
+            ..UnitStatus::default()
+        };
+        config.units.iter().map(status).collect()
+    }
+
+    fn portals(&self) -> Vec<PortalStatus> {
+        let config = self.config.lock().unwrap().clone();
+        let mut portals = Vec::new();
+        for target in &config.targets {
+            for group in &target.portal_groups {
+                for &address in &group.portals {
+                    portals.push(PortalStatus {
+                        address,
+                        target: target.iqn.clone(),
+                        tag: group.tag,
+                        error: None,
+                    });
+                }
+            }
+        }
+        portals
+    }
+
+    fn shutdown(&self) {}
+}
+
+pub(crate) struct Daemon {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) data_plane: Arc<FakeDataPlane>,
+    server: Option<ControlServer>,
+}
+
+/// What a command line did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) code: u8,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Daemon {
+    pub(crate) fn start() -> Self {
+        let mut daemon = Self {
+            folder: tempfile::tempdir().unwrap(),
+            data_plane: Arc::default(),
+            server: None,
+        };
+        daemon.restart();
+        daemon
+    }
+
+    /// A daemon with a logical unit, a target, a host and a map.
+    pub(crate) fn with_one_of_each() -> Self {
+        let daemon = Self::start();
+        for line in [
+            "lu create vol1 --size 10G",
+            "target create iqn.2024-08.internal.sandstone:one",
+            "host create esx --initiator iqn.1998-01.com.vmware:*",
+            "map add vol1 --host esx",
+        ] {
+            let ran = daemon.run(line);
+            assert_eq!(ran.code, 0, "{line}: {ran:?}");
+        }
+        daemon
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.server = None;
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.server = None;
+        let (store, config) = Store::open(self.folder.path()).unwrap();
+        let config = Arc::new(config);
+        self.data_plane.apply(Arc::clone(&config)).unwrap();
+        let plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
+        let plane = Plane {
+            transactions: Transactions::new(store, config, plane),
+            state_folder: self.folder.path().to_owned(),
+            since: Instant::now(),
+        };
+        let socket = ControlAddress::Unix(self.folder.path().join("control.sock"));
+        self.server = Some(ControlServer::start(socket, Arc::new(plane)).unwrap());
+    }
+
+    /// Somebody of this name is logged in.
+    pub(crate) fn log_in(&self, tsih: u16, initiator: &str, target: &str) {
+        self.data_plane.sessions.lock().unwrap().push(SessionInfo {
+            tsih,
+            initiator: initiator.into(),
+            isid: "00023d000001".into(),
+            target: Some(target.into()),
+            portal_group: 1,
+            connections: vec![ConnectionInfo {
+                cid: 0,
+                local: "10.0.0.1:3260".parse().unwrap(),
+                peer: "10.0.0.7:49152".parse().unwrap(),
+                header_digest: true,
+                data_digest: false,
+            }],
+            luns: vec![0],
+            read_bytes: 3 << 30,
+            written_bytes: 5 << 20,
+            age_s: 4000,
+            ..SessionInfo::default()
+        });
+    }
+
+    /// Runs a command line; nobody is there to be asked.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        run(
+            self.folder.path(),
+            &line.split_whitespace().collect::<Vec<_>>(),
+            None,
+        )
+    }
+
+    /// Runs a command line; somebody answers every question so.
+    pub(crate) fn run_answering(&self, line: &str, answer: &str) -> Ran {
+        run(
+            self.folder.path(),
+            &line.split_whitespace().collect::<Vec<_>>(),
+            Some(answer),
+        )
+    }
+}
+
+/// Runs a command line against the daemon of a state folder.
+pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let args = ["sandstone", "--state", state.to_str().unwrap()]
+        .into_iter()
+        .chain(words.iter().copied());
+    let mut ask = |_: &str| Ok(answer.unwrap_or_default().to_owned());
+    let code = run_client(
+        args.map(OsString::from).collect::<Vec<_>>(),
+        Terminal {
+            out: &mut out,
+            err: &mut err,
+            ask: if answer.is_some() {
+                Some(&mut ask)
+            } else {
+                None
+            },
+        },
+    );
+    Ran {
+        code,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}

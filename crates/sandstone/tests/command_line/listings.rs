@@ -1,0 +1,173 @@
+//! Listings and explanations, as people and scripts see them.
+
+use super::daemon::Daemon;
+
+const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
+const ONE: &str = "iqn.2024-08.internal.sandstone:one";
+
+#[test]
+fn lists_follow_the_conventions() {
+    let daemon = Daemon::with_one_of_each();
+    let naa = daemon.run("lu list -H -o naa").out.trim().to_owned();
+    let people = daemon.run("lu list").out;
+    let expected = format!(
+        "NAME  SIZE   USED  STATE   BACKEND           BLOCK  MAPS  NAA
+vol1   10G  1.25G  online  volumes/vol1.img    512     1  {naa}
+"
+    );
+    assert_eq!(people, expected);
+    assert_eq!(daemon.run("lu list -H -o name,size").out, "vol1\t10G\n");
+    assert_eq!(
+        daemon.run("lu list -Hp -o NAME,size,used").out,
+        "vol1\t10737418240\t1342177280\n"
+    );
+    let json: serde_json::Value = serde_json::from_str(&daemon.run("lu list --json").out).unwrap();
+    assert_eq!(json[0]["spec"]["backend"]["size"], 10_737_418_240_u64);
+    let ran = daemon.run("lu list -o colour");
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("no column \"colour\"") && ran.err.contains("choose from -o name,size,"),
+        "{}",
+        ran.err
+    );
+    let ran = daemon.run("lu list vol9");
+    assert!(
+        ran.code == 1 && ran.err.contains("there is no logical unit vol9"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn an_empty_list_says_how_to_fill_it_but_not_to_scripts() {
+    let daemon = Daemon::start();
+    for (verb, next) in [
+        ("lu", "lu create"),
+        ("target", "target create"),
+        ("host", "host create"),
+        ("map", "map add"),
+    ] {
+        let ran = daemon.run(&format!("{verb} list"));
+        assert!(
+            ran.code == 0 && ran.out.is_empty() && ran.err.contains(next),
+            "{ran:?}"
+        );
+        let ran = daemon.run(&format!("{verb} list -H"));
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+        assert_eq!(daemon.run(&format!("{verb} list --json")).out, "[]\n");
+    }
+}
+
+#[test]
+fn targets_hosts_maps_and_sessions_are_listed() {
+    let daemon = Daemon::with_one_of_each();
+    daemon.log_in(3, ESX1, ONE);
+    let target = format!("{ONE}\tonline\t0.0.0.0:3260,1\t1\t-\n");
+    assert_eq!(daemon.run("target list -H").out, target);
+    assert_eq!(
+        daemon.run("host list -H").out,
+        "esx\tiqn.1998-01.com.vmware:*\t-\t1\t1\n"
+    );
+    assert_eq!(
+        daemon.run("map list -H -o lu,host,target,lun,access").out,
+        "vol1\tesx\t*\t0\trw\n"
+    );
+    let sessions = daemon.run("session list").out;
+    let expected = "\
+TSIH  INITIATOR                    TARGET                              PEER            LUNS  READ  WRITTEN    AGE
+   3  iqn.1998-01.com.vmware:esx1  iqn.2024-08.internal.sandstone:one  10.0.0.7:49152     1    3G       5M  1h 6m
+";
+    assert_eq!(sessions, expected);
+    assert_eq!(
+        daemon
+            .run("session list -Hp -o tsih,digests,portal,age")
+            .out,
+        "3\theader\t10.0.0.1:3260,1\t4000\n"
+    );
+}
+
+#[test]
+fn a_session_is_killed_only_when_asked_for_by_number_and_yes() {
+    let daemon = Daemon::with_one_of_each();
+    daemon.log_in(3, ESX1, ONE);
+    assert!(
+        daemon
+            .run("session kill 4 -y")
+            .err
+            .contains("there is no session 4")
+    );
+    assert_eq!(daemon.run("session kill 3").code, 1);
+    assert_eq!(daemon.run_answering("session kill 3", "").code, 1);
+    let ran = daemon.run("session kill 3 --yes");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "session 3 ended\n"));
+    assert!(daemon.run("session list").err.contains("no sessions"));
+}
+
+#[test]
+fn explain_answers_why_and_says_what_to_do() {
+    let daemon = Daemon::with_one_of_each();
+    let ran = daemon.run(&format!("map explain {ESX1} vol1"));
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.out
+            .starts_with(&format!("{ESX1} sees vol1 as LUN 0 of {ONE}.\n")),
+        "{}",
+        ran.out
+    );
+    let ran = daemon.run("map explain iqn.1993-08.org.debian:01:9f2c vol1");
+    let naa = daemon.run("lu list -H -o naa").out.trim().to_owned();
+    let expected = format!(
+        "iqn.1993-08.org.debian:01:9f2c does not see vol1: No map of vol1 includes this initiator.
+
+  ok    iqn.1993-08.org.debian:01:9f2c is a well-formed iSCSI name.
+  NO    It belongs to no host.
+        -> sandstone host add-initiator HOST iqn.1993-08.org.debian:01:9f2c
+  ok    Logical unit vol1 exists and is online ({naa}).
+  note  It is mapped as LUN 0, but to host esx.
+  NO    No map of vol1 includes this initiator.
+        -> sandstone share vol1 --host iqn.1993-08.org.debian:01:9f2c
+"
+    );
+    assert_eq!((ran.code, ran.out), (1, expected));
+    let ran = daemon.run(&format!("map explain {ESX1}"));
+    assert!(
+        ran.out.contains(&format!(
+            "  LUN 0 of {ONE}: vol1 rw (host esx, every target)"
+        )),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn status_tells_the_daemon_in_short() {
+    let daemon = Daemon::with_one_of_each();
+    let ran = daemon.run("status");
+    assert!(
+        ran.out
+            .contains("serving   1 logical units, 1 targets, 1 hosts, 0 sessions"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains(&format!("portal    0.0.0.0:3260,1 {ONE} listening")),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn completion_and_manual_pages_are_made_for_every_shell_and_verb() {
+    let daemon = Daemon::start();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = daemon.run(&format!("completion {shell}"));
+        assert!(
+            ran.code == 0 && ran.out.contains("sandstone"),
+            "{shell}: {ran:?}"
+        );
+    }
+    assert!(daemon.run("man").out.contains(".TH"));
+    let folder = daemon.folder.path().join("man");
+    assert_eq!(daemon.run(&format!("man {}", folder.display())).code, 0);
+    assert!(folder.join("sandstone-lu-create.1").exists());
+}
