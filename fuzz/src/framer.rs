@@ -60,6 +60,13 @@ impl DataOutBuffer for Room {
         );
         self.bytes.room(offset, len)
     }
+
+    fn mark_filled(&mut self, offset: usize, len: usize) {
+        assert!(
+            offset + len <= self.wanted,
+            "filled beyond what the command wants"
+        );
+    }
 }
 
 /// Answers by the first byte of the CDB, so that the fuzzer reaches every admission.
@@ -112,6 +119,7 @@ fn end(status: u8, data_in: Option<u32>) -> Completion<Shared> {
         status,
         sense,
         data_in: data_in.map(|len| Shared(vec![7; len as usize].into())),
+        data_out_wanted: None,
     }
 }
 
@@ -177,6 +185,7 @@ pub fn run(data: &[u8]) {
     let choice = bytes.u8();
     let bit = |n: u8| choice >> n & 1 != 0;
     let settings = SessionSettings {
+        discovery: bit(6),
         max_burst_length: 16 << 10,
         first_burst_length: 4096,
         max_outstanding_r2t: if bit(0) { 1 } else { 4 },

@@ -6,7 +6,10 @@ use super::{Finding, Tree};
 const FILE_ENDINGS: &[&str] = &[".rs", ".toml", ".md", ".c", ".sh"];
 
 /// Documents in which every path in backticks must exist.
-const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md"];
+const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", THREATS];
+
+/// The document that names tests; each must be a function.
+const THREATS: &str = "docs/threat-model.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -27,6 +30,35 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                     line: index + 1,
                     rule: "named-path",
                     message: format!("{path} does not exist: correct the document"),
+                });
+            }
+        }
+    }
+    findings.extend(missing_tests(tree));
+    findings
+}
+
+/// Names of tests in the threat model that no function has. A word with three underscores or more is
+/// such a name; no prose is.
+fn missing_tests(tree: &Tree) -> Vec<Finding> {
+    let is_name = |span: &&str| {
+        span.matches('_').count() >= 3
+            && span
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let mut findings = Vec::new();
+    for (index, line) in tree.text(THREATS).unwrap_or_default().lines().enumerate() {
+        for name in code_spans(line).into_iter().filter(is_name) {
+            let head = format!("fn {name}(");
+            if !tree.rust().any(|(file, _)| file.text.contains(&head)) {
+                findings.push(Finding {
+                    path: THREATS.into(),
+                    line: index + 1,
+                    rule: "named-test",
+                    message: format!(
+                        "there is no test `{name}`: write it, or correct the document"
+                    ),
                 });
             }
         }
@@ -153,6 +185,23 @@ mod tests {
             missing("ARCHITECTURE.md", "`crates/scsi/src/` and `logins.rs`").len(),
             2
         );
+    }
+
+    #[test]
+    fn tests_that_the_threat_model_names_exist() {
+        let files = [
+            (
+                THREATS,
+                "`text_without_nul_is_refused` `is_gone_for_ever_now` `text_keys`",
+            ),
+            (
+                "a.rs",
+                "//! x\n#[test]\nfn text_without_nul_is_refused() {}\n",
+            ),
+        ];
+        let findings = check(&Tree::fixture(&files));
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].message.contains("is_gone_for_ever_now"));
     }
 
     #[test]
