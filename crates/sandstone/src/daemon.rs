@@ -28,7 +28,6 @@ pub struct DaemonOptions {
 }
 
 /// A running daemon.
-#[derive(Debug)]
 pub struct Daemon {
     service: Arc<Service>,
     plane: Arc<Plane>,
