@@ -1,4 +1,4 @@
-//! A transport of two hundred lines for tests: units on byte vectors, nexuses that issue commands and
+//! A transport for tests of commands between several units: units on byte vectors, nexuses that issue commands and
 //! run their tasks to the end, one step at a time where a test wants to look in between.
 #![allow(
     unreachable_pub,
