@@ -6,21 +6,40 @@
 //! 2. it is renamed over the old one;
 //! 3. the folder is synced.
 //!
+//! Two commands may ask to save at once, on different event loops. One save runs at a time, and an
+//! image older than the stored one is not stored: the stored one was made later and holds its state
+//! too. Else a reservation just acknowledged could be replaced by what held before it.
+//!
 //! A power cut leaves the old image or the new one, never a mix; only after step 3 is the command that
 //! changed the state answered. The image carries a checksum, so that bit rot is told from a state.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::block::lane::Outcome;
 use crate::block::{BlockError, Done};
 
-/// Stores `image` durably.
+/// One save at a time. They are rare; that units share the lock costs nothing.
+static SAVING: Mutex<()> = Mutex::new(());
+
+/// Stores `image` durably, unless a newer one is stored already.
 pub(super) fn save(path: &Path, image: &[u8]) -> Outcome {
+    let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_superseded(path, image) {
+        return Ok(Done::Nothing);
+    }
     write(path, image)
         .map(|()| Done::Nothing)
         .map_err(|error| BlockError::writing(error, "saving the unit's state"))
+}
+
+/// Whether the stored image was made after this one. What cannot be read is replaced.
+fn is_superseded(path: &Path, image: &[u8]) -> bool {
+    let stored = load(path).ok().flatten();
+    let stored = stored.as_deref().and_then(scsi::image::generation);
+    stored.is_some() && stored > scsi::image::generation(image)
 }
 
 fn write(path: &Path, image: &[u8]) -> io::Result<()> {
@@ -66,6 +85,33 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An image as the device server makes them: magic and version, then the generation.
+    fn image(generation: u64) -> Vec<u8> {
+        [&b"SLUIMG\0\x01"[..], &generation.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn an_older_image_never_replaces_a_newer_one() {
+        let folder =
+            std::env::temp_dir().join(format!("sandstone-unit-order-{}", std::process::id()));
+        let path = folder.join("a.state");
+        let threads: Vec<_> = (1..=8)
+            .map(|generation| {
+                let path = path.clone();
+                std::thread::spawn(move || assert!(save(&path, &image(generation)).is_ok()))
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(load(&path).unwrap().unwrap(), image(8));
+        assert!(save(&path, &image(3)).is_ok());
+        assert_eq!(load(&path).unwrap().unwrap(), image(8));
+        assert!(save(&path, &image(9)).is_ok());
+        assert_eq!(load(&path).unwrap().unwrap(), image(9));
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn an_image_survives_and_damage_is_told() {
