@@ -1,5 +1,6 @@
 //! The daemon: state folder, data plane and control plane joined, from start to orderly end.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,10 @@ pub struct DaemonOptions {
     pub threads: Option<usize>,
     /// Most memory for data in flight, in bytes.
     pub memory_cap: u64,
+    /// Use io_uring where the kernel allows it.
+    pub io_uring: bool,
+    /// Where targets that are made without a portal listen; empty is every address, port 3260.
+    pub default_portals: Vec<SocketAddr>,
 }
 
 /// A running daemon.
@@ -46,6 +51,7 @@ impl Daemon {
         let service_options = ServiceOptions {
             state: options.state.clone(),
             threads: options.threads.unwrap_or(cores),
+            io_uring: options.io_uring,
             limits: DaemonLimits {
                 max_sessions: 4096,
                 max_logins: 4096,
@@ -63,6 +69,7 @@ impl Daemon {
         let plane = Arc::new(Plane {
             transactions: Transactions::new(store, config, service.clone()),
             state_folder: options.state,
+            default_portals: options.default_portals,
             since: Instant::now(),
         });
         let control = ControlServer::start(options.control, plane.clone())?;

@@ -8,4 +8,5 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod initiator;
 pub mod target;

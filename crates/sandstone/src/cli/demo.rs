@@ -1,12 +1,28 @@
 //! `demo`: a logical unit, a target and a map, made and served by one command.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
+use super::Connection;
+use super::client_instructions::{Access, instructions};
 use super::completion::size;
-use super::{Connection, report};
+use super::serve::{failed, log_to_stderr, run_until_signalled};
+use crate::config::change::{AddMap, Change, CreateTarget, CreateUnit};
+use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
+use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::control::ControlAddress;
+use crate::control::transaction::Commit;
+use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions};
+use crate::initiator::self_test;
+
+const DEFAULT_PORT: u16 = 3260;
+const UNIT: &str = "demo";
+const TARGET: &str = "iqn.2026-01.io.sandstone:demo";
 
 /// What to demonstrate. The state folder, where one is given, is that of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]
@@ -29,6 +45,9 @@ pub struct Args {
     /// Logical block size
     #[arg(long, value_name = "512|4096", default_value_t = 512, value_parser = block_size)]
     pub block_size: u32,
+    /// Physical block size [default: 4096]
+    #[arg(long, value_name = "512|4096", value_parser = block_size)]
+    pub physical_block_size: Option<u32>,
     /// Acknowledge writes from volatile cache
     #[arg(long)]
     pub write_cache: bool,
@@ -40,6 +59,16 @@ pub struct Args {
     pub no_io_uring: bool,
 }
 
+/// The line of `--json`.
+#[derive(Debug, Serialize)]
+struct Served {
+    url: String,
+    portal: SocketAddr,
+    target: String,
+    lun: u16,
+    control: String,
+}
+
 fn block_size(text: &str) -> Result<u32, String> {
     match text {
         "512" => Ok(512),
@@ -49,12 +78,245 @@ fn block_size(text: &str) -> Result<u32, String> {
 }
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
-pub fn run(_args: &Args, _connection: &Connection) -> ExitCode {
-    let error = Error::new(
-        ErrorKind::Unavailable,
-        "the demo is not available in this build",
-        "use a build that has the data plane",
-    );
-    let _ = report(&mut std::io::stderr(), &error);
-    ExitCode::FAILURE
+pub fn run(args: &Args, connection: &Connection) -> ExitCode {
+    log_to_stderr(if args.once || args.json {
+        "warn"
+    } else {
+        "info"
+    });
+    let (state, temporary) = match &connection.state {
+        Some(state) => (state.clone(), false),
+        None => match state_folder(args) {
+            Ok(state) => (state, args.once || args.memory.is_some()),
+            Err(error) => return failed(&error),
+        },
+    };
+    let code = match start(args, connection, &state) {
+        Ok((daemon, access)) => serve(args, daemon, &access, &state),
+        Err(error) => failed(&error),
+    };
+    if temporary {
+        // Made for this run only, and nobody can want it back: the unit was memory or a test.
+        let _ = std::fs::remove_dir_all(&state);
+    }
+    code
+}
+
+/// `./sandstone-demo`, so that the user finds it; a folder of its own where nothing is to be kept.
+fn state_folder(args: &Args) -> Result<PathBuf, Error> {
+    if !args.once && args.memory.is_none() {
+        return Ok(PathBuf::from("sandstone-demo"));
+    }
+    let name = format!("sandstone-demo-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir(&folder)
+        .map_err(|error| Error::storage(format!("make {}", folder.display()), error))?;
+    Ok(folder)
+}
+
+fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, Access), Error> {
+    let control = connection
+        .control
+        .clone()
+        .unwrap_or_else(|| ControlAddress::Unix(state.join(crate::control::address::SOCKET_NAME)));
+    let daemon = Daemon::start(DaemonOptions {
+        state: state.to_owned(),
+        control,
+        threads: args.threads.map(usize::from),
+        memory_cap: DEFAULT_MEMORY_CAP,
+        io_uring: !args.no_io_uring,
+        default_portals: Vec::new(),
+    })?;
+    if daemon.transactions().config().unit(UNIT).is_none() {
+        configure(args, &daemon)?;
+    }
+    let access = access(&daemon.transactions().config())?;
+    Ok((daemon, access))
+}
+
+/// Makes the unit, the target and the map in a fresh state folder.
+fn configure(args: &Args, daemon: &Daemon) -> Result<(), Error> {
+    let backend = match args.memory {
+        Some(size) => BackendSpec::Memory { size },
+        None => BackendSpec::File {
+            path: "demo.img".into(),
+            size: args.size,
+            preallocate: false,
+        },
+    };
+    let unit = CreateUnit {
+        name: UNIT.into(),
+        backend,
+        block_size: args.block_size,
+        physical_block_size: args
+            .physical_block_size
+            .unwrap_or(4096)
+            .max(args.block_size),
+        write_cache: args.write_cache,
+        read_only: false,
+        thin: None,
+        threshold_percent: None,
+        naa: None,
+        serial: None,
+    };
+    let target = CreateTarget {
+        iqn: TARGET.into(),
+        alias: "Sandstone demo".into(),
+        portals: vec![SocketAddr::from((
+            Ipv4Addr::LOCALHOST,
+            free_port(args.port)?,
+        ))],
+        alua: AluaMode::default(),
+        parameters: TargetParameters::default(),
+    };
+    let map = AddMap {
+        unit: UNIT.into(),
+        host: None,
+        target: Some(TARGET.into()),
+        lun: Some(0),
+        read_only: false,
+    };
+    for change in [
+        Change::CreateUnit(unit),
+        Change::CreateTarget(target),
+        Change::AddMap(map),
+    ] {
+        daemon.transactions().commit(&change, Commit::default())?;
+    }
+    Ok(())
+}
+
+/// The port asked for, or the first free one from 3260 on.
+fn free_port(wanted: Option<u16>) -> Result<u16, Error> {
+    if let Some(port) = wanted.filter(|port| *port != 0) {
+        return Ok(port);
+    }
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    (DEFAULT_PORT..DEFAULT_PORT + 1000)
+        .find(free)
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "no port from {DEFAULT_PORT} to {} is free on 127.0.0.1",
+                    DEFAULT_PORT + 999
+                ),
+                "give one with --port",
+            )
+        })
+}
+
+fn access(config: &Config) -> Result<Access, Error> {
+    let broken = || {
+        Error::not_found(
+            "the demo's target or logical unit is not in this state folder",
+            "use another --state",
+        )
+    };
+    let unit = config.unit(UNIT).ok_or_else(broken)?;
+    let target = config.target(TARGET).ok_or_else(broken)?;
+    let portals = target
+        .portal_groups
+        .iter()
+        .flat_map(|group| group.portals.clone())
+        .collect();
+    Ok(Access {
+        portals,
+        target: TARGET.into(),
+        lun: 0,
+        naa: unit.naa.clone(),
+        block_size: unit.block_size,
+        chap_user: None,
+    })
+}
+
+fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode {
+    let portal = access.portals.first().copied();
+    let unserved = daemon
+        .transactions()
+        .data_plane()
+        .portals()
+        .into_iter()
+        .find_map(|portal| portal.error);
+    let (Some(portal), None) = (portal, &unserved) else {
+        let error = Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the demo's portal cannot be bound: {}",
+                unserved.unwrap_or_default()
+            ),
+            "stop what listens there, or use another --state and --port",
+        );
+        daemon.stop();
+        return failed(&error);
+    };
+    if args.once {
+        return self_test(args, daemon, portal);
+    }
+    if args.json {
+        let served = Served {
+            url: access.url(),
+            portal,
+            target: access.target.clone(),
+            lun: access.lun,
+            control: daemon.control().to_string(),
+        };
+        println!("{}", serde_json::json!(served));
+    } else {
+        announce(args, access, state, &daemon);
+    }
+    run_until_signalled(daemon)
+}
+
+fn announce(args: &Args, access: &Access, state: &Path, daemon: &Daemon) {
+    let what = match args.memory {
+        Some(size) => format!("{} of memory", format_size(size)),
+        None => format!(
+            "a thin volume of {} in {}",
+            format_size(args.size),
+            state.display()
+        ),
+    };
+    println!("Serving {what} as");
+    println!("    {}", access.url());
+    println!();
+    print!("{}", instructions(access, None));
+    println!("Control it from another terminal:");
+    println!("    sandstone --control {} session list", daemon.control());
+    println!();
+    println!("Ctrl-C ends it.");
+}
+
+fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {
+    let result = self_test::run(portal, TARGET);
+    daemon.stop();
+    match result {
+        Ok(report) if args.json => {
+            println!(
+                "{}",
+                serde_json::json!({
+                    "verified_bytes": report.verified_bytes,
+                    "blocks": report.blocks,
+                    "block_size": report.block_len,
+                })
+            );
+            ExitCode::SUCCESS
+        }
+        Ok(report) => {
+            println!(
+                "{} written, read back over TCP in another session and found equal, with header and data digests.",
+                format_size(report.verified_bytes)
+            );
+            println!(
+                "The logical unit has {} blocks of {} bytes.",
+                report.blocks, report.block_len
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&Error::new(
+            ErrorKind::Unavailable,
+            format!("the self-test failed: {error}"),
+            "run it again with RUST_BACKTRACE=1 and report what it prints",
+        )),
+    }
 }

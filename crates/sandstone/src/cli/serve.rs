@@ -9,6 +9,7 @@ use super::completion::size;
 use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
+use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions};
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]
@@ -19,7 +20,7 @@ pub struct Args {
     /// Event loops [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
-    /// Most memory that buffers of all sessions may take, as in 1G
+    /// Most memory that data in flight of all sessions may take [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_cap: Option<u64>,
     /// What to log
@@ -31,12 +32,50 @@ pub struct Args {
 }
 
 /// Serves until it is told to stop.
-pub fn run(_args: &Args, _connection: &Connection) -> ExitCode {
-    let error = Error::new(
-        ErrorKind::Unavailable,
-        "serving is not available in this build",
-        "use a build that has the data plane",
-    );
-    let _ = report(&mut std::io::stderr(), &error);
+pub fn run(args: &Args, connection: &Connection) -> ExitCode {
+    log_to_stderr(&args.log);
+    let options = DaemonOptions {
+        state: connection.state_folder().to_owned(),
+        control: connection.listening_address(),
+        threads: args.threads.map(usize::from),
+        memory_cap: args.memory_cap.unwrap_or(DEFAULT_MEMORY_CAP),
+        io_uring: !args.no_io_uring,
+        default_portals: args.portals.clone(),
+    };
+    match Daemon::start(options) {
+        Ok(daemon) => {
+            tracing::info!(control = %daemon.control(), "serving");
+            run_until_signalled(daemon)
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// Events go to stderr, for the journal of the machine.
+pub(super) fn log_to_stderr(level: &str) {
+    let level = level.parse().unwrap_or(tracing::Level::INFO);
+    // A second subscriber in one process (tests) is refused; the first goes on.
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .try_init();
+}
+
+pub(super) fn run_until_signalled(daemon: Daemon) -> ExitCode {
+    match daemon.run_until_signalled() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&Error::new(
+            ErrorKind::Unavailable,
+            format!("signals cannot be waited for: {error}"),
+            "report this; the daemon has ended",
+        )),
+    }
+}
+
+pub(super) fn failed(error: &Error) -> ExitCode {
+    // Nothing is left to do where even this cannot be written.
+    let _ = report(&mut std::io::stderr(), error);
     ExitCode::FAILURE
 }

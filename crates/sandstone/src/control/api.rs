@@ -1,5 +1,6 @@
 //! The HTTP/JSON API: every route, its document, and what all routes share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,6 +33,8 @@ pub struct Plane {
     pub transactions: Transactions,
     /// The state folder, as told in the status.
     pub state_folder: PathBuf,
+    /// Where a target listens that is made without a portal; empty is every address, port 3260.
+    pub default_portals: Vec<SocketAddr>,
     /// When the daemon started.
     pub since: Instant,
 }

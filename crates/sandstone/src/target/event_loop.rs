@@ -73,13 +73,19 @@ impl EventLoop {
         poll: Poll,
         inbox: Receiver<Message>,
         shared: Arc<Shared>,
+        io_uring: bool,
     ) -> io::Result<Self> {
         let weak = Arc::downgrade(&shared);
-        let lane = Lane::new(Arc::new(move || {
+        let waker: crate::block::lane::Waker = Arc::new(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.wake_loop(index);
             }
-        }));
+        });
+        let lane = if io_uring {
+            Lane::new(waker)
+        } else {
+            Lane::without_io_uring(waker)
+        };
         if let Some(fd) = lane.poll_fd() {
             poll.registry()
                 .register(&mut SourceFd(&fd), LANE, Interest::READABLE)?;

@@ -30,6 +30,8 @@ pub struct ServiceOptions {
     pub state: PathBuf,
     /// Event loops; one for each core is best.
     pub threads: usize,
+    /// Use io_uring where the kernel allows it.
+    pub io_uring: bool,
     /// Limits of the daemon.
     pub limits: DaemonLimits,
 }
@@ -75,7 +77,7 @@ impl Service {
         let mut threads = Vec::new();
         for (index, (poll, receiver)) in parts.into_iter().enumerate() {
             let shared = shared.clone();
-            let mut event_loop = EventLoop::new(index, poll, receiver, shared)?;
+            let mut event_loop = EventLoop::new(index, poll, receiver, shared, options.io_uring)?;
             let builder = std::thread::Builder::new().name(format!("loop{index}"));
             threads.push(builder.spawn(move || event_loop.run())?);
         }

@@ -142,6 +142,7 @@ impl Daemon {
         self.data_plane.apply(Arc::clone(&config)).unwrap();
         let plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
         let plane = Plane {
+            default_portals: Vec::new(),
             transactions: Transactions::new(store, config, plane),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),

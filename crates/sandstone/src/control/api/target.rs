@@ -52,8 +52,11 @@ pub(super) async fn show(
 pub(super) async fn create(
     State(plane): State<Shared>,
     Params(how): Params<Commit>,
-    Body(request): Body<CreateTarget>,
+    Body(mut request): Body<CreateTarget>,
 ) -> Answer<Committed> {
+    if request.portals.is_empty() {
+        request.portals.clone_from(&plane.default_portals);
+    }
     plane.commit(&Change::CreateTarget(request), how)
 }
 
