@@ -35,7 +35,6 @@ pub use connection::Connection;
 #[command(
     name = "sandstone",
     version,
-    about,
     propagate_version = true,
     disable_help_subcommand = true
 )]

@@ -153,6 +153,7 @@ impl Edit {
                 *target = target.to_ascii_lowercase();
             }
         }
+        keep_data(before, &after)?;
         self.config = after;
         Ok(())
     }
@@ -173,6 +174,35 @@ impl Edit {
             format!("{command} --yes removes these too, or remove them one by one"),
         ))
     }
+}
+
+/// Refuses what would cut off or garble the data of a unit that stays: initiators know the disk by
+/// its designator and rely on its size and block length.
+fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
+    for unit in &after.units {
+        let Some(old) = before.units.iter().find(|old| old.naa == unit.naa) else {
+            continue;
+        };
+        if old.block_size != unit.block_size {
+            return Err(Error::invalid(
+                format!(
+                    "{} has blocks of {} bytes; with {} every partition table on it would be misread",
+                    unit.name, old.block_size, unit.block_size
+                ),
+                "create another logical unit and copy the data with a client",
+            ));
+        }
+        let size = |unit: &UnitSpec| match &unit.backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Some(*size),
+            BackendSpec::Device { .. } => None,
+        };
+        if let (Some(was), Some(wanted)) = (size(old), size(unit))
+            && wanted < was
+        {
+            return Err(unit::shrinking(&unit.name, was, wanted));
+        }
+    }
+    Ok(())
 }
 
 fn complete_unit(

@@ -116,6 +116,18 @@ fn units_grow_and_never_shrink() {
 }
 
 #[test]
+fn a_file_cannot_shrink_a_unit_or_change_its_blocks() {
+    let mut wanted = good();
+    wanted.units[0].backend = BackendSpec::Memory { size: 512 };
+    let error = does(&good(), Change::Replace(Box::new(wanted))).unwrap_err();
+    assert!(error.message.contains("would cut off data"), "{error}");
+    let mut wanted = good();
+    wanted.units[1].block_size = 4096;
+    let error = does(&good(), Change::Replace(Box::new(wanted))).unwrap_err();
+    assert!(error.message.contains("would be misread"), "{error}");
+}
+
+#[test]
 fn a_port_id_is_not_reused() {
     let config = does(&good(), Change::Replace(Box::new(good()))).unwrap();
     let portal = |tag| AddPortal {

@@ -146,13 +146,9 @@ fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
             *size = wanted;
             Ok(())
         }
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Err(Error::invalid(
-            format!(
-                "{} has {size} bytes; making it {wanted} would cut off data",
-                unit.name
-            ),
-            "create a smaller logical unit and copy the data with a client",
-        )),
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => {
+            Err(shrinking(&unit.name, *size, wanted))
+        }
         BackendSpec::Device { path } => Err(Error::invalid(
             format!(
                 "{} is the device {}, whose size is not ours to set",
@@ -162,4 +158,11 @@ fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
             "grow the device itself; the new size is noticed when the unit is next opened",
         )),
     }
+}
+
+pub(super) fn shrinking(name: &str, was: u64, wanted: u64) -> Error {
+    Error::invalid(
+        format!("{name} has {was} bytes; making it {wanted} would cut off data"),
+        "create a smaller logical unit and copy the data with a client",
+    )
 }

@@ -1,0 +1,67 @@
+//! Rules of hosts: initiator names and secrets.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{chap, object_name, taken};
+use crate::config::error::Error;
+use crate::config::model::{Config, HostSpec};
+use crate::config::name;
+
+pub(super) fn hosts(config: &Config) -> Result<(), Error> {
+    let (mut names, mut initiators) = (HashSet::new(), HashMap::new());
+    for host in &config.hosts {
+        object_name("host", &host.name)?;
+        if !names.insert(host.name.as_str()) {
+            return Err(taken("host", &host.name, "sandstone host list"));
+        }
+        for initiator in &host.initiators {
+            initiator_pattern(host, initiator)?;
+            if let Some(other) = initiators.insert(initiator.as_str(), &host.name) {
+                return Err(Error::invalid(
+                    format!(
+                        "{initiator} would belong to the hosts {other} and {}",
+                        host.name
+                    ),
+                    format!("remove it from {other} first: an initiator belongs to one host"),
+                ));
+            }
+        }
+        if let Some(secret) = &host.chap {
+            chap(&format!("host {}", host.name), secret)?;
+            let reused = config.targets.iter().find(|target| {
+                target
+                    .mutual_chap
+                    .as_ref()
+                    .is_some_and(|mutual| mutual.secret == secret.secret)
+            });
+            if let Some(target) = reused {
+                return Err(Error::invalid(
+                    format!(
+                        "host {} and target {} have the same CHAP secret",
+                        host.name, target.iqn
+                    ),
+                    "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn initiator_pattern(host: &HostSpec, initiator: &str) -> Result<(), Error> {
+    let next = "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards";
+    match name::normalise_pattern(initiator) {
+        Ok(normal) if normal == initiator => Ok(()),
+        Ok(normal) => Err(Error::invalid(
+            format!("host {}: {initiator} is not in lower case", host.name),
+            format!("write {normal}"),
+        )),
+        Err(error) => Err(Error::invalid(
+            format!(
+                "host {}: {initiator:?} is not an initiator name: {error}",
+                host.name
+            ),
+            next,
+        )),
+    }
+}

@@ -1,0 +1,126 @@
+//! Rules of the map: it names what exists, and no initiator sees two units at one LUN.
+
+use super::MAX_LUN;
+use crate::config::error::Error;
+use crate::config::model::{Config, MapSpec};
+use crate::config::pattern;
+
+pub(super) fn maps(config: &Config) -> Result<(), Error> {
+    for (index, map) in config.maps.iter().enumerate() {
+        references(config, map)?;
+        if map.lun > MAX_LUN {
+            return Err(Error::invalid(
+                format!("LUN {} of {} is above {MAX_LUN}", map.lun, map.unit),
+                "use 0 to 255: some clients look no further",
+            ));
+        }
+        for other in &config.maps[..index] {
+            let same = map.lun == other.lun || map.unit == other.unit;
+            if !same || !meet(config, map, other) {
+                continue;
+            }
+            if map.lun == other.lun {
+                return Err(Error::invalid(
+                    format!(
+                        "LUN {} would be {} ({}) and {} ({})",
+                        map.lun,
+                        other.unit,
+                        describe(other),
+                        map.unit,
+                        describe(map)
+                    ),
+                    "choose another LUN with --lun, or leave --lun out to take the next free one",
+                ));
+            }
+            if map.unit == other.unit {
+                return Err(Error::invalid(
+                    format!(
+                        "{} would be seen twice, as LUN {} ({}) and LUN {} ({})",
+                        map.unit,
+                        other.lun,
+                        describe(other),
+                        map.lun,
+                        describe(map)
+                    ),
+                    format!(
+                        "remove the older map first: sandstone map remove {} --lun {}",
+                        other.unit, other.lun
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn references(config: &Config, map: &MapSpec) -> Result<(), Error> {
+    if config.unit(&map.unit).is_none() {
+        return Err(Error::not_found(
+            format!(
+                "the map of LUN {} names the logical unit {:?}, which does not exist",
+                map.lun, map.unit
+            ),
+            "see `sandstone lu list`, or make it with `sandstone lu create`",
+        ));
+    }
+    if let Some(host) = &map.host
+        && config.host(host).is_none()
+    {
+        return Err(Error::not_found(
+            format!(
+                "the map of {} names the host {host:?}, which does not exist",
+                map.unit
+            ),
+            format!(
+                "see `sandstone host list`, or make it with `sandstone host create {host} --initiator IQN`"
+            ),
+        ));
+    }
+    if let Some(target) = &map.target
+        && config.target(target).is_none()
+    {
+        return Err(Error::not_found(
+            format!(
+                "the map of {} names the target {target:?}, which does not exist",
+                map.unit
+            ),
+            format!(
+                "see `sandstone target list`, or make it with `sandstone target create {target}`"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether some initiator could see both maps through one target.
+pub(in crate::config) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool {
+    let targets = match (&a.target, &b.target) {
+        (Some(x), Some(y)) => x == y,
+        _ => true,
+    };
+    targets
+        && match (&a.host, &b.host) {
+            (Some(x), Some(y)) if x != y => {
+                let patterns = |host: &str| config.host(host).map_or(&[][..], |h| &h.initiators);
+                patterns(x)
+                    .iter()
+                    .any(|p| patterns(y).iter().any(|q| pattern::overlap(p, q)))
+            }
+            _ => true,
+        }
+}
+
+/// A map in words: `host esx1, every target`.
+pub(in crate::config) fn describe(map: &MapSpec) -> String {
+    let host = map
+        .host
+        .as_ref()
+        .map_or("every host".to_owned(), |host| format!("host {host}"));
+    let target = map
+        .target
+        .as_ref()
+        .map_or("every target".to_owned(), |target| {
+            format!("target {target}")
+        });
+    format!("{host}, {target}")
+}
