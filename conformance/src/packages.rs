@@ -63,10 +63,16 @@ impl Bundle {
             (Ok(wanted), Some(have)) if have == wanted => have,
             // No lists of packages at hand (a machine without network): what we have will do.
             (Err(_), Some(have)) => have,
-            (Ok(wanted), _) => {
-                build(&folder, packages, &wanted)?;
-                wanted
-            }
+            (Ok(wanted), _) => match build(&folder, packages, &wanted) {
+                Ok(()) => wanted,
+                // The lists may name files that Debian has replaced since.
+                Err(first) => {
+                    update(&first)?;
+                    let wanted = list(packages)?;
+                    build(&folder, packages, &wanted)?;
+                    wanted
+                }
+            },
             (Err(error), None) => return Err(error),
         };
         Ok(Self {
@@ -213,18 +219,20 @@ impl Tools {
     }
 }
 
-/// The folder that survives between runs and clones: `$XDG_CACHE_HOME/sandstone/conformance`.
+/// The folder that survives between runs and clones: `$XDG_CACHE_HOME/sandstone/conformance`, with
+/// `~/.cache`, else `.cache` of the repository in place of an unset `XDG_CACHE_HOME`.
 ///
 /// # Errors
-/// There is no home folder, or the folder cannot be made.
+/// It cannot be made.
 pub(crate) fn cache_folder() -> Result<PathBuf> {
-    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(
-            std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?,
-        )
-        .join(".cache"),
+    let of = |variable: &str| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
     };
+    let base = of("XDG_CACHE_HOME")
+        .or_else(|| of("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache"));
     let folder = base.join("sandstone/conformance");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     Ok(folder)
@@ -269,18 +277,23 @@ fn resolve(packages: &[&str]) -> Result<String> {
     match list(packages) {
         Ok(names) => Ok(names),
         Err(first) => {
-            println!(
-                "  apt-get does not know {}: updating its lists",
-                packages.join(" ")
-            );
-            let mut update = Command::new("apt-get");
-            update.args(["-q", "update"]).env("LC_ALL", "C");
-            process::output(update, DOWNLOAD).map_err(|error| {
-                anyhow!("{first:#}\nand `apt-get update` (as root) failed: {error:#}")
-            })?;
+            update(&first)?;
             list(packages)
         }
     }
+}
+
+/// Brings apt's lists up to date after `failure`.
+fn update(failure: &anyhow::Error) -> Result<()> {
+    println!(
+        "  updating apt's lists, because {}",
+        format!("{failure:#}").lines().last().unwrap_or_default()
+    );
+    let mut update = Command::new("apt-get");
+    update.args(["-q", "update"]).env("LC_ALL", "C");
+    process::output(update, DOWNLOAD)
+        .map(drop)
+        .map_err(|error| anyhow!("{failure:#}\nand `apt-get update` (as root) failed: {error:#}"))
 }
 
 fn list(packages: &[&str]) -> Result<String> {
