@@ -37,6 +37,8 @@ pub struct Access {
     pub block_size: u32,
     /// The CHAP user, where a secret is asked for.
     pub chap_user: Option<String>,
+    /// The name that clients in user space must give; `None` where any does.
+    pub initiator: Option<String>,
 }
 
 impl Access {
@@ -216,9 +218,21 @@ fn proxmox(access: &Access) -> Vec<String> {
 fn qemu(access: &Access) -> Vec<String> {
     let url = access.url();
     let user = access.chap_user.is_some();
-    let mut lines = vec![format!("qemu-img info '{url}'")];
+    let mut lines = vec![match &access.initiator {
+        None => format!("qemu-img info '{url}'"),
+        // qemu-img takes the name only so; the URL form has no place for it.
+        Some(name) => format!(
+            "qemu-img info --image-opts driver=iscsi,transport=tcp,portal={},target={},lun={},initiator-name={name}",
+            access.first(),
+            access.target,
+            access.lun
+        ),
+    }];
+    let name = access.initiator.as_ref().map_or(String::new(), |name| {
+        format!(" -iscsi initiator-name={name}")
+    });
     lines.push(format!(
-        "qemu-system-x86_64 … -drive 'file={url},format=raw,if=virtio,cache=none'"
+        "qemu-system-x86_64 … -drive 'file={url},format=raw,if=virtio,cache=none'{name}"
     ));
     if user {
         lines.push(
@@ -241,10 +255,14 @@ fn libiscsi(access: &Access) -> Vec<String> {
         .chap_user
         .as_ref()
         .map_or(String::new(), |user| format!("{user}%SECRET@"));
+    let name = access
+        .initiator
+        .as_ref()
+        .map_or(String::new(), |name| format!("-i {name} "));
     vec![
-        format!("iscsi-ls -s 'iscsi://{user}{}'", access.first()),
-        format!("iscsi-inq '{}'", access.url()),
-        format!("iscsi-readcapacity16 '{}'", access.url()),
+        format!("iscsi-ls {name}-s 'iscsi://{user}{}'", access.first()),
+        format!("iscsi-inq {name}'{}'", access.url()),
+        format!("iscsi-readcapacity16 {name}'{}'", access.url()),
     ]
 }
 
@@ -263,6 +281,7 @@ mod tests {
             naa: "652534e0000000000000100000000001".into(),
             block_size: 512,
             chap_user: None,
+            initiator: None,
         }
     }
 
@@ -295,6 +314,30 @@ mod tests {
         );
         assert!(text.contains("node.session.auth.password -v SECRET"));
         assert!(text.contains("iscsi://db%SECRET@10.0.0.1:3260/"));
+    }
+
+    #[test]
+    fn clients_in_user_space_are_told_the_name_to_give() {
+        let initiator = Some("iqn.1993-08.org.debian:01:abc".to_owned());
+        let text = instructions(
+            &Access {
+                initiator,
+                ..access()
+            },
+            None,
+        );
+        assert!(
+            text.contains("iscsi-ls -i iqn.1993-08.org.debian:01:abc -s "),
+            "{text}"
+        );
+        assert!(
+            text.contains("lun=3,initiator-name=iqn.1993-08.org.debian:01:abc"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cache=none' -iscsi initiator-name=iqn.1993-08.org.debian:01:abc"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -227,6 +227,7 @@ fn access(config: &Config) -> Result<Access, Error> {
         naa: unit.naa.clone(),
         block_size: unit.block_size,
         chap_user: None,
+        initiator: None,
     })
 }
 

@@ -12,6 +12,7 @@ use super::lu::Shape;
 use super::target::portal;
 use super::{Connection, Done, Terminal, table};
 use crate::config::change::Share;
+use crate::config::name;
 use crate::control::answer::Shared;
 
 #[derive(Debug, ClapArgs)]
@@ -76,6 +77,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         naa: shared.unit.naa,
         block_size: shared.unit.block_size,
         chap_user: shared.chap_user,
+        initiator: name::normalise(&args.host).ok(),
     };
     write!(t.out, "\n{}", instructions(&access, args.client))?;
     Ok(())

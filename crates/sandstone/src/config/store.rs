@@ -216,6 +216,7 @@ impl Store {
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         private(folder).map_err(failed)?;
         private(&folder.join("history")).map_err(failed)?;
+        private(&folder.join("volumes")).map_err(failed)?;
         // Absolute, so that a daemon that changes its directory still finds it.
         let folder = folder.canonicalize().map_err(failed)?;
         let path = folder.join("lock");
