@@ -74,10 +74,9 @@ pub enum Start {
     /// Collect the data-out of these blocks, write them, then status GOOD.
     ///
     /// The range may be empty: GOOD at once. Where the initiator offers fewer bytes than the range
-    /// has ([`Command::data_out_len`]), the transport writes only
-    /// [`crate::logical_unit::LogicalUnit::offered_blocks`] or, where these would tear a block,
-    /// answers [`crate::logical_unit::LogicalUnit::data_out_mismatch`]; either way it reports the
-    /// bytes that are missing as residual overflow. Where it offers more, the
+    /// has ([`Command::data_out_len`]), the transport collects none, writes nothing, answers
+    /// [`crate::logical_unit::LogicalUnit::data_out_mismatch`] and reports the bytes that are
+    /// missing as residual overflow: a torn block is never written. Where it offers more, the
     /// range's bytes are written and the rest is residual underflow. Before it submits the write,
     /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     Write {

@@ -16,7 +16,7 @@ use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::statistics::Statistics;
 use crate::third_party_copy::CopyOperations;
 use crate::token::Tokens;
-use crate::{BlockError, BlockRange, Response, UnitAttention};
+use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
 
@@ -385,22 +385,8 @@ impl LogicalUnit {
         self.check_condition(&Sense::of_block_error(error))
     }
 
-    /// Which blocks of a write's range are written when the initiator offers only `data_out_len`
-    /// bytes: the whole ones at the front, as FCP-4 9.4.2 a says for every transport (data beyond
-    /// what was offered is not transferred, status GOOD, residual overflow). `None` where the bytes
-    /// end inside a block: [`Self::data_out_mismatch`] then, so that no block is torn.
-    pub fn offered_blocks(&self, range: BlockRange, data_out_len: u32) -> Option<BlockRange> {
-        let block_len = u64::from(self.block_len());
-        let offered = u64::from(data_out_len);
-        if offered >= range.count.0 * block_len {
-            return Some(range);
-        }
-        let whole = offered.is_multiple_of(block_len);
-        whole.then(|| range.split_at_most(offered / block_len).0)
-    }
-
-    /// The response to a write whose initiator offers fewer bytes than its CDB speaks of, and not
-    /// whole blocks; see [`Self::offered_blocks`].
+    /// The response to a write whose initiator offers fewer bytes than its CDB speaks of; see
+    /// [`crate::Start::Write`].
     pub fn data_out_mismatch(&self) -> Response {
         self.check_condition(&Sense::data_out_mismatch())
     }

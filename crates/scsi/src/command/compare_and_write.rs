@@ -22,7 +22,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     }
     let half = count * unit.block_len();
     if request.command.data_out_len != 2 * half {
-        return Err(Sense::invalid_field_in_cdb(13));
+        return Err(Sense::data_out_mismatch());
     }
     if count == 0 {
         return Ok(Start::good());

@@ -99,13 +99,13 @@ impl Verify {
     }
 
     fn begin(&mut self, data_out: &[u8]) -> Step {
-        if data_out.len() < self.data_out_len() as usize && !self.narrow_to(data_out.len()) {
+        if data_out.len() < self.data_out_len() as usize {
             return Step::Done(self.unit.data_out_mismatch());
         }
         if self.compare != Compare::Nothing {
             self.expected = data_out.to_vec();
         }
-        if self.write_first && !self.range.is_empty() {
+        if self.write_first {
             // Durable first, so that what is read back is what the medium holds.
             return Step::WriteDataOut {
                 range: self.range,
@@ -114,18 +114,6 @@ impl Verify {
             };
         }
         self.read_next()
-    }
-
-    /// WRITE AND VERIFY with fewer bytes than its range has writes whole blocks of them, as WRITE
-    /// does; VERIFY has nothing to compare the others with.
-    fn narrow_to(&mut self, offered: usize) -> bool {
-        let narrowed = self.unit.offered_blocks(self.range, offered as u32);
-        let Some(range) = narrowed.filter(|_| self.write_first) else {
-            return false;
-        };
-        self.range = range;
-        self.rest = range;
-        true
     }
 
     fn read_next(&mut self) -> Step {

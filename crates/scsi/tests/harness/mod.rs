@@ -206,8 +206,7 @@ impl Harness {
     ) -> Outcome {
         let unit = nexus.unit();
         let wanted = range.count.0 as usize * unit.block_len() as usize;
-        let offered = unit.offered_blocks(range, data_out.len() as u32);
-        let response = if offered.is_none() {
+        let response = if data_out.len() < wanted {
             unit.data_out_mismatch()
         } else if let Err(response) = nexus.may_still_run(true) {
             response
@@ -216,9 +215,7 @@ impl Harness {
             match disk.fail.take() {
                 Some(error) => unit.sense_for(error),
                 None => {
-                    let range = offered.unwrap_or_default();
-                    let len = range.count.0 as usize * unit.block_len() as usize;
-                    disk.write(range, &data_out[..len]);
+                    disk.write(range, &data_out[..wanted]);
                     Response::good()
                 }
             }
