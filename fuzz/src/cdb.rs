@@ -161,10 +161,9 @@ impl Device {
                 Response::good()
             }
             Start::Write { range, .. } => {
+                self.inside(itl.unit(), range);
+                let range = range.filled_by(data_out.len() as u64, itl.unit().block_len());
                 let bytes = self.inside(itl.unit(), range);
-                if data_out.len() < bytes.len() {
-                    return itl.unit().data_out_mismatch();
-                }
                 self.medium(itl.unit()).borrow_mut()[bytes.clone()]
                     .copy_from_slice(&data_out[..bytes.len()]);
                 Response::good()
@@ -321,6 +320,7 @@ fn config(number: u8, shape: u8) -> UnitConfig {
         max_transfer: 64,
         optimal_transfer: 16,
         max_atomic_write: 8,
+        sanitize: shape & 2 == 0,
         write_cache: shape & 8 != 0,
         write_cache_changeable: true,
         read_only: shape & 4 != 0,

@@ -74,10 +74,10 @@ pub enum Start {
     /// Collect the data-out of these blocks, write them, then status GOOD.
     ///
     /// The range may be empty: GOOD at once. Where the initiator offers fewer bytes than the range
-    /// has ([`Command::data_out_len`]), the transport collects none, writes nothing, answers
-    /// [`crate::logical_unit::LogicalUnit::data_out_mismatch`] and reports the bytes that are
-    /// missing as residual overflow: a torn block is never written. Where it offers more, the
-    /// range's bytes are written and the rest is residual underflow. Before it submits the write,
+    /// has ([`Command::data_out_len`]), the transport writes the whole blocks among them
+    /// ([`BlockRange::filled_by`]), answers GOOD and reports all bytes that were not offered as
+    /// residual overflow: a torn block is never written. Where it offers more, the range's bytes are
+    /// written and the rest is residual underflow. Before it submits the write,
     /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     Write {
         /// The blocks.
@@ -94,8 +94,8 @@ pub enum Start {
 /// A command in progress that needs more than one plain read or write.
 pub trait Task: Send + std::fmt::Debug {
     /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport
-    /// delivers the first `min(offered, wanted)` bytes and reports the difference as residual; the
-    /// task decides whether fewer bytes are an error. Before a step that writes, the transport asks
+    /// delivers the first `min(offered, wanted)` bytes and reports the difference as residual, whatever
+    /// the status; the task decides whether fewer bytes are an error. Before a step that writes, the transport asks
     /// [`crate::itl_nexus::ItlNexus::may_still_run`], as it does for [`Start::Write`].
     fn data_out_len(&self) -> u32;
 

@@ -107,6 +107,8 @@ pub(crate) enum Needs {
     Alua,
     /// ROD tokens.
     Tokens,
+    /// A backend that writes in place.
+    Sanitize,
     /// SET TARGET PORT GROUPS is served.
     ExplicitAlua,
 }
@@ -136,6 +138,7 @@ impl CommandDescriptor {
             Needs::Nothing => true,
             Needs::Thin => config.thin,
             Needs::AtomicWrite => config.max_atomic_write > 0,
+            Needs::Sanitize => config.sanitize,
             Needs::Alua => unit.access().groups().mode() != TpgsMode::None,
             Needs::Tokens => unit.tokens().are_enabled(),
             Needs::ExplicitAlua => unit.access().groups().mode().is_explicit(),
@@ -243,8 +246,8 @@ pub static TABLE: &[CommandDescriptor] = &[
     command("READ DEFECT DATA(10)", &[0x37, 0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::READ, read_defect_data::start_10),
     command("WRITE SAME(10)", &[0x41, 0xe8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::WRITE, write_same::start),
     command("UNMAP", &[0x42, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE, unmap::start).needs(Needs::Thin),
-    action("SANITIZE OVERWRITE", &[0x48, 0x21, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::SANITIZE, sanitize::start_overwrite),
-    action("SANITIZE EXIT FAILURE MODE", &[0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::SANITIZE, sanitize::start_exit_failure_mode),
+    action("SANITIZE OVERWRITE", &[0x48, 0x21, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::SANITIZE, sanitize::start_overwrite).needs(Needs::Sanitize),
+    action("SANITIZE EXIT FAILURE MODE", &[0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::SANITIZE, sanitize::start_exit_failure_mode).needs(Needs::Sanitize),
     command("LOG SELECT", &[0x4c, 0x03, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, log_sense::select),
     command("LOG SENSE", &[0x4d, 0x01, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, log_sense::sense),
     command("MODE SELECT(10)", &[0x55, 0x11, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, mode::select_10),

@@ -18,10 +18,9 @@ pub(crate) const MAX_UNMAP_DESCRIPTORS: u32 = 256;
 /// The most blocks that one UNMAP names, all descriptors together.
 pub(crate) const MAX_UNMAP_BLOCKS: u32 = 1 << 20;
 
-/// The most blocks that one WRITE SAME names: 1 GiB worth.
-pub(crate) fn max_write_same_blocks(config: &UnitConfig) -> u32 {
-    ((1_u64 << 30) / u64::from(config.block_len)) as u32
-}
+/// The most blocks that one WRITE SAME names. Below 65 536, because clients take a larger limit as a
+/// promise that a plain WRITE of 65 536 blocks works too.
+pub(crate) const MAX_WRITE_SAME_BLOCKS: u32 = 1 << 15;
 
 /// How many blocks a long operation moves in one step (VERIFY, patterns): 1 MiB worth.
 pub(crate) fn blocks_per_step(unit: &LogicalUnit) -> u64 {

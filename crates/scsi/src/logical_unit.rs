@@ -51,6 +51,10 @@ pub struct UnitConfig {
     pub optimal_transfer: u32,
     /// Largest atomic write in logical blocks that the backend really gives, 0 for none.
     pub max_atomic_write: u32,
+    /// Whether the backend overwrites in place, so that SANITIZE OVERWRITE destroys what was stored.
+    /// Where a write goes elsewhere (redirect on write, blocks allocated on demand) the old bytes
+    /// survive it, and SANITIZE is not offered at all.
+    pub sanitize: bool,
     /// The default of WCE: acknowledge from volatile cache.
     pub write_cache: bool,
     /// Whether an initiator's MODE SELECT may change WCE.
@@ -323,10 +327,9 @@ impl LogicalUnit {
     }
 
     /// The logical unit reset condition (SAM-5 6.3.3). The transport aborts the tasks; the unit
-    /// releases RESERVE(6), returns to its saved mode parameters and tells every nexus but `except`.
-    /// SAM-5 wants every nexus told, also the one that asked for the reset: pass `None` for a task
-    /// management function. Persistent reservations stay.
-    pub fn reset(&self, cause: Reset, except: Option<NexusId>) {
+    /// releases RESERVE(6), returns to its saved mode parameters and tells every nexus, also the one
+    /// that asked for the reset. Persistent reservations stay.
+    pub fn reset(&self, cause: Reset) {
         let mut state = self.state();
         state.reserve6 = None;
         state.readiness.stopped = false;
@@ -337,7 +340,7 @@ impl LogicalUnit {
             Reset::TargetWarm => UnitAttention::SCSI_BUS_RESET_OCCURRED,
             Reset::TargetCold => UnitAttention::POWER_ON_OCCURRED,
         };
-        self.raise_locked(&state, ua, except);
+        self.raise_locked(&state, ua, None);
     }
 
     /// The access states may have changed (an administrator replaced the layout, an initiator set
@@ -385,9 +388,9 @@ impl LogicalUnit {
         self.check_condition(&Sense::of_block_error(error))
     }
 
-    /// The response to a write whose initiator offers fewer bytes than its CDB speaks of; see
-    /// [`crate::Start::Write`].
-    pub fn data_out_mismatch(&self) -> Response {
+    /// The response to a task whose initiator offers fewer bytes than its CDB speaks of, where a part
+    /// of them is worth nothing.
+    pub(crate) fn data_out_mismatch(&self) -> Response {
         self.check_condition(&Sense::data_out_mismatch())
     }
 

@@ -56,4 +56,10 @@ impl BlockRange {
         };
         (front, rest)
     }
+
+    /// The blocks from the front that `bytes` bytes of data fill; a part of a block does not count.
+    #[inline]
+    pub fn filled_by(self, bytes: u64, block_len: u32) -> Self {
+        self.split_at_most(bytes / u64::from(block_len)).0
+    }
 }

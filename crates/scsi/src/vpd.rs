@@ -153,7 +153,7 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
         // UGAVALID with alignment 0.
         put(32, 0x8000_0000);
     }
-    put(40, limits::max_write_same_blocks(config));
+    put(40, limits::MAX_WRITE_SAME_BLOCKS);
     put(44, config.max_atomic_write);
     // WSNZ.
     out[4] = 0x01;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use iscsi::chap::Entropy;
 use iscsi::initiator::{
-    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Session, SessionEvent,
-    SessionUser,
+    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Residual, Session,
+    SessionEvent, SessionUser,
 };
 use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute};
 
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub sense: Vec<u8>,
     /// Data-in.
     pub data_in: Vec<u8>,
+    /// How much data did not move; `None` where the command did not reach the device server.
+    pub residual: Option<Residual>,
 }
 
 /// A logged-in session.
@@ -56,9 +58,15 @@ impl SessionUser for Exchange {
     }
 
     fn ended(&mut self, _cookie: u64, end: CommandEnd<'_>) {
-        if let CommandEnd::Status { status, sense, .. } = end {
+        if let CommandEnd::Status {
+            status,
+            sense,
+            residual,
+        } = end
+        {
             self.outcome.status = Some(status);
             self.outcome.sense = sense.to_vec();
+            self.outcome.residual = Some(residual);
         }
         self.ended = true;
     }

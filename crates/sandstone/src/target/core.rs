@@ -238,7 +238,7 @@ impl Core {
             if let Step::Done(response) = step {
                 operation.release();
                 self.operations.retire(token);
-                return Progress::Done(completion(response));
+                return Progress::Done(wanting(operation.data_out_wanted, completion(response)));
             }
             match self.begin_step(token, &mut operation, step) {
                 Begun::Requests => {}
@@ -404,6 +404,7 @@ impl Core {
             }
             None => good(None),
         };
+        let completion = wanting(operation.data_out_wanted, completion);
         Some((session, task, completion))
     }
 
@@ -476,8 +477,13 @@ impl Core {
                 };
                 let observers = std::mem::take(&mut operation.observers);
                 let progress = self.write_locked(session, task, entry, range, fua, data);
-                self.hand_on(session, task, observers);
-                progress
+                self.hand_on(
+                    session,
+                    task,
+                    progress,
+                    observers,
+                    operation.data_out_wanted,
+                )
             }
             _ => Progress::Done(good(None)),
         };
@@ -531,20 +537,27 @@ impl Core {
         }
     }
 
-    /// Lets those who waited for an operation wait for its continuation under another token.
+    /// Gives to an operation's continuation under another token, or to the completion where it has
+    /// ended already, who waited for it and how much data-out its command takes.
     pub(super) fn hand_on(
         &mut self,
         session: SessionKey,
         task: TaskId,
+        progress: Progress,
         observers: Vec<Arc<QuietSignal>>,
-    ) {
-        if observers.is_empty() {
-            return;
-        }
-        if let Some(token) = self.operations.find(session, task)
-            && let Some(operation) = self.operations.get_mut(token)
-        {
-            operation.observers = observers;
+        data_out_wanted: Option<u32>,
+    ) -> Progress {
+        match progress {
+            Progress::Done(completion) => Progress::Done(wanting(data_out_wanted, completion)),
+            Progress::Pending => {
+                if let Some(token) = self.operations.find(session, task)
+                    && let Some(operation) = self.operations.get_mut(token)
+                {
+                    operation.observers = observers;
+                    operation.data_out_wanted = data_out_wanted;
+                }
+                Progress::Pending
+            }
         }
     }
 
@@ -565,6 +578,7 @@ impl Core {
             waiting,
             held: Vec::new(),
             cancelled: false,
+            data_out_wanted: None,
             observers: Vec::new(),
         })
     }
@@ -761,6 +775,14 @@ pub(super) fn good(data_in: Option<DataIn>) -> Completion<DataIn> {
         sense: Vec::new(),
         data_in,
         data_out_wanted: None,
+    }
+}
+
+/// The completion with how much data-out the command takes by its CDB, where it is known.
+fn wanting(data_out_wanted: Option<u32>, completion: Completion<DataIn>) -> Completion<DataIn> {
+    Completion {
+        data_out_wanted: data_out_wanted.or(completion.data_out_wanted),
+        ..completion
     }
 }
 

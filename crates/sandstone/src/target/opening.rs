@@ -142,11 +142,22 @@ fn unit_config(spec: &UnitSpec, device: &dyn BlockDevice) -> Result<UnitConfig, 
         max_transfer: in_blocks(MAX_TRANSFER),
         optimal_transfer: in_blocks(geometry.optimal),
         max_atomic_write: geometry.atomic_write / block_len,
+        sanitize: overwrites_in_place(spec),
         write_cache: spec.write_cache,
         write_cache_changeable: true,
         read_only: spec.read_only,
         rotation_rate: 1,
     })
+}
+
+/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is redirected
+/// on write; a file with holes, or one whose blocks are given back, takes new ones.
+fn overwrites_in_place(spec: &UnitSpec) -> bool {
+    match spec.backend {
+        BackendSpec::Device { .. } => true,
+        BackendSpec::File { preallocate, .. } => preallocate && !spec.thin,
+        BackendSpec::Memory { .. } => false,
+    }
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {

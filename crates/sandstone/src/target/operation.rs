@@ -151,6 +151,9 @@ pub(super) struct Operation {
     pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
     /// Aborted: nothing further is started for it.
     pub cancelled: bool,
+    /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
+    /// collected them: for the residual.
+    pub data_out_wanted: Option<u32>,
     /// Who wants to know when it is over.
     pub observers: Vec<Arc<QuietSignal>>,
 }

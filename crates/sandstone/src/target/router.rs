@@ -78,6 +78,13 @@ impl TaskRouter for Router<'_> {
         let data = pages.freeze();
         let progress = match intent {
             Intent::Write { range, fua, entry } => {
+                // A part of a block may follow them; it is not written.
+                let len = entry.mapped.unit.bytes(range).1 as usize;
+                let data = if data.len() > len {
+                    data.slice(0..len)
+                } else {
+                    data
+                };
                 self.core.write(self.session, task, entry, range, fua, data)
             }
             Intent::Task {
@@ -103,9 +110,13 @@ impl Router<'_> {
             Start::Write { range, fua } => {
                 let (offset, wanted) = entry.mapped.unit.bytes(range);
                 let skew = offset as usize % PAGE_SIZE;
-                if u64::from(command.data_out_len) < wanted {
-                    return Admission::Done(mismatch(&entry, wanted));
-                }
+                // Where fewer bytes are offered, the whole blocks among them are written.
+                let offered = u64::from(command.data_out_len);
+                let range = if offered < wanted {
+                    range.filled_by(offered, entry.mapped.unit.logical.block_len())
+                } else {
+                    range
+                };
                 self.collect(
                     wanted as u32,
                     skew,
@@ -115,7 +126,8 @@ impl Router<'_> {
             }
             Start::Task(scsi_task) => {
                 let wanted = scsi_task.data_out_len();
-                if wanted > 0 && command.data_out_len > 0 {
+                // Also where none is offered: then the protocol knows what the overflow is.
+                if wanted > 0 {
                     return self.collect(
                         wanted,
                         0,
@@ -195,6 +207,7 @@ impl Router<'_> {
             waiting: Waiting::Turn,
             held: Vec::new(),
             cancelled: false,
+            data_out_wanted: None,
             observers: Vec::new(),
         });
         if !waits_for_data {
@@ -264,35 +277,26 @@ impl Router<'_> {
             return Progress::Pending;
         };
         let (session, task) = (operation.session, operation.task);
+        let mut wanted = 0;
         let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
             Start::Read { range, .. } => self.core.read(session, task, entry, range),
             Start::Write { range, fua } => {
-                let wanted = entry.mapped.unit.bytes(range).1;
-                if (data.len() as u64) < wanted {
-                    return Progress::Done(mismatch(&entry, wanted));
-                }
-                let data = data.slice(0..wanted as usize);
+                let unit = &entry.mapped.unit;
+                wanted = unit.bytes(range).1 as u32;
+                let range = range.filled_by(data.len() as u64, unit.logical.block_len());
+                let data = data.slice(0..unit.bytes(range).1 as usize);
                 self.core.write(session, task, entry, range, fua, data)
             }
             Start::Task(scsi_task) => {
-                let data = data.slice(0..data.len().min(scsi_task.data_out_len() as usize));
+                wanted = scsi_task.data_out_len();
+                let data = data.slice(0..data.len().min(wanted as usize));
                 self.core.run_task(session, task, entry, scsi_task, data)
             }
             Start::Respond(response) => Progress::Done(completion(response)),
         };
+        let observers = std::mem::take(&mut operation.observers);
         self.core
-            .hand_on(session, task, std::mem::take(&mut operation.observers));
-        progress
-    }
-}
-
-/// For a write whose initiator offers fewer bytes than its CDB wants: nothing is written.
-#[cold]
-fn mismatch(entry: &TaskEntry, wanted: u64) -> Completion<DataIn> {
-    let response = completion(entry.mapped.unit.logical.data_out_mismatch());
-    Completion {
-        data_out_wanted: u32::try_from(wanted).ok(),
-        ..response
+            .hand_on(session, task, progress, observers, Some(wanted))
     }
 }
 

@@ -118,6 +118,7 @@ impl EventLoop {
             waiting: Waiting::Quiet,
             held: Vec::new(),
             cancelled: false,
+            data_out_wanted: None,
             observers: Vec::new(),
         });
         QuietSignal::new(token, self.core.shared.wake())
@@ -173,7 +174,7 @@ impl EventLoop {
             signal: self.answer_when_quiet(key, connection, request.itt),
         };
         if request.function == Function::LogicalUnitReset {
-            logical.reset(Reset::LogicalUnit, Some(by));
+            logical.reset(Reset::LogicalUnit);
         }
         self.core.spread(order);
     }
@@ -195,14 +196,11 @@ impl EventLoop {
         let signal = self.answer_when_quiet(key, connection, request.itt);
         for mapped in units {
             let by = mapped.itl.nexus().id;
-            mapped.unit.logical.reset(
-                if cold {
-                    Reset::TargetCold
-                } else {
-                    Reset::TargetWarm
-                },
-                Some(by),
-            );
+            mapped.unit.logical.reset(if cold {
+                Reset::TargetCold
+            } else {
+                Reset::TargetWarm
+            });
             let tell = mapped.unit.logical.task_aborted_status();
             let unit = mapped.unit.clone();
             self.core.spread(AbortOrder {

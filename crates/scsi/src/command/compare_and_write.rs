@@ -20,6 +20,11 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     if count > limits::max_compare_and_write(unit.fixed_config()) {
         return Err(Sense::invalid_field_in_cdb(13));
     }
+    // A count of zero is no error, but bytes offered for it say that the count is not what was meant:
+    // 256 blocks do not fit in one byte.
+    if count == 0 && request.command.data_out_len > 0 {
+        return Err(Sense::invalid_field_in_cdb(13));
+    }
     let half = count * unit.block_len();
     if request.command.data_out_len != 2 * half {
         return Err(Sense::data_out_mismatch());

@@ -1,6 +1,7 @@
 //! SANITIZE (SBC-4 5.30, 4.11): OVERWRITE and EXIT FAILURE MODE.
 //!
-//! OVERWRITE writes every block through the backend, which is what it promises. BLOCK ERASE and
+//! Offered only where the backend writes in place (`UnitConfig::sanitize`): there OVERWRITE, which
+//! writes every block through it, does what it promises. BLOCK ERASE and
 //! CRYPTOGRAPHIC ERASE promise that the medium forgets, which a punched hole does not; they are not
 //! offered. IMMED = 1 is refused: the operation belongs to its command. An operation that is aborted
 //! leaves the unit in the failed state, in which nothing is read or written, until another SANITIZE
@@ -8,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::limits;
 use crate::logical_unit::{LogicalUnit, Readiness, SanitizeFailure};
@@ -18,6 +20,7 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     cdb.refuse_bit(1, 7)?;
+    refuse_reserved(cdb)?;
     let list_len = cdb.u16(7);
     let longest = request.unit.block_len() + 4;
     if list_len <= 4 || u32::from(list_len) > longest {
@@ -46,6 +49,7 @@ pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
 
 /// SANITIZE EXIT FAILURE MODE.
 pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Sense> {
+    refuse_reserved(request.cdb)?;
     if request.cdb.u16(7) != 0 {
         return Err(Sense::invalid_field_in_cdb(7));
     }
@@ -59,6 +63,16 @@ pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Se
         request.unit.publish(&state);
     }
     Ok(Start::good())
+}
+
+/// ZNR is for zoned media; bytes 2 to 6 are reserved. What is set there asks for something this unit
+/// would not do, and a command that destroys everything must not be guessed at.
+fn refuse_reserved(cdb: Cdb<'_>) -> Result<(), Sense> {
+    cdb.refuse_bit(1, 6)?;
+    match (2..=6).find(|&at| cdb.u8(at) != 0) {
+        Some(at) => Err(Sense::invalid_field_in_cdb(at as u16)),
+        None => Ok(()),
+    }
 }
 
 /// Writes the pattern over everything, once per pass, and makes each pass durable.

@@ -75,6 +75,8 @@ struct Verify {
     compare: Compare,
     /// WRITE AND VERIFY.
     write_first: bool,
+    /// Bytes of data-out by the CDB.
+    wanted: u32,
     expected: Vec<u8>,
     reading: BlockRange,
     rest: BlockRange,
@@ -87,11 +89,19 @@ impl Verify {
         compare: Compare,
         write_first: bool,
     ) -> Self {
+        let block_len = unit.block_len();
+        let wanted = match compare {
+            Compare::OneBlock => block_len,
+            // Bounded by the largest transfer.
+            _ if write_first || compare == Compare::DataOut => range.count.0 as u32 * block_len,
+            _ => 0,
+        };
         Self {
             unit: Arc::clone(unit),
             range,
             compare,
             write_first,
+            wanted,
             expected: Vec::new(),
             reading: BlockRange::default(),
             rest: range,
@@ -99,7 +109,15 @@ impl Verify {
     }
 
     fn begin(&mut self, data_out: &[u8]) -> Step {
-        if data_out.len() < self.data_out_len() as usize {
+        if self.write_first {
+            // As for WRITE: the whole blocks among what was offered.
+            let block_len = self.unit.block_len();
+            self.range = self.range.filled_by(data_out.len() as u64, block_len);
+            self.rest = self.range;
+            if self.range.is_empty() {
+                return Step::Done(Response::good());
+            }
+        } else if data_out.len() < self.wanted as usize {
             return Step::Done(self.unit.data_out_mismatch());
         }
         if self.compare != Compare::Nothing {
@@ -143,15 +161,7 @@ impl Verify {
 
 impl Task for Verify {
     fn data_out_len(&self) -> u32 {
-        let block_len = self.unit.block_len();
-        match self.compare {
-            Compare::OneBlock => block_len,
-            // Bounded by the largest transfer.
-            _ if self.write_first || self.compare == Compare::DataOut => {
-                self.range.count.0 as u32 * block_len
-            }
-            _ => 0,
-        }
+        self.wanted
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {

@@ -29,7 +29,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     }
     let fields = Fields::of(cdb);
     let range = fields.check_capacity(unit)?;
-    if fields.count == 0 || fields.count > limits::max_write_same_blocks(unit.fixed_config()) {
+    if fields.count == 0 || fields.count > limits::MAX_WRITE_SAME_BLOCKS {
         return Err(Sense::invalid_field_in_cdb(fields.count_at));
     }
     let wanted = if no_data_out { 0 } else { unit.block_len() };

@@ -59,6 +59,7 @@ pub fn config(number: u8) -> UnitConfig {
         max_transfer: 2048,
         optimal_transfer: 256,
         max_atomic_write: 0,
+        sanitize: true,
         write_cache: true,
         write_cache_changeable: true,
         read_only: false,
@@ -202,11 +203,9 @@ impl Initiator {
             Start::Read { range, .. } => Response::data(self.device.read(itl.unit(), range)),
             Start::Write { range, .. } => {
                 self.before_write(itl.unit(), range);
-                // A transport writes the whole blocks that came.
-                let block_len = itl.unit().block_len() as usize;
-                let blocks = (data_out.len() / block_len).min(range.count.0 as usize);
-                let came = BlockRange::new(range.start.0, blocks as u64).unwrap();
-                let data_out = &data_out[..blocks * block_len];
+                let block_len = itl.unit().block_len();
+                let came = range.filled_by(data_out.len() as u64, block_len);
+                let data_out = &data_out[..came.count.0 as usize * block_len as usize];
                 self.device.write(itl.unit(), came, data_out);
                 Response::good()
             }

@@ -58,7 +58,7 @@ fn unit_attentions_queue_once_each_resets_first() {
         UnitAttention::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED,
         None,
     );
-    bench.unit().reset(Reset::LogicalUnit, None);
+    bench.unit().reset(Reset::LogicalUnit);
     for (asc, ascq) in [(0x29, 0x03), (0x38, 0x07), (0x2a, 0x01)] {
         assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, asc, ascq);
     }
@@ -104,7 +104,7 @@ fn each_reset_has_its_own_unit_attention() {
         (Reset::TargetWarm, 2),
         (Reset::TargetCold, 1),
     ] {
-        bench.unit().reset(cause, None);
+        bench.unit().reset(cause);
         assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x29, ascq);
     }
 }

@@ -121,7 +121,7 @@ fn wce_changes_is_obeyed_flushes_and_is_told_to_the_others() {
     assert_eq!(page(&bench, &nexus, 0, 0x08)[2], 0x00);
     assert_eq!(page(&bench, &nexus, 2, 0x08)[2], 0x04, "the default stays");
     assert_eq!(page(&bench, &nexus, 3, 0x08)[2], 0x04, "nothing was saved");
-    bench.unit().reset(Reset::LogicalUnit, None);
+    bench.unit().reset(Reset::LogicalUnit);
     assert!(bench.unit().write_cache_enabled());
 }
 
@@ -190,7 +190,7 @@ fn saved_values_survive_a_reset_and_a_restart() {
     let nexus = bench.login(1);
     let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
     assert_good(bench.run(&nexus, &cdb, &list));
-    bench.unit().reset(Reset::LogicalUnit, None);
+    bench.unit().reset(Reset::LogicalUnit);
     assert!(!bench.unit().write_cache_enabled());
     let saved = bench.saved.borrow().clone().expect("an image was saved");
     let again = Harness::new(config());

@@ -138,11 +138,18 @@ fn force_unit_access_reaches_the_transport() {
 }
 
 #[test]
-fn residuals_are_told_and_a_short_write_writes_nothing() {
+fn residuals_are_told_and_a_short_write_writes_whole_blocks() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
+    let short = bench.run_offering(&nexus, &cdb_10(0x2a, 0, 8, 3), &[0x61; 1300], 0);
+    assert_good(short.response);
+    assert_eq!(short.residual, 3 * 512 - 1300);
+    assert_eq!(
+        bench.disk().read(BlockRange::new(8, 3).unwrap()),
+        [[0x61; 512], [0x61; 512], [0; 512]].concat()
+    );
     let short = bench.run_offering(&nexus, &cdb_10(0x2a, 0, 0, 1), &[0x62; 200], 0);
-    assert_sense(&short.response, 5, 0x0e, 0x03);
+    assert_good(short.response);
     assert_eq!(short.residual, 312);
     assert_eq!(
         bench.disk().read(BlockRange::new(0, 1).unwrap()),

@@ -89,6 +89,59 @@ fn bad_lists_are_refused_and_change_nothing() {
     assert!(bench.disk().bytes.borrow().iter().all(|&byte| byte == 0));
 }
 
+#[test]
+fn what_is_reserved_is_refused_in_every_service_action() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let list = overwrite_list(1, &[1; 512]);
+    for (cdb, list) in [
+        (overwrite_cdb(0, 516), &list[..]),
+        (EXIT_FAILURE_MODE.to_vec(), &[]),
+    ] {
+        let mut zoned = cdb.clone();
+        zoned[1] |= 0x40;
+        let response = bench.run(&nexus, &zoned, list);
+        assert_sense(&response, 5, 0x24, 0x00);
+        assert_eq!(response.sense[15..18], [0xce, 0, 1], "points at ZNR");
+        for at in 2..=6 {
+            let mut cdb = cdb.clone();
+            cdb[at] = at as u8;
+            let response = bench.run(&nexus, &cdb, list);
+            assert_sense(&response, 5, 0x24, 0x00);
+            assert_eq!(response.sense[15..18], [0xc0, 0, at as u8]);
+        }
+    }
+    assert!(bench.disk().bytes.borrow().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_unit_that_writes_elsewhere_does_not_offer_it() {
+    let bench = Harness::new(scsi::logical_unit::UnitConfig {
+        sanitize: false,
+        ..config()
+    });
+    let nexus = bench.login(1);
+    let list = overwrite_list(1, &[1; 512]);
+    for (cdb, list) in [
+        (overwrite_cdb(0, 516), &list[..]),
+        (EXIT_FAILURE_MODE.to_vec(), &[]),
+    ] {
+        assert_sense(&bench.run(&nexus, &cdb, list), 5, 0x20, 0x00);
+    }
+    let all = [0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0];
+    let told = assert_good(bench.run(&nexus, &all, &[]));
+    assert!(told.len() > 4 + 8 * 40);
+    assert!(told[4..].chunks(8).all(|command| command[0] != 0x48));
+    for action in [1, 2, 3, 0x1f] {
+        let one = [0xa3, 0x0c, 3, 0x48, 0, action, 0, 0, 0xff, 0xff, 0, 0];
+        assert_eq!(
+            assert_good(bench.run(&nexus, &one, &[])),
+            [0, 1, 0, 0],
+            "not supported"
+        );
+    }
+}
+
 /// An OVERWRITE that has done its first step.
 fn begun(
     bench: &Harness,
@@ -119,10 +172,9 @@ fn while_it_runs_the_others_are_told_and_resets_do_not_end_it() {
     let bench = Harness::new(config());
     let (nexus, other) = (bench.login(1), bench.login(2));
     let task = begun(&bench, &nexus, 0);
-    bench.unit().reset(
-        scsi::logical_unit::Reset::LogicalUnit,
-        Some(other.nexus().id),
-    );
+    bench.unit().reset(scsi::logical_unit::Reset::LogicalUnit);
+    let told = bench.run(&other, &TEST_UNIT_READY, &[]);
+    assert_sense(&told, 6, 0x29, 0x03);
     for cdb in [
         TEST_UNIT_READY.to_vec(),
         cdb_10(0x28, 0, 0, 1),

@@ -87,6 +87,16 @@ fn compare_and_write_limits() {
 }
 
 #[test]
+fn a_compare_and_write_of_256_blocks_does_not_pass_for_one_of_none() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let data = vec![0; 2 * 256 * 512];
+    let response = bench.run(&nexus, &compare_and_write(0, 0, 0), &data);
+    assert_sense(&response, 5, 0x24, 0x00);
+    assert_eq!(response.sense[15..18], [0xc0, 0, 13], "points at the count");
+}
+
+#[test]
 fn read_modify_write_commands_claim_their_range() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
@@ -303,9 +313,17 @@ fn write_and_verify_writes_and_reads_back() {
                 .read(BlockRange::new(u64::from(lba), 4).unwrap()),
             data
         );
-        let short = bench.run_offering(&nexus, &cdb, &data[..200], 0);
-        assert_sense(&short.response, 5, 0x0e, 0x03);
-        assert_eq!(short.residual, 2048 - 200);
+        let other = [0xee; 4 * 512];
+        for (offered, blocks) in [(0, 0), (200, 0), (512, 1), (1535, 2)] {
+            let short = bench.run_offering(&nexus, &cdb, &other[..offered], 0);
+            assert_good(short.response);
+            assert_eq!(short.residual, 2048 - offered as i64);
+            let found = bench
+                .disk()
+                .read(BlockRange::new(u64::from(lba), 4).unwrap());
+            let whole = blocks * 512;
+            assert_eq!(found, [&other[..whole], &data[whole..]].concat());
+        }
     }
     assert_sense(
         &bench.run(&nexus, &cdb_10(0x2e, 4, 0, 1), &[0; 512]),

@@ -32,6 +32,7 @@ pub fn config() -> UnitConfig {
         max_transfer: 512,
         optimal_transfer: 128,
         max_atomic_write: 256,
+        sanitize: true,
         write_cache: true,
         write_cache_changeable: true,
         read_only: false,
@@ -206,16 +207,16 @@ impl Harness {
     ) -> Outcome {
         let unit = nexus.unit();
         let wanted = range.count.0 as usize * unit.block_len() as usize;
-        let response = if data_out.len() < wanted {
-            unit.data_out_mismatch()
-        } else if let Err(response) = nexus.may_still_run(true) {
+        let range = range.filled_by(data_out.len() as u64, unit.block_len());
+        let bytes = range.count.0 as usize * unit.block_len() as usize;
+        let response = if let Err(response) = nexus.may_still_run(true) {
             response
         } else {
             let disk = self.disk_of(unit);
             match disk.fail.take() {
                 Some(error) => unit.sense_for(error),
                 None => {
-                    disk.write(range, &data_out[..wanted]);
+                    disk.write(range, &data_out[..bytes]);
                     Response::good()
                 }
             }
