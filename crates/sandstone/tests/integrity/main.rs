@@ -1,0 +1,15 @@
+//! Data integrity under kills, cuts and power failures: several sessions write, read, unmap, repeat and
+//! compare-and-write the same blocks, and a model says for each block what may be found there.
+//!
+//! A failure prints its seed; `SANDSTONE_SEED=<seed>` runs that one alone.
+
+// A test that cannot go on is a test that failed.
+#![allow(clippy::unwrap_used)]
+
+mod content;
+mod kill;
+mod model;
+mod process;
+mod random;
+mod session;
+mod workload;

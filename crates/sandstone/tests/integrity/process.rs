@@ -1,0 +1,150 @@
+//! The real daemon as a process of its own: `sandstone serve` on a state folder, killed and started
+//! again at will.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use sandstone::config::model::{
+    AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
+};
+use sandstone::config::store::Store;
+
+pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:integrity";
+
+/// A daemon with its state folder.
+pub(crate) struct Process {
+    state: tempfile::TempDir,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Writes the configuration, makes the files of its units and starts to serve them.
+    pub(crate) fn start(arguments: &[&str], configure: impl FnOnce(&mut Config)) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        {
+            let (mut store, mut config) = Store::open(state.path()).unwrap();
+            configure(&mut config);
+            config.generation += 1;
+            store.save(&config).unwrap();
+            for unit in &config.units {
+                sandstone::block::open::create(&unit.backend, state.path(), unit.block_size)
+                    .unwrap();
+            }
+        }
+        let mut process = Self {
+            state,
+            arguments: arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect(),
+            child: None,
+        };
+        process.restart();
+        process
+    }
+
+    /// Starts the daemon after it was killed or has ended.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.child.is_none());
+        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["serve", "--log", "error", "--state"])
+            .arg(self.state.path())
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .spawn();
+        self.child = Some(child.unwrap());
+    }
+
+    /// Kills it: nothing of its own gets a chance to run.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A portal that nobody else will take while the daemon is down: below the ports that the kernel gives
+/// to outgoing connections.
+pub(crate) fn free_portal() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 10_000 + (std::process::id() % 1000) as u16 * 20;
+    for _ in 0..20_000 {
+        let port = base + NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port is free");
+}
+
+/// A target with a portal group for each portal.
+pub(crate) fn target(portals: &[SocketAddr]) -> TargetSpec {
+    let portal_groups = portals
+        .iter()
+        .zip(1..)
+        .map(|(portal, tag)| PortalGroupSpec {
+            tag,
+            relative_port_id: tag,
+            target_port_group: tag,
+            portals: vec![*portal],
+            alua_state: Default::default(),
+        });
+    TargetSpec {
+        iqn: TARGET.into(),
+        alias: String::new(),
+        portal_groups: portal_groups.collect(),
+        alua: AluaMode::Both,
+        redirect: None,
+        mutual_chap: None,
+        parameters: Default::default(),
+        offline: false,
+    }
+}
+
+/// A thin unit in a file, and its map to every initiator.
+pub(crate) fn file_unit(
+    lun: u16,
+    blocks: u64,
+    block_size: u32,
+    write_cache: bool,
+) -> (UnitSpec, MapSpec) {
+    let name = format!("unit-{lun}");
+    let unit = UnitSpec {
+        name: name.clone(),
+        naa: format!("6e0000000000000100000000000000{lun:02x}"),
+        serial: format!("serial-{lun}"),
+        backend: BackendSpec::File {
+            path: format!("volumes/{name}.img").into(),
+            size: blocks * u64::from(block_size),
+            preallocate: false,
+        },
+        block_size,
+        physical_block_size: block_size,
+        write_cache,
+        read_only: false,
+        thin: true,
+        threshold_percent: None,
+        offline: false,
+    };
+    let map = MapSpec {
+        unit: name,
+        host: None,
+        target: None,
+        lun,
+        read_only: false,
+    };
+    (unit, map)
+}

@@ -1,0 +1,285 @@
+//! An initiator's session with many commands under way, whose connection can be cut and made again. One
+//! thread drives all of them.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use iscsi::chap::Entropy;
+use iscsi::initiator::{
+    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Session, SessionEvent,
+    SessionUser,
+};
+use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute};
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// Longer than anything takes: whoever waits so long waits for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A command that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) cookie: u64,
+    pub(crate) status: u8,
+    pub(crate) sense: Vec<u8>,
+    pub(crate) data_in: Vec<u8>,
+}
+
+impl Ended {
+    /// ASC and ASCQ of fixed-format sense data.
+    pub(crate) fn asc(&self) -> Option<(u8, u8)> {
+        Some((*self.sense.get(12)?, *self.sense.get(13)?))
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct PipelinedSession {
+    pub(crate) portal: SocketAddr,
+    settings: LoginSettings,
+    link: Option<Link>,
+}
+
+/// Its connection.
+#[derive(Debug)]
+struct Link {
+    stream: TcpStream,
+    session: Session,
+    out: Vec<u8>,
+    commands: Commands,
+}
+
+/// The commands under way.
+#[derive(Debug, Default)]
+struct Commands {
+    data_out: HashMap<u64, Vec<u8>>,
+    data_in: HashMap<u64, Vec<u8>>,
+    ended: Vec<Ended>,
+}
+
+impl SessionUser for Commands {
+    fn data_out(&mut self, cookie: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+        let data = &self.data_out[&cookie];
+        out.extend_from_slice(&data[offset as usize..(offset + length) as usize]);
+    }
+
+    fn data_in(&mut self, cookie: u64, offset: u32, bytes: &[u8]) {
+        let data = self.data_in.entry(cookie).or_default();
+        let end = offset as usize + bytes.len();
+        data.resize(data.len().max(end), 0);
+        data[offset as usize..end].copy_from_slice(bytes);
+    }
+
+    fn ended(&mut self, cookie: u64, end: CommandEnd<'_>) {
+        let CommandEnd::Status { status, sense, .. } = end else {
+            panic!("command {cookie} did not reach the device server: {end:?}");
+        };
+        self.data_out.remove(&cookie);
+        self.ended.push(Ended {
+            cookie,
+            status,
+            sense: sense.to_vec(),
+            data_in: self.data_in.remove(&cookie).unwrap_or_default(),
+        });
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        assert!(
+            !matches!(event, SessionEvent::Rejected(_)),
+            "the target rejected a PDU: {event:?}"
+        );
+    }
+}
+
+struct KernelEntropy;
+
+impl Entropy for KernelEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the kernel has random numbers");
+    }
+}
+
+impl PipelinedSession {
+    /// A session that is not logged in yet.
+    pub(crate) fn new(portal: SocketAddr, settings: LoginSettings) -> Self {
+        Self {
+            portal,
+            settings,
+            link: None,
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Logs in, as often as it takes: the daemon may be starting.
+    pub(crate) fn log_in(&mut self) {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            match self.try_log_in() {
+                Ok(()) => return,
+                Err(error) if Instant::now() > give_up => panic!("no login: {error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Logs in once.
+    pub(crate) fn try_log_in(&mut self) -> io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&self.portal, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let (mut login, request) = Login::start(self.settings.clone());
+        stream.write_all(&request)?;
+        loop {
+            let mut bhs = [0; BHS_LENGTH];
+            stream.read_exact(&mut bhs)?;
+            let mut data = vec![0; Bhs::new(&bhs).padded_data_segment_length()];
+            stream.read_exact(&mut data)?;
+            data.truncate(Bhs::new(&bhs).data_segment_length());
+            let progress = login.receive(&bhs, &data, &mut KernelEntropy);
+            match progress.map_err(io::Error::other)? {
+                LoginProgress::Send(bytes) => stream.write_all(&bytes)?,
+                LoginProgress::Connected(logged_in) => {
+                    stream.set_nonblocking(true)?;
+                    self.link = Some(Link {
+                        stream,
+                        session: Session::new(&logged_in),
+                        out: Vec::new(),
+                        commands: Commands::default(),
+                    });
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Cuts the connection; commands under way will not be answered.
+    pub(crate) fn cut(&mut self) {
+        if let Some(link) = self.link.take() {
+            // The other side may have cut it first.
+            let _ = link.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Starts a command that writes, or one without data.
+    pub(crate) fn write(&mut self, cookie: u64, lun: u8, cdb: [u8; 16], data: Vec<u8>) {
+        let direction = if data.is_empty() {
+            Direction::None
+        } else {
+            Direction::Write
+        };
+        self.command(cookie, lun, cdb, direction, data.len(), data);
+    }
+
+    /// Starts a command that reads.
+    pub(crate) fn read(&mut self, cookie: u64, lun: u8, cdb: [u8; 16], length: usize) {
+        self.command(cookie, lun, cdb, Direction::Read, length, Vec::new());
+    }
+
+    fn command(
+        &mut self,
+        cookie: u64,
+        lun: u8,
+        cdb: [u8; 16],
+        direction: Direction,
+        length: usize,
+        data: Vec<u8>,
+    ) {
+        let link = self.link.as_mut().expect("the session is logged in");
+        link.commands.data_out.insert(cookie, data);
+        let command = Command {
+            lun: u64::from(lun) << 48,
+            cdb,
+            attribute: TaskAttribute::Simple,
+            direction,
+            length: length as u32,
+        };
+        link.session
+            .command(cookie, &command, &mut link.commands, &mut link.out);
+    }
+
+    /// Moves what can be moved without waiting, and takes the commands that ended.
+    ///
+    /// # Errors
+    /// The connection is gone; what ended before was taken.
+    pub(crate) fn pump(&mut self, ended: &mut Vec<Ended>) -> io::Result<()> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        let moved = link.exchange();
+        ended.append(&mut link.commands.ended);
+        if moved.is_err() {
+            self.link = None;
+        }
+        moved
+    }
+
+    /// Runs one command to its end while no other is under way.
+    pub(crate) fn run(&mut self, lun: u8, cdb: [u8; 16], length: usize, data: Vec<u8>) -> Ended {
+        let cookie = u64::MAX;
+        if length > 0 {
+            self.read(cookie, lun, cdb, length);
+        } else {
+            self.write(cookie, lun, cdb, data);
+        }
+        let mut ended = Vec::new();
+        loop {
+            self.pump(&mut ended).expect("the connection stays");
+            if let Some(ended) = ended.pop() {
+                assert_eq!(ended.cookie, cookie);
+                return ended;
+            }
+            wait(std::slice::from_ref(self));
+        }
+    }
+
+    /// Asks until the unit has told everything it had to tell a new nexus.
+    pub(crate) fn wait_until_ready(&mut self, lun: u8) {
+        for _ in 0..8 {
+            if self.run(lun, [0; 16], 0, Vec::new()).status == 0 {
+                return;
+            }
+        }
+        panic!("logical unit {lun} does not become ready");
+    }
+}
+
+impl Link {
+    fn exchange(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            while !self.out.is_empty() {
+                match self.stream.write(&self.out) {
+                    Ok(count) => drop(self.out.drain(..count)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self
+                    .session
+                    .receive(&buffer[..count], &mut self.commands, &mut self.out)
+                    .expect("the target keeps to the protocol"),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Sleeps until one of the sessions has something to read, or room to write.
+pub(crate) fn wait(sessions: &[PipelinedSession]) {
+    let mut fds: Vec<PollFd<'_>> = Vec::new();
+    for link in sessions.iter().filter_map(|session| session.link.as_ref()) {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, !link.out.is_empty());
+        fds.push(PollFd::new(&link.stream, flags));
+    }
+    let patience = PATIENCE.try_into().expect("a short time");
+    let ready = poll(&mut fds, Some(&patience)).expect("poll works");
+    assert!(ready > 0, "no command has ended for {PATIENCE:?}");
+}
