@@ -15,11 +15,13 @@
 //! | `key=value` text, and what the keys agree on | [`text_keys`], [`negotiation`] |
 //! | authentication | [`chap`] |
 //! | CRC32C | [`digest`] |
+//! | registration with a storage name server (RFC 4171) | [`isns`] |
 //! | sequence numbers that wrap | [`serial_number`] |
 
 pub mod chap;
 pub mod digest;
 pub mod initiator;
+pub mod isns;
 pub mod negotiation;
 pub mod payload;
 pub mod pdu;

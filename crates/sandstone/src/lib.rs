@@ -9,4 +9,5 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod initiator;
+pub mod isns;
 pub mod target;

@@ -4,6 +4,8 @@
 //! further questions about names, numbers or views; what only the machine can tell (a file that
 //! does not exist, an address that cannot be bound) is found when it is applied.
 
+use std::net::SocketAddr;
+
 use super::error::Error;
 use super::model::{ChapSecret, Config};
 use super::name;
@@ -28,7 +30,8 @@ pub fn validate(config: &Config) -> Result<(), Error> {
     target::targets(config)?;
     target::portals(config)?;
     host::hosts(config)?;
-    map::maps(config)
+    map::maps(config)?;
+    isns_servers(&config.isns_servers)
 }
 
 fn installation(installation: &str) -> Result<(), Error> {
@@ -42,6 +45,36 @@ fn installation(installation: &str) -> Result<(), Error> {
         format!("identity.installation {installation:?} is not 9 hexadecimal digits"),
         "leave it out: the daemon keeps its own",
     ))
+}
+
+/// More than a site has, few enough that a thread for each costs nothing.
+const MAX_ISNS_SERVERS: usize = 8;
+
+fn isns_servers(servers: &[SocketAddr]) -> Result<(), Error> {
+    if servers.len() > MAX_ISNS_SERVERS {
+        return Err(Error::invalid(
+            format!(
+                "isns_servers has {} addresses, at most {MAX_ISNS_SERVERS} are told",
+                servers.len()
+            ),
+            "name the servers of this site only; they tell each other",
+        ));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        if server.port() == 0 || server.ip().is_unspecified() || server.ip().is_multicast() {
+            return Err(Error::invalid(
+                format!("isns_servers: {server} is not the address of one server"),
+                "write the server's address and port, such as 192.0.2.1:3205",
+            ));
+        }
+        if servers[..index].contains(server) {
+            return Err(Error::invalid(
+                format!("isns_servers names {server} twice"),
+                "name each server once",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn chap(who: &str, secret: &ChapSecret) -> Result<(), Error> {

@@ -22,6 +22,7 @@ use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::unit::Unit;
 use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use crate::isns::{Announcement, Registrar, Timing};
 
 /// How the data plane is started.
 #[derive(Clone, Debug)]
@@ -42,6 +43,7 @@ pub struct Service {
     shared: Arc<Shared>,
     acceptor: Acceptor,
     opener: Opener,
+    isns: Registrar,
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -56,6 +58,30 @@ struct Applied {
     listeners: HashMap<SocketAddr, Arc<TcpListener>>,
     /// Why portals of the configuration are not bound.
     unbound: BTreeMap<SocketAddr, String>,
+}
+
+impl Applied {
+    /// The portals as they are now, also those that could not be bound.
+    fn portals(&self) -> Vec<PortalStatus> {
+        let mut portals = Vec::new();
+        for target in &self.config.targets {
+            for group in &target.portal_groups {
+                for address in &group.portals {
+                    let bound = self
+                        .listeners
+                        .get(address)
+                        .and_then(|listener| listener.local_addr().ok());
+                    portals.push(PortalStatus {
+                        address: bound.unwrap_or(*address),
+                        target: target.iqn.clone(),
+                        tag: group.tag,
+                        error: self.unbound.get(address).cloned(),
+                    });
+                }
+            }
+        }
+        portals
+    }
 }
 
 impl Service {
@@ -93,6 +119,7 @@ impl Service {
             shared,
             acceptor,
             opener,
+            isns: Registrar::new(Timing::default()),
             state: Mutex::default(),
             threads: Mutex::new(threads),
         });
@@ -108,6 +135,7 @@ impl Service {
             // A loop that panicked has said so.
             let _ = thread.join();
         }
+        self.isns.join();
     }
 
     /// The first configuration: serves what can be served.
@@ -147,6 +175,9 @@ impl Service {
         };
         self.shared.set_directory(Arc::new(directory));
         self.acceptor.listen(applied.listeners.clone());
+        let announcement = Announcement::of(&applied.config, &applied.portals());
+        self.isns
+            .announce(&applied.config.isns_servers, announcement);
         *current = applied;
     }
 
@@ -412,28 +443,11 @@ impl DataPlane for Service {
     }
 
     fn portals(&self) -> Vec<PortalStatus> {
-        let current = self.lock();
-        let mut portals = Vec::new();
-        for target in &current.config.targets {
-            for group in &target.portal_groups {
-                for address in &group.portals {
-                    let bound = current
-                        .listeners
-                        .get(address)
-                        .and_then(|listener| listener.local_addr().ok());
-                    portals.push(PortalStatus {
-                        address: bound.unwrap_or(*address),
-                        target: target.iqn.clone(),
-                        tag: group.tag,
-                        error: current.unbound.get(address).cloned(),
-                    });
-                }
-            }
-        }
-        portals
+        self.lock().portals()
     }
 
     fn shutdown(&self) {
+        self.isns.stop();
         self.acceptor.stop();
         self.shared.send_to_all(|| Message::Stop);
     }

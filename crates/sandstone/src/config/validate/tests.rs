@@ -449,3 +449,25 @@ fn maps_name_what_exists_and_do_not_collide() {
         "one unit at two targets is two paths"
     );
 }
+
+#[test]
+fn isns_servers_are_addresses_of_one_server_each() {
+    let mut config = good();
+    config.isns_servers = vec!["192.0.2.1:3205".parse().expect("an address")];
+    validate(&config).expect("one server is fine");
+    let with = |servers: &[&str]| {
+        let servers: Vec<_> = servers
+            .iter()
+            .map(|server| server.parse().expect("an address"))
+            .collect();
+        refusal(move |c| c.isns_servers = servers)
+    };
+    let invalid = ErrorKind::Invalid;
+    says(with(&["0.0.0.0:3205"]), invalid, "address of one server");
+    says(with(&["192.0.2.1:0"]), invalid, "address of one server");
+    says(with(&["[ff02::1]:3205"]), invalid, "address of one server");
+    says(with(&["192.0.2.1:1", "192.0.2.1:1"]), invalid, "twice");
+    let many: Vec<String> = (1..10).map(|n| format!("192.0.2.{n}:3205")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    says(with(&many), invalid, "at most 8");
+}

@@ -1,0 +1,77 @@
+//! One request to an iSNS server and its response, within a time limit.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use iscsi::isns::{Assembler, Message, Response};
+
+/// A connection to a server, for as many requests as are at hand; it is not kept until the next
+/// refresh, so a server that went away meanwhile is noticed by a connection refused, never by a
+/// silent half-open one.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    assembler: Assembler,
+    limit: Duration,
+}
+
+impl Connection {
+    /// Connects within `limit`, which holds for each exchange too.
+    ///
+    /// # Errors
+    /// The server does not listen or does not answer.
+    pub(super) fn open(server: SocketAddr, limit: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&server, limit)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            assembler: Assembler::default(),
+            limit,
+        })
+    }
+
+    /// The address that the connection comes from.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub(super) fn local(&self) -> io::Result<IpAddr> {
+        Ok(self.stream.local_addr()?.ip())
+    }
+
+    /// Sends a request and waits for its response.
+    ///
+    /// # Errors
+    /// The connection broke, the time is over, or what came back is no iSNS.
+    pub(super) fn exchange(&mut self, request: &Message) -> io::Result<Response> {
+        let deadline = Instant::now() + self.limit;
+        self.stream.set_write_timeout(Some(self.limit))?;
+        self.stream.write_all(&request.encode())?;
+        let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let mut buffer = [0; 4096];
+        loop {
+            while let Some(message) = self.assembler.next_message().map_err(malformed)? {
+                // Anything else (a heartbeat, a late answer) is not for us.
+                if message.function == request.function.response()
+                    && message.transaction_id == request.transaction_id
+                {
+                    return Response::decode(&message).map_err(malformed);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.assembler.push(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
