@@ -58,6 +58,7 @@ impl Daemon {
                 login_timeout: Duration::from_secs(15),
                 memory: options.memory_cap,
             },
+            layer: None,
         };
         let service = Service::start(service_options, config.clone()).map_err(|error| {
             Error::new(

@@ -83,6 +83,9 @@ impl Pages {
     /// # Panics
     /// Where the pages do not hold that many.
     pub fn from_pages(pages: impl ExactSizeIterator<Item = Page>, start: u32, len: u32) -> Self {
+        if len == 0 {
+            return Self::new();
+        }
         let mut pages = pages;
         assert!(
             start as usize + len as usize <= pages.len() * PAGE_SIZE,

@@ -23,6 +23,7 @@ use super::listener::Arrived;
 use super::login::{LoggedIn, LoginConnection, LoginProgress};
 use super::message::Message;
 use super::operation::{Operations, SessionKey, Token, Waiting, Work};
+use super::registry::{RegisteredSession, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
 use super::shared::Shared;
@@ -48,7 +49,9 @@ pub(super) struct EventLoop {
     inbox: Receiver<Message>,
     pub(super) connections: Slab<Connection>,
     pub(super) sessions: HashMap<SessionKey, ServedSession>,
-    /// Logins whose predecessor's tasks are not over.
+    /// Sessions that have ended but whose tasks are not over.
+    ending: Vec<(SessionName, Arc<RegisteredSession>)>,
+    /// Logins that wait for the end of such a session.
     delayed: Vec<LoggedIn>,
     /// Connections with output.
     dirty: Vec<usize>,
@@ -104,6 +107,7 @@ impl EventLoop {
             inbox,
             connections: Slab::new(),
             sessions: HashMap::new(),
+            ending: Vec::new(),
             delayed: Vec::new(),
             dirty: Vec::new(),
             ready: Vec::new(),
@@ -149,6 +153,7 @@ impl EventLoop {
                 }
             }
             worked |= self.block_requests(&mut completions);
+            self.finish_ending();
             self.flush();
             self.tick_if_due();
             if worked {
@@ -278,8 +283,8 @@ impl EventLoop {
         &mut self,
         slot: usize,
         result: iscsi::target::login::LoginResult,
-        session: Arc<super::registry::RegisteredSession>,
-        replaces: Option<Arc<super::registry::RegisteredSession>>,
+        session: Arc<RegisteredSession>,
+        replaces: Option<Arc<RegisteredSession>>,
     ) {
         let Connection {
             mut stream,
@@ -321,12 +326,19 @@ impl EventLoop {
 
     /// Gives a logged-in connection to its session, which begins with its first one.
     fn attach(&mut self, logged_in: LoggedIn) {
-        if let Some(old) = &logged_in.replaces
-            && !self.core.operations.of_session(old.key).is_empty()
-        {
-            // Writes of the session that is replaced are still under way. A retried or newer write of
-            // the same blocks must not overtake them.
+        let name = SessionName::of(
+            &logged_in.result.identity,
+            logged_in.result.portal_group_tag,
+        );
+        if self.ending.iter().any(|(ending, _)| *ending == name) {
+            // Writes of the session before are still under way. A retried or newer write of the same
+            // blocks must not be overtaken by them.
             self.delayed.push(logged_in);
+            return;
+        }
+        let newest = self.core.shared.registry().find(&name);
+        if newest.is_none_or(|newest| newest.key != logged_in.session.key) {
+            tracing::info!(peer = %logged_in.peer, "a login was replaced by a newer one while it waited");
             return;
         }
         let LoggedIn {
@@ -506,12 +518,22 @@ impl EventLoop {
         }
         if worked {
             self.core.lane.submit_batch();
-            self.retry_delayed();
         }
         worked
     }
 
-    fn retry_delayed(&mut self) {
+    /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
+    fn finish_ending(&mut self) {
+        if self.ending.is_empty() {
+            return;
+        }
+        for (name, session) in std::mem::take(&mut self.ending) {
+            if self.core.operations.of_session(session.key).is_empty() {
+                self.core.shared.registry().remove(&name, &session);
+            } else {
+                self.ending.push((name, session));
+            }
+        }
         for logged_in in std::mem::take(&mut self.delayed) {
             self.attach(logged_in);
         }
@@ -626,11 +648,11 @@ impl EventLoop {
             return;
         };
         session.detach();
-        self.core
-            .shared
-            .registry()
-            .remove(&session.name, &session.registered);
         self.cancel_orphans(key);
+        // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
+        // waits for them.
+        self.ending.push((session.name, session.registered));
+        self.finish_ending();
     }
 
     fn close_session(&mut self, key: SessionKey, reason: &'static str) {

@@ -38,5 +38,6 @@ mod unit;
 mod unit_state;
 mod view;
 
+pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
 pub use shared::DaemonLimits;

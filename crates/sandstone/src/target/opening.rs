@@ -17,11 +17,34 @@ use crate::control::ApplyError;
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
 
+/// Puts a device (a wrapper of [`crate::block`], most likely) on the backend of a unit.
+#[derive(Clone)]
+pub struct DeviceLayer(Arc<Stack>);
+
+type Stack = dyn Fn(&UnitSpec, Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync;
+
+impl DeviceLayer {
+    /// A layer that makes what `stack` returns of a unit's backend.
+    pub fn new(
+        stack: impl Fn(&UnitSpec, Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(stack))
+    }
+}
+
+impl std::fmt::Debug for DeviceLayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeviceLayer")
+    }
+}
+
 /// Everything that opening needs beside the unit itself.
 #[derive(Clone)]
 pub(super) struct Opener {
     /// The state folder.
     pub state: PathBuf,
+    /// What lies between units and their backends.
+    pub layer: Option<DeviceLayer>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
     /// What a unit calls with an operation's token.
@@ -61,6 +84,10 @@ impl Opener {
     pub(super) fn open(&self, spec: &UnitSpec) -> Result<Arc<Unit>, ApplyError> {
         let device = block::open::open(&spec.backend, &self.state, spec.block_size)
             .map_err(|error| apply_error(spec, &error))?;
+        let device = match &self.layer {
+            Some(DeviceLayer(stack)) => stack(spec, device),
+            None => device,
+        };
         let config = unit_config(spec, &*device).map_err(|message| ApplyError {
             object: format!("lu {}", spec.name),
             message,

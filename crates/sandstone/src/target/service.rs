@@ -17,7 +17,7 @@ use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
 use super::listener::{self, Acceptor};
 use super::message::Message;
-use super::opening::Opener;
+use super::opening::{DeviceLayer, Opener};
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::unit::Unit;
 use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
@@ -35,6 +35,8 @@ pub struct ServiceOptions {
     pub io_uring: bool,
     /// Limits of the daemon.
     pub limits: DaemonLimits,
+    /// What lies between the logical units and their backends: faults and delays, in tests.
+    pub layer: Option<DeviceLayer>,
 }
 
 /// The running data plane.
@@ -105,13 +107,17 @@ impl Service {
             let shared = shared.clone();
             let mut event_loop = EventLoop::new(index, poll, receiver, shared, options.io_uring)?;
             let builder = std::thread::Builder::new().name(format!("loop{index}"));
-            threads.push(builder.spawn(move || event_loop.run())?);
+            threads.push(builder.spawn(move || {
+                let _whole = WholeOrNothing;
+                event_loop.run();
+            })?);
         }
         let (acceptor, thread) = Acceptor::start(shared.clone())?;
         threads.push(thread);
         let groups = TargetPortGroups::new(GroupLayout::default()).map_err(io::Error::other)?;
         let opener = Opener {
             state: options.state,
+            layer: options.layer,
             groups: Arc::new(groups),
             wake: shared.wake(),
         };
@@ -132,7 +138,7 @@ impl Service {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // A loop that panicked has said so.
+            // A thread that panicked has said so.
             let _ = thread.join();
         }
         self.isns.join();
@@ -339,6 +345,19 @@ impl Service {
             }
         }
         Ok(listeners)
+    }
+}
+
+/// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
+/// that are never answered and ranges that are locked for ever. Started anew, it loses nothing.
+struct WholeOrNothing;
+
+impl Drop for WholeOrNothing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("an event loop has panicked: the daemon ends, to be started again");
+            std::process::abort();
+        }
     }
 }
 

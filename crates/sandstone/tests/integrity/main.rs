@@ -8,8 +8,10 @@
 
 mod content;
 mod kill;
+mod late_write;
 mod model;
 mod process;
 mod random;
+mod served;
 mod session;
 mod workload;

@@ -118,7 +118,7 @@ impl PipelinedSession {
     pub(crate) fn log_in(&mut self) {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            match self.try_log_in() {
+            match self.try_log_in(PATIENCE) {
                 Ok(()) => return,
                 Err(error) if Instant::now() > give_up => panic!("no login: {error}"),
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
@@ -126,11 +126,18 @@ impl PipelinedSession {
         }
     }
 
+    /// Logs in, but gives up after this time, and does not stay.
+    pub(crate) fn log_in_and_go(&mut self, patience: Duration) {
+        // Whether it was answered in time does not matter to somebody who goes.
+        let _ = self.try_log_in(patience);
+        self.cut();
+    }
+
     /// Logs in once.
-    pub(crate) fn try_log_in(&mut self) -> io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&self.portal, PATIENCE)?;
+    pub(crate) fn try_log_in(&mut self, patience: Duration) -> io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&self.portal, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
         let (mut login, request) = Login::start(self.settings.clone());
         stream.write_all(&request)?;
         loop {

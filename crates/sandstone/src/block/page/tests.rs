@@ -184,6 +184,13 @@ fn a_short_buffer_can_be_cut() {
     assert!(empty.freeze().is_empty());
 }
 
+#[test]
+fn an_empty_buffer_may_start_anywhere_in_a_page() {
+    for skew in [0, 512, PAGE_SIZE - 1] {
+        assert!(PagesMut::allocate_at(0, skew).freeze().is_empty());
+    }
+}
+
 #[cfg(not(miri))]
 mod model {
     use proptest::prelude::*;

@@ -1,0 +1,143 @@
+//! A write that a device holds up while its connection is cut must not overwrite what the initiator
+//! writes after it has logged in again: it would be lost although it was acknowledged.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use sandstone::block::memory::MemoryDevice;
+use sandstone::block::{
+    BlockDevice, BlockError, Done, Geometry, Lane, Pages, Request, Submitted, Ticket, Usage,
+};
+
+use super::kill::settings;
+use super::process::free_portal;
+use super::served::{Served, limits, unit};
+use super::session::{PATIENCE, PipelinedSession};
+
+const BLOCK: usize = 512;
+
+/// Memory whose first write waits until it is let go.
+#[derive(Debug)]
+struct FirstWriteWaits {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    memory: Arc<MemoryDevice>,
+    writes: AtomicUsize,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+    held: Arc<AtomicBool>,
+}
+
+impl FirstWriteWaits {
+    fn new() -> Self {
+        Self {
+            bytes: Arc::new(Mutex::new(vec![0; 8 * BLOCK])),
+            memory: Arc::new(MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap()),
+            writes: AtomicUsize::new(0),
+            gate: Arc::default(),
+            held: Arc::default(),
+        }
+    }
+
+    fn let_go(&self) {
+        *self.gate.0.lock().unwrap() = true;
+        self.gate.1.notify_all();
+    }
+}
+
+impl BlockDevice for FirstWriteWaits {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        match request {
+            Request::Write { offset, data, .. } => {
+                let first = self.writes.fetch_add(1, Ordering::SeqCst) == 0;
+                let (bytes, gate) = (self.bytes.clone(), self.gate.clone());
+                self.held.fetch_or(first, Ordering::SeqCst);
+                lane.run_blocking(ticket, move || {
+                    if first {
+                        let open = gate.0.lock().unwrap();
+                        drop(gate.1.wait_while(open, |open| !*open).unwrap());
+                    }
+                    let at = offset as usize;
+                    bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(&data.to_vec());
+                    Ok(Done::Nothing)
+                })
+            }
+            Request::Read { offset, len } => {
+                let at = offset as usize;
+                let pages = Pages::from_bytes(&self.bytes.lock().unwrap()[at..at + len as usize]);
+                Submitted::Ready(Ok(Done::Pages(pages)))
+            }
+            _ => Submitted::Ready(Ok(Done::Nothing)),
+        }
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.memory.usage()
+    }
+}
+
+fn write_cdb() -> [u8; 16] {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[13]) = (0x8a, 1);
+    cdb
+}
+
+/// Logs in again `logins` times, the last one for good, while the first write is held up, and writes.
+fn overtaken(logins: usize) {
+    let portal = free_portal();
+    let device = Arc::new(FirstWriteWaits::new());
+    let served = Served::start(
+        &[portal],
+        vec![unit(0, 8, BLOCK as u32, true)],
+        vec![device.clone()],
+        limits(),
+    );
+    let mut session = PipelinedSession::new(portal, settings(0));
+    session.log_in();
+    session.wait_until_ready(0);
+    session.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
+    session.pump(&mut Vec::new()).unwrap();
+    let give_up = Instant::now() + PATIENCE;
+    while !device.held.load(Ordering::SeqCst) {
+        assert!(
+            Instant::now() < give_up,
+            "the write does not reach the device"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    session.cut();
+    let again = std::thread::spawn(move || {
+        for _ in 1..logins {
+            // Impatient: it goes away before it is answered.
+            session.log_in_and_go(Duration::from_millis(100));
+        }
+        session.log_in();
+        session.wait_until_ready(0);
+        let written = session.run(0, write_cdb(), 0, vec![b'b'; BLOCK]);
+        assert_eq!(written.status, 0);
+        session
+    });
+    // Time enough for a target that does not wait to acknowledge the second write.
+    std::thread::sleep(Duration::from_millis(500));
+    device.let_go();
+    let mut session = again.join().unwrap();
+    let mut read = write_cdb();
+    read[0] = 0x88;
+    let found = session.run(0, read, BLOCK, Vec::new());
+    assert!(found.data_in == [b'b'; BLOCK], "the first write came last");
+    session.cut();
+    served.stop();
+}
+
+#[test]
+fn a_write_of_a_lost_connection_never_overtakes_those_after_the_next_login() {
+    overtaken(1);
+}
+
+#[test]
+fn nor_where_the_login_is_given_up_and_tried_again() {
+    overtaken(3);
+}

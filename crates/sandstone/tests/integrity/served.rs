@@ -1,0 +1,84 @@
+//! The target's runtime inside the test, on devices of the test's choice.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandstone::block::BlockDevice;
+use sandstone::config::model::{BackendSpec, Config, MapSpec, UnitSpec};
+use sandstone::control::DataPlane;
+use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
+
+use super::process;
+
+/// A service with one portal for each of its target's portal groups.
+pub(crate) struct Served {
+    service: Arc<Service>,
+    _state: tempfile::TempDir,
+}
+
+/// Limits under which no test suffers by accident.
+pub(crate) fn limits() -> DaemonLimits {
+    DaemonLimits {
+        max_sessions: 64,
+        max_logins: 64,
+        login_timeout: Duration::from_secs(15),
+        memory: 64 << 20,
+    }
+}
+
+/// A unit that the layer gives a device, and its map to every initiator.
+pub(crate) fn unit(
+    lun: u16,
+    blocks: u64,
+    block_size: u32,
+    write_cache: bool,
+) -> (UnitSpec, MapSpec) {
+    let (unit, map) = process::file_unit(lun, blocks, block_size, write_cache);
+    let size = blocks * u64::from(block_size);
+    let backend = BackendSpec::Memory { size };
+    (UnitSpec { backend, ..unit }, map)
+}
+
+impl Served {
+    /// Serves units; `devices` are theirs, in order of their LUNs.
+    pub(crate) fn start(
+        portals: &[SocketAddr],
+        units: Vec<(UnitSpec, MapSpec)>,
+        devices: Vec<Arc<dyn BlockDevice>>,
+        limits: DaemonLimits,
+    ) -> Self {
+        let mut config = Config::default();
+        config.targets.push(process::target(portals));
+        let names: Vec<String> = units.iter().map(|(unit, _)| unit.name.clone()).collect();
+        for (unit, map) in units {
+            config.units.push(unit);
+            config.maps.push(map);
+        }
+        let layer = DeviceLayer::new(move |spec, backend| {
+            let place = names.iter().position(|name| *name == spec.name);
+            place
+                .and_then(|at| devices.get(at))
+                .cloned()
+                .unwrap_or(backend)
+        });
+        let state = tempfile::tempdir().unwrap();
+        let options = ServiceOptions {
+            state: state.path().to_owned(),
+            threads: 2,
+            io_uring: false,
+            limits,
+            layer: Some(layer),
+        };
+        Self {
+            service: Service::start(options, Arc::new(config)).unwrap(),
+            _state: state,
+        }
+    }
+
+    /// Ends it; its portals are free again.
+    pub(crate) fn stop(self) {
+        self.service.shutdown();
+        self.service.join();
+    }
+}
