@@ -21,6 +21,19 @@ use std::sync::{Mutex, PoisonError};
 use crate::block::lane::Outcome;
 use crate::block::{BlockError, Done};
 
+/// The moments of a save between which a crash leaves different files behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SaveStep {
+    /// The temporary file is written, perhaps not on the disk yet.
+    Written,
+    /// The temporary file is on the disk.
+    Synced,
+    /// It took the name of the old image; the folder may not know yet after a power cut.
+    Renamed,
+    /// The name is on the disk too.
+    Durable,
+}
+
 /// One save at a time. They are rare; that units share the lock costs nothing.
 static SAVING: Mutex<()> = Mutex::new(());
 
@@ -30,7 +43,7 @@ pub(super) fn save(path: &Path, image: &[u8]) -> Outcome {
     if is_superseded(path, image) {
         return Ok(Done::Nothing);
     }
-    write(path, image)
+    write(path, image, &mut |_| Ok(()))
         .map(|()| Done::Nothing)
         .map_err(|error| BlockError::writing(error, "saving the unit's state"))
 }
@@ -42,16 +55,35 @@ fn is_superseded(path: &Path, image: &[u8]) -> bool {
     stored.is_some() && stored > scsi::image::generation(image)
 }
 
-fn write(path: &Path, image: &[u8]) -> io::Result<()> {
+/// Stores the image and calls `observe` at each step; an error from it stands for a crash there.
+fn write(
+    path: &Path,
+    image: &[u8],
+    observe: &mut dyn FnMut(SaveStep) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    make_durable(folder)?;
     let temporary = path.with_extension("new");
     let mut file = File::create(&temporary)?;
     file.write_all(&iscsi::digest::to_wire(iscsi::digest::crc32c(image)))?;
     file.write_all(image)?;
+    observe(SaveStep::Written)?;
     file.sync_all()?;
+    observe(SaveStep::Synced)?;
     fs::rename(&temporary, path)?;
-    File::open(folder)?.sync_all()
+    observe(SaveStep::Renamed)?;
+    File::open(folder)?.sync_all()?;
+    observe(SaveStep::Durable)
+}
+
+/// Makes the folder, unless it exists, so that a power cut does not take it away again with what is
+/// stored in it.
+fn make_durable(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => File::open(folder.parent().unwrap_or(Path::new(".")))?.sync_all(),
+    }
 }
 
 /// The image stored last; `None` if there is none.
@@ -111,6 +143,64 @@ mod tests {
         assert!(save(&path, &image(9)).is_ok());
         assert_eq!(load(&path).unwrap().unwrap(), image(9));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Whatever a crash leaves behind: `image(1)` or `image(2)` is loaded, and the next save works.
+    fn assert_old_or_new(path: &Path, when: &str) -> u64 {
+        let loaded = load(path).unwrap().expect("an image was stored");
+        let generation = (1..=2).find(|generation| loaded == image(*generation));
+        assert!(save(path, &image(3)).is_ok(), "{when}");
+        assert_eq!(load(path).unwrap().unwrap(), image(3), "{when}");
+        generation.unwrap_or_else(|| panic!("{when}: neither the old nor the new image"))
+    }
+
+    #[test]
+    fn a_crash_at_any_step_leaves_the_old_or_the_new_image() {
+        for crash in [
+            SaveStep::Written,
+            SaveStep::Synced,
+            SaveStep::Renamed,
+            SaveStep::Durable,
+        ] {
+            let state = tempfile::tempdir().unwrap();
+            let path = state.path().join("units").join("a.state");
+            assert!(save(&path, &image(1)).is_ok());
+            let crashed = write(&path, &image(2), &mut |step| match step {
+                step if step == crash => Err(io::Error::other("crash")),
+                _ => Ok(()),
+            });
+            assert!(crashed.is_err());
+            let found = assert_old_or_new(&path, &format!("{crash:?}"));
+            assert_eq!(found == 2, crash >= SaveStep::Renamed, "{crash:?}");
+        }
+    }
+
+    /// A power cut takes what was not synced: any part of the temporary file, and the new name.
+    #[test]
+    fn a_power_cut_leaves_the_old_or_the_new_image() {
+        let whole = image(2).len() + 4;
+        for kept in 0..=whole {
+            let state = tempfile::tempdir().unwrap();
+            let path = state.path().join("units").join("a.state");
+            assert!(save(&path, &image(1)).is_ok());
+            let temporary = path.with_extension("new");
+            let cut = write(&path, &image(2), &mut |_| Err(io::Error::other("cut")));
+            assert!(cut.is_err());
+            let file = fs::OpenOptions::new().write(true).open(&temporary).unwrap();
+            file.set_len(kept as u64).unwrap();
+            // The length may be on the disk before the bytes are.
+            file.set_len(whole as u64).unwrap();
+            assert_eq!(assert_old_or_new(&path, &format!("{kept} bytes")), 1);
+        }
+        // Renamed, but the folder was not synced: the old name is back.
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("units").join("a.state");
+        assert!(save(&path, &image(1)).is_ok());
+        let old = fs::read(&path).unwrap();
+        assert!(write(&path, &image(2), &mut |_| Ok(())).is_ok());
+        fs::rename(&path, path.with_extension("new")).unwrap();
+        fs::write(&path, old).unwrap();
+        assert_eq!(assert_old_or_new(&path, "the rename is lost"), 1);
     }
 
     #[test]

@@ -46,8 +46,9 @@ struct Operation {
     kind: Kind,
 }
 
+type PowerSwitch = Box<dyn Fn() -> bool>;
+
 /// Sessions, units, and what is under way.
-#[derive(Debug)]
 pub(crate) struct Workload {
     seed: u64,
     pub(crate) random: Random,
@@ -57,6 +58,8 @@ pub(crate) struct Workload {
     last_operation: u64,
     /// The ranges of WRITE SAME operations: their blocks name the whole range.
     repeated: HashMap<u64, Range<u64>>,
+    /// Whether commands may fail now.
+    power_is_off: PowerSwitch,
     /// Commands that ended, by status: a run in which nothing happens proves nothing.
     pub(crate) ended: HashMap<&'static str, u64>,
 }
@@ -71,6 +74,7 @@ impl Workload {
             under_way: HashMap::new(),
             last_operation: 0,
             repeated: HashMap::new(),
+            power_is_off: Box::new(|| false),
             ended: HashMap::new(),
         }
     }
@@ -127,6 +131,24 @@ impl Workload {
             self.start_command(session);
             self.take_ended();
         }
+    }
+
+    /// So many random commands, or fewer: until the power is off. Commands fail when it goes.
+    pub(crate) fn run_until(&mut self, commands: usize, power_is_off: impl Fn() -> bool + 'static) {
+        self.power_is_off = Box::new(power_is_off);
+        for _ in 0..commands {
+            if (self.power_is_off)() {
+                break;
+            }
+            self.run(1, false);
+        }
+        self.power_is_off = Box::new(|| false);
+    }
+
+    /// Ends all connections; nothing is under way.
+    pub(crate) fn disconnect_all(&mut self) {
+        assert!(self.under_way.is_empty());
+        self.sessions.iter_mut().for_each(PipelinedSession::cut);
     }
 
     fn under_way_in(&self, session: usize) -> usize {
@@ -356,6 +378,11 @@ impl Workload {
         let number = ended.cookie;
         let operation = self.under_way.remove(&number).expect("a command ends once");
         let unit = operation.unit;
+        if ended.status != GOOD && (self.power_is_off)() {
+            *self.ended.entry("unanswered").or_default() += 1;
+            self.units[unit].model.unanswered(number);
+            return;
+        }
         let miscompare = ended.status == CHECK_CONDITION && ended.asc() == Some(MISCOMPARE);
         let caw = matches!(operation.kind, Kind::CompareAndWrite { .. });
         assert!(
