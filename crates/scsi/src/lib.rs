@@ -34,6 +34,7 @@ pub mod response;
 pub mod sense;
 pub mod statistics;
 pub mod task_set;
+pub mod thin_provisioning;
 mod third_party_copy;
 mod token;
 pub mod unit_attention;

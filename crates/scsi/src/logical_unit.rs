@@ -14,6 +14,7 @@ use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::statistics::Statistics;
+use crate::thin_provisioning::Space;
 use crate::third_party_copy::CopyOperations;
 use crate::token::Tokens;
 use crate::{BlockError, Response, UnitAttention};
@@ -259,6 +260,9 @@ impl LogicalUnit {
         let attached = Arc::new(ItlNexus::new(Arc::clone(self), nexus));
         attached.raise(UnitAttention::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
         let mut state = self.state();
+        if state.mode.soft_threshold().is_reached() {
+            attached.raise(UnitAttention::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
+        }
         state.nexuses.retain(|old| old.strong_count() > 0);
         state.nexuses.push(Arc::downgrade(&attached));
         self.publish(&state);
@@ -283,6 +287,37 @@ impl LogicalUnit {
     pub fn resize(&self, blocks: u64) {
         if self.blocks.swap(blocks, Ordering::Relaxed) != blocks {
             self.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED, None);
+        }
+    }
+
+    /// Whether unmapped blocks exist (LBPME): space is taken when blocks are written.
+    pub fn is_thin(&self) -> bool {
+        self.config.thin
+    }
+
+    /// Takes over how much space there is, for log page 0Ch. Where the soft threshold is reached, every
+    /// nexus is told (06/38/07); once, until an eighth more than the threshold came back. Returns whether
+    /// they were told just now.
+    pub fn note_space(&self, space: Space) -> bool {
+        self.statistics.set_space(space);
+        let mut state = self.state();
+        let news = state.mode.soft_threshold_mut().update(space);
+        if news.count_changed {
+            self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+        }
+        if news.reached {
+            let ua = UnitAttention::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED;
+            self.raise_locked(&state, ua, None);
+        }
+        news.reached
+    }
+
+    /// Sets the soft threshold as the share of the space in use, in percent, live (06/2A/01). It is
+    /// judged with the next [`Self::note_space`].
+    pub fn set_soft_threshold(&self, percent: Option<u8>) {
+        let mut state = self.state();
+        if state.mode.soft_threshold_mut().set_percent(percent) {
+            self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
         }
     }
 

@@ -1,11 +1,12 @@
 //! Mode pages: what a unit says of its behaviour and lets initiators change (SPC-4 7.5, SBC-4 6.5).
 //!
-//! Only four bits can change: WCE (caching), D_SENSE, SWP and TAS (control). They exist three times:
+//! For initiators only four bits can change: WCE (caching), D_SENSE, SWP and TAS (control). They exist three times:
 //! current, saved and default. Everything else in a page is built from them, so what a page says
 //! cannot drift from what the unit does.
 
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
+use crate::thin_provisioning::{SoftThreshold, threshold_exponent};
 
 /// The parameters that can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,15 +52,21 @@ const CACHING: PageId = PageId(0x08, 0x00);
 const CONTROL: PageId = PageId(0x0a, 0x00);
 const CONTROL_EXTENSION: PageId = PageId(0x0a, 0x01);
 const INFORMATIONAL_EXCEPTIONS: PageId = PageId(0x1c, 0x00);
+const LOGICAL_BLOCK_PROVISIONING: PageId = PageId(0x1c, 0x02);
+
+/// Where the one threshold descriptor starts in the logical block provisioning page; also what the
+/// INFORMATION field tells when the threshold is reached.
+pub(crate) const THRESHOLD_DESCRIPTOR_AT: u8 = 16;
 
 /// All pages, in the order MODE SENSE returns them (ascending).
-const PAGES: [PageId; 6] = [
+const PAGES: [PageId; 7] = [
     READ_WRITE_ERROR_RECOVERY,
     DISCONNECT_RECONNECT,
     CACHING,
     CONTROL,
     CONTROL_EXTENSION,
     INFORMATIONAL_EXCEPTIONS,
+    LOGICAL_BLOCK_PROVISIONING,
 ];
 
 /// The page code that asks for all pages, the subpage code that asks for all subpages.
@@ -73,6 +80,10 @@ pub(crate) struct ModePages {
     saved: Parameters,
     default: Parameters,
     changeable: Parameters,
+    /// What the administrator decides: initiators see it and cannot change it.
+    soft_threshold: SoftThreshold,
+    thin: bool,
+    block_len: u32,
 }
 
 impl ModePages {
@@ -93,7 +104,20 @@ impl ModePages {
             saved: default,
             default,
             changeable,
+            soft_threshold: SoftThreshold::default(),
+            thin: config.thin,
+            block_len: config.block_len,
         }
+    }
+
+    /// The soft threshold of thin provisioning.
+    pub(crate) fn soft_threshold(&self) -> &SoftThreshold {
+        &self.soft_threshold
+    }
+
+    /// As [`Self::soft_threshold`], to change it.
+    pub(crate) fn soft_threshold_mut(&mut self) -> &mut SoftThreshold {
+        &mut self.soft_threshold
     }
 
     /// WCE.
@@ -182,11 +206,11 @@ impl ModePages {
             (page == ALL_PAGES || page == id.0) && (subpage == ALL_SUBPAGES || subpage == id.1)
         };
         let mut out = Vec::with_capacity(128);
-        for id in PAGES.into_iter().filter(wanted) {
+        for id in self.pages().filter(wanted) {
             out.extend_from_slice(&self.page(id, control));
         }
         if out.is_empty() {
-            let subpage_is_wrong = PAGES.iter().any(|id| id.0 == page);
+            let subpage_is_wrong = self.pages().any(|id| id.0 == page);
             return Err(Sense::invalid_field_in_cdb(if subpage_is_wrong {
                 3
             } else {
@@ -211,7 +235,7 @@ impl ModePages {
                 return Err(Sense::parameter_list_length_error());
             }
             let id = PageId(list[0] & 0x3f, if has_subpage { list[1] } else { 0 });
-            if !PAGES.contains(&id) || has_subpage != (id.1 != 0) {
+            if !self.pages().any(|known| known == id) || has_subpage != (id.1 != 0) {
                 return Err(Sense::invalid_field_in_parameter_list(offset as u16));
             }
             let now = next.page(id, PageControl::Current);
@@ -236,6 +260,13 @@ impl ModePages {
         Ok(())
     }
 
+    /// The pages of this unit.
+    fn pages(&self) -> impl Iterator<Item = PageId> {
+        let thin = self.thin;
+        let offered = move |id: &PageId| thin || *id != LOGICAL_BLOCK_PROVISIONING;
+        PAGES.into_iter().filter(offered)
+    }
+
     fn take_over(&mut self, id: PageId, page: &[u8]) {
         let bit = |at: usize, bit: u8| page[at] >> bit & 1 != 0;
         if id == CACHING {
@@ -256,16 +287,38 @@ impl ModePages {
             PageControl::Saved => (true, self.saved),
         };
         let mut page = match id {
-            READ_WRITE_ERROR_RECOVERY => read_write_error_recovery(fixed),
+            READ_WRITE_ERROR_RECOVERY => read_write_error_recovery(fixed, self.thin),
             DISCONNECT_RECONNECT => titled(id, 16),
             CACHING => caching(parameters),
             CONTROL => self::control(fixed, parameters),
             CONTROL_EXTENSION => control_extension(fixed),
+            LOGICAL_BLOCK_PROVISIONING => self.logical_block_provisioning(fixed),
             _ => informational_exceptions(fixed),
         };
         // PS: only these pages have anything to save.
         if id == CACHING || id == CONTROL {
             page[0] |= 0x80;
+        }
+        page
+    }
+}
+
+impl ModePages {
+    /// SBC-4 6.5.9: one soft threshold (type 0) on the available LBA mapping resource count
+    /// (resource 1), armed while that count decreases; told to all nexuses (SITUA = 0).
+    fn logical_block_provisioning(&self, fixed: bool) -> Vec<u8> {
+        /// ENABLED.
+        const ENABLED: u8 = 0x80;
+        const AVAILABLE: u8 = 0x01;
+        let mut page = titled(LOGICAL_BLOCK_PROVISIONING, THRESHOLD_DESCRIPTOR_AT + 8);
+        if fixed {
+            let descriptor = &mut page[usize::from(THRESHOLD_DESCRIPTOR_AT)..];
+            descriptor[1] = AVAILABLE;
+            let exponent = threshold_exponent(self.block_len);
+            if let Some(count) = self.soft_threshold.count(exponent) {
+                descriptor[0] = ENABLED;
+                descriptor[4..8].copy_from_slice(&count.to_be_bytes());
+            }
         }
         page
     }
@@ -285,11 +338,13 @@ fn titled(PageId(page, subpage): PageId, len: u8) -> Vec<u8> {
     out
 }
 
-/// SBC-4 6.5.8: blocks are reallocated below (AWRE, ARRE); no limits are told.
-fn read_write_error_recovery(fixed: bool) -> Vec<u8> {
+/// SBC-4 6.5.8: blocks are reallocated below (AWRE, ARRE); no limits are told; a thin unit tells of
+/// its soft threshold (LBPERE).
+fn read_write_error_recovery(fixed: bool, thin: bool) -> Vec<u8> {
     let mut page = titled(READ_WRITE_ERROR_RECOVERY, 12);
     if fixed {
         page[2] = 0xc0;
+        page[7] = u8::from(thin) << 7;
     }
     page
 }

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::thin_provisioning::Space;
+
 /// How many event loops have a cell of their own; more of them share.
 pub const LANES: usize = 64;
 
@@ -31,15 +33,6 @@ pub struct Totals {
     pub write_commands: u64,
     /// Logical blocks they wrote.
     pub write_blocks: u64,
-}
-
-/// Space of a thin unit, in logical blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// Still available to the unit; other units may share it.
-    pub available: u64,
-    /// Taken by the unit.
-    pub used: u64,
 }
 
 /// The statistics of one logical unit.
@@ -108,8 +101,8 @@ impl Statistics {
         *base = self.totals();
     }
 
-    /// Tells how much space there is, as the backend last said.
-    pub fn set_space(&self, space: Space) {
+    /// Takes over how much space there is, as the backend last said.
+    pub(crate) fn set_space(&self, space: Space) {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner) = Some(space);
     }
 
@@ -117,13 +110,6 @@ impl Statistics {
     pub fn space(&self) -> Option<Space> {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// log2 of the threshold set size in logical blocks (SBC-4 4.7.3.8.1): a set is 1 MiB. Reported in
-/// VPD page B2h and the unit of the counts in log page 0Ch.
-pub(crate) fn threshold_exponent(block_len: u32) -> u8 {
-    // 20 - log2(block length), for the block lengths 512 and 4096.
-    20u32.saturating_sub(block_len.max(1).ilog2()) as u8
 }
 
 #[cfg(test)]
@@ -147,7 +133,5 @@ mod tests {
         statistics.reset();
         assert_eq!(statistics.totals_since_reset(), Totals::default());
         assert_eq!(statistics.totals(), expected);
-        assert_eq!(threshold_exponent(512), 11);
-        assert_eq!(threshold_exponent(4096), 8);
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mode_page::THRESHOLD_DESCRIPTOR_AT;
 use crate::sense::{Asc, Sense, SenseKey};
 
 /// One unit attention condition.
@@ -50,9 +51,14 @@ impl UnitAttention {
         self.0
     }
 
-    /// Its sense data.
-    pub const fn sense(self) -> Sense {
-        Sense::new(SenseKey::UnitAttention, self.0)
+    /// Its sense data. That of the soft threshold tells where in the logical block provisioning mode
+    /// page its descriptor is (SBC-4 4.18.1).
+    pub fn sense(self) -> Sense {
+        let sense = Sense::new(SenseKey::UnitAttention, self.0);
+        if self == Self::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED {
+            return sense.with_information(u64::from(THRESHOLD_DESCRIPTOR_AT));
+        }
+        sense
     }
 
     /// Whether it tells that the device server lost or reset its state (SAM-5 table 47: these have

@@ -5,7 +5,7 @@ use crate::itl_nexus::ItlNexus;
 use crate::limits;
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
-use crate::statistics;
+use crate::thin_provisioning::threshold_exponent;
 use crate::third_party_copy::third_party_copy_page;
 
 /// A page's code and what it says after the four bytes of header.
@@ -177,7 +177,7 @@ fn logical_block_provisioning(nexus: &ItlNexus) -> Vec<u8> {
     }
     // The threshold exponent of log page 0Ch; LBPU, LBPWS, LBPWS10, LBPRZ = 001b; provisioning
     // type 2 (thin).
-    let exponent = statistics::threshold_exponent(config(nexus).block_len);
+    let exponent = threshold_exponent(config(nexus).block_len);
     vec![exponent, 0xe4, 0x02, 0]
 }
 

@@ -140,7 +140,7 @@ impl BlockDevice for NodeDevice {
         // What lies beneath a node is not visible through it.
         Ok(Usage {
             allocated: self.geometry().len,
-            available: 0,
+            pool: None,
         })
     }
 

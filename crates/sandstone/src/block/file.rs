@@ -23,7 +23,9 @@ use rustix::io::Errno;
 use super::kernel_file::{DirectIo, KernelFile};
 use super::open::OpenError;
 use super::page::{PAGE_SIZE, PageMut};
-use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use super::{
+    BlockDevice, BlockError, Geometry, Lane, PoolSpace, Request, Submitted, Ticket, Usage,
+};
 
 /// Requests of this size keep any file system busy enough.
 const OPTIMAL: u32 = 256 << 10;
@@ -335,14 +337,15 @@ impl BlockDevice for FileDevice {
         };
         let status = fstat(self.io.fd()).map_err(failed)?;
         let system = fstatvfs(self.io.fd()).map_err(failed)?;
-        let available = if self.preallocated {
-            0
-        } else {
-            system.f_bavail * system.f_frsize
+        // What is reserved for root is no space that we could have.
+        let blocks_in_use = system.f_blocks.saturating_sub(system.f_bfree);
+        let pool = PoolSpace {
+            available: system.f_bavail * system.f_frsize,
+            capacity: (blocks_in_use + system.f_bavail) * system.f_frsize,
         };
         Ok(Usage {
             allocated: status.st_blocks as u64 * 512,
-            available,
+            pool: (!self.preallocated).then_some(pool),
         })
     }
 

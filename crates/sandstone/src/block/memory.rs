@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use super::page::{PAGE_SIZE, Page, PageMut, Pages};
 use super::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Request, Submitted, Ticket,
-    Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, PoolSpace, Request, Submitted,
+    Ticket, Usage,
 };
 
 /// Pages below one lock.
@@ -368,7 +368,10 @@ impl BlockDevice for MemoryDevice {
         let stored = self.stored.load(Ordering::Relaxed);
         Ok(Usage {
             allocated: stored * PAGE,
-            available: (self.cap - stored) * PAGE,
+            pool: Some(PoolSpace {
+                available: (self.cap - stored) * PAGE,
+                capacity: self.cap * PAGE,
+            }),
         })
     }
 }

@@ -179,8 +179,18 @@ pub enum Submitted {
 pub struct Usage {
     /// Allocated to this device.
     pub allocated: u64,
-    /// Still available to it (of the file system, the pool…).
+    /// What it takes more from when it needs more; `None` where it needs none, or where that is not
+    /// visible (a thin volume of another system).
+    pub pool: Option<PoolSpace>,
+}
+
+/// Space of the file system or pool beneath a device that takes space when it is written; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSpace {
+    /// Still available; others may take it as well.
     pub available: u64,
+    /// All that there could ever be for those who share it.
+    pub capacity: u64,
 }
 
 /// A block device: anything that a logical unit can be made of.

@@ -171,7 +171,15 @@ mod tests {
         assert!(cap > 1 << 20 && cap < 1 << 50, "{cap}");
         let spec = BackendSpec::Memory { size: 1 << 50 };
         let device = open(&spec, Path::new("/"), 512).expect("thin");
-        assert!(device.usage().expect("known").available < 1 << 50);
+        assert!(
+            device
+                .usage()
+                .expect("known")
+                .pool
+                .expect("a pool")
+                .available
+                < 1 << 50
+        );
         let error = open(&BackendSpec::Memory { size: 1000 }, Path::new("/"), 512);
         assert!(
             error

@@ -13,6 +13,7 @@
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
+//! | thin units' space is watched | `space_monitor.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 
 mod connection;
@@ -32,6 +33,7 @@ mod served_session;
 mod service;
 mod shared;
 mod socket_options;
+mod space_monitor;
 mod spin;
 mod task_management;
 mod unit;

@@ -110,6 +110,7 @@ impl Opener {
             Err(error) => return Err(damaged(spec, &state_file, &error)),
         }
         logical.set_offline(spec.offline);
+        logical.set_soft_threshold(spec.threshold_percent);
         Ok(Arc::new(Unit::new(
             spec.name.clone(),
             logical,

@@ -19,6 +19,7 @@ use super::listener::{self, Acceptor};
 use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
 use super::shared::{DaemonLimits, LoopHandle, Shared};
+use super::space_monitor::SpaceMonitor;
 use super::unit::Unit;
 use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
@@ -46,6 +47,7 @@ pub struct Service {
     acceptor: Acceptor,
     opener: Opener,
     isns: Registrar,
+    space_monitor: SpaceMonitor,
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -114,6 +116,8 @@ impl Service {
         }
         let (acceptor, thread) = Acceptor::start(shared.clone())?;
         threads.push(thread);
+        let (space_monitor, thread) = SpaceMonitor::start(shared.clone())?;
+        threads.push(thread);
         let groups = TargetPortGroups::new(GroupLayout::default()).map_err(io::Error::other)?;
         let opener = Opener {
             state: options.state,
@@ -126,6 +130,7 @@ impl Service {
             acceptor,
             opener,
             isns: Registrar::new(Timing::default()),
+            space_monitor,
             state: Mutex::default(),
             threads: Mutex::new(threads),
         });
@@ -180,6 +185,7 @@ impl Service {
             units: applied.units.clone(),
         };
         self.shared.set_directory(Arc::new(directory));
+        self.space_monitor.look();
         self.acceptor.listen(applied.listeners.clone());
         let announcement = Announcement::of(&applied.config, &applied.portals());
         self.isns
@@ -310,6 +316,9 @@ impl Service {
             }
             if before.offline != spec.offline {
                 unit.logical.set_offline(spec.offline);
+            }
+            if before.threshold_percent != spec.threshold_percent {
+                unit.logical.set_soft_threshold(spec.threshold_percent);
             }
             if before.write_cache != spec.write_cache {
                 unit.logical.set_write_cache(spec.write_cache);
@@ -467,6 +476,7 @@ impl DataPlane for Service {
 
     fn shutdown(&self) {
         self.isns.stop();
+        self.space_monitor.stop();
         self.acceptor.stop();
         self.shared.send_to_all(|| Message::Stop);
     }
@@ -482,7 +492,9 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         fault: None,
         size: unit.logical.blocks() * block_len,
         allocated: usage.map(|usage| usage.allocated),
-        available: usage.map(|usage| usage.available),
+        available: usage
+            .and_then(|usage| usage.pool)
+            .map(|pool| pool.available),
         write_cache: unit.logical.write_cache_enabled(),
         reservation: unit.logical.reservation_in_words(),
         reads: totals.read_commands,

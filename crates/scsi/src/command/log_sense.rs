@@ -6,7 +6,7 @@
 use crate::dispatch::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
-use crate::statistics::threshold_exponent;
+use crate::thin_provisioning::threshold_exponent;
 use crate::{Start, UnitAttention};
 
 const SUPPORTED_LOG_PAGES: u8 = 0x00;

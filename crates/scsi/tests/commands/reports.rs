@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use scsi::UnitAttention;
-use scsi::statistics::Space;
+use scsi::thin_provisioning::Space;
 
 fn opcodes(who: &Initiator, options: u8, opcode: u8, action: u16) -> scsi::Response {
     let [high, low] = action.to_be_bytes();
@@ -106,9 +106,10 @@ fn log_pages_tell_what_is_known() {
         [0x0C, 0, 0, 0],
         "nobody has said yet"
     );
-    device.units[0].statistics().set_space(Space {
+    device.units[0].note_space(Space {
         available: 5 * 2048 - 1,
         used: 2049,
+        capacity: 100 * 2048,
     });
     assert_eq!(
         good(log_sense(&a, 0x0C, 0, 0)),

@@ -13,5 +13,6 @@ mod read_write;
 mod reservations_6;
 mod sanitize;
 mod sense;
+mod thin_provisioning;
 mod unmap_and_write_same;
 mod verify_and_compare;

@@ -63,7 +63,7 @@ fn all_pages_are_well_formed_in_every_page_control() {
                 rest = &rest[len..];
             }
             assert!(codes.is_sorted());
-            let with_subpage = if subpage == 0 { 5 } else { 6 };
+            let with_subpage = if subpage == 0 { 5 } else { 7 };
             assert_eq!(codes.len(), with_subpage);
         }
     }

@@ -76,7 +76,10 @@ fn full_is_no_space_and_overwriting_still_works() {
         device.usage().expect("known"),
         Usage {
             allocated: 8192,
-            available: 0
+            pool: Some(PoolSpace {
+                available: 0,
+                capacity: 8192
+            })
         }
     );
     run(

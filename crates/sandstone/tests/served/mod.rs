@@ -1,0 +1,193 @@
+//! A whole daemon in this process with one target on a free port of 127.0.0.1, for tests that cross
+//! layers.
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+use iscsi::initiator::LoginSettings;
+use iscsi::pdu::Isid;
+use sandstone::config::model::{
+    AluaMode, BackendSpec, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
+};
+use sandstone::config::store::Store;
+use sandstone::control::ControlAddress;
+use sandstone::daemon::{Daemon, DaemonOptions};
+use sandstone::initiator::connection::{Connection, Outcome};
+
+/// The one target.
+pub const TARGET: &str = "iqn.2026-01.io.sandstone:test";
+/// The logical block length of every unit.
+pub const BLOCK: usize = 512;
+
+/// A daemon and where it is reached.
+pub struct Served {
+    /// The daemon.
+    pub daemon: Option<Daemon>,
+    /// Its portal.
+    pub portal: SocketAddr,
+    state: tempfile::TempDir,
+}
+
+/// A thin unit of this name, with `number` as LUN and last digit of its NAA.
+pub fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
+    UnitSpec {
+        name: name.into(),
+        naa: format!("6e00000000000001000000000000000{number}"),
+        serial: number.to_string(),
+        backend,
+        block_size: BLOCK as u32,
+        physical_block_size: BLOCK as u32,
+        write_cache: false,
+        read_only: false,
+        thin: true,
+        threshold_percent: None,
+        offline: false,
+    }
+}
+
+impl Served {
+    /// Serves these units to everyone, with their place in the list as LUN.
+    pub fn start(units: Vec<UnitSpec>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let portal = free.local_addr().unwrap();
+        drop(free);
+        {
+            let (mut store, mut config) = Store::open(state.path()).unwrap();
+            for (lun, unit) in units.iter().enumerate() {
+                config.maps.push(MapSpec {
+                    unit: unit.name.clone(),
+                    host: None,
+                    target: None,
+                    lun: lun as u16,
+                    read_only: false,
+                });
+            }
+            config.units = units;
+            config.targets.push(TargetSpec {
+                iqn: TARGET.into(),
+                alias: String::new(),
+                portal_groups: vec![PortalGroupSpec {
+                    tag: 1,
+                    relative_port_id: 1,
+                    target_port_group: 1,
+                    portals: vec![portal],
+                    alua_state: Default::default(),
+                }],
+                alua: AluaMode::Both,
+                redirect: None,
+                mutual_chap: None,
+                parameters: Default::default(),
+                offline: false,
+            });
+            config.generation += 1;
+            store.save(&config).unwrap();
+        }
+        let mut served = Self {
+            daemon: None,
+            portal,
+            state,
+        };
+        served.begin();
+        served
+    }
+
+    fn begin(&mut self) {
+        let options = DaemonOptions {
+            state: self.folder().to_owned(),
+            control: ControlAddress::Unix(self.folder().join("control.sock")),
+            threads: Some(2),
+            memory_cap: 64 << 20,
+            io_uring: false,
+            default_portals: Vec::new(),
+        };
+        self.daemon = Some(Daemon::start(options).unwrap());
+    }
+
+    /// Stops the daemon in order and starts another on the same state.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.begin();
+    }
+
+    /// Stops the daemon in order.
+    pub fn stop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+    }
+
+    /// The state folder.
+    pub fn folder(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// How initiator port `port` logs in.
+    pub fn settings(&self, port: u8) -> LoginSettings {
+        LoginSettings::new(
+            "iqn.2026-01.io.sandstone:tester",
+            Some(TARGET.to_owned()),
+            Isid([0x80, 0, 0, 0, 0, port]),
+        )
+    }
+
+    /// A session of initiator port `port` whose first unit attention was heard.
+    pub fn log_in(&self, port: u8) -> Connection {
+        let mut connection = Connection::open(self.portal, self.settings(port)).unwrap();
+        let told = connection.read(0, &[0; 6], 0).unwrap();
+        assert_eq!(told.sense[12], 0x29, "{told:?}");
+        connection
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A CDB of 16 bytes with LBA and number of blocks.
+pub fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = opcode;
+    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
+    cdb
+}
+
+/// WRITE(16) to LUN 0.
+pub fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outcome {
+    let blocks = (data.len() / BLOCK) as u32;
+    connection
+        .write(0, &cdb(0x8a, lba, blocks), data.to_vec())
+        .unwrap()
+}
+
+/// READ(16) of LUN 0.
+pub fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
+    let outcome = connection
+        .read(0, &cdb(0x88, lba, blocks), blocks * BLOCK as u32)
+        .unwrap();
+    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    outcome.data_in
+}
+
+/// TEST UNIT READY to LUN 0: sense key and additional sense, `None` for GOOD.
+pub fn test_unit_ready(connection: &mut Connection) -> Option<[u8; 3]> {
+    let outcome = connection.read(0, &[0; 6], 0).unwrap();
+    sense(&outcome)
+}
+
+/// Sense key and additional sense of a CHECK CONDITION, `None` for GOOD.
+pub fn sense(outcome: &Outcome) -> Option<[u8; 3]> {
+    match outcome.status {
+        Some(0) => None,
+        Some(2) => Some([
+            outcome.sense[2] & 0x0f,
+            outcome.sense[12],
+            outcome.sense[13],
+        ]),
+        other => panic!("status {other:?}"),
+    }
+}
