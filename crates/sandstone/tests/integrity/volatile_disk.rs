@@ -203,7 +203,7 @@ impl BlockDevice for VolatileDisk {
     fn usage(&self) -> Result<Usage, BlockError> {
         Ok(Usage {
             allocated: 0,
-            available: 0,
+            pool: None,
         })
     }
 }
