@@ -20,6 +20,7 @@
 //!   multiple of [`Geometry::granularity`]; a device that is handed anything else answers
 //!   [`BlockErrorKind::Invalid`].
 
+pub mod backing;
 pub mod budget;
 pub mod delay;
 pub mod device;

@@ -10,6 +10,7 @@ use scsi::task_set::Wake;
 
 use super::unit::Unit;
 use super::unit_state;
+use crate::block::backing::Backing;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::control::ApplyError;
@@ -77,11 +78,19 @@ impl Opener {
         Ok(Some(path))
     }
 
-    /// Opens a unit.
+    /// Opens a unit; `others` are the units that are open already.
     ///
     /// # Errors
     /// What went wrong and what to try.
-    pub(super) fn open(&self, spec: &UnitSpec) -> Result<Arc<Unit>, ApplyError> {
+    pub(super) fn open<'a>(
+        &self,
+        spec: &UnitSpec,
+        mut others: impl Iterator<Item = &'a Arc<Unit>>,
+    ) -> Result<Arc<Unit>, ApplyError> {
+        let backing = Backing::of(&spec.backend, &self.state);
+        if let Some(other) = others.find(|other| other.backing.overlaps(&backing)) {
+            return Err(shared(spec, other));
+        }
         let device = block::open::open(&spec.backend, &self.state, spec.block_size)
             .map_err(|error| apply_error(spec, &error))?;
         let device = match &self.layer {
@@ -115,6 +124,7 @@ impl Opener {
             spec.name.clone(),
             logical,
             device,
+            backing,
             state_file,
             self.wake.clone(),
         )))
@@ -131,6 +141,20 @@ fn apply_error(spec: &UnitSpec, error: &block::open::OpenError) -> ApplyError {
         object: format!("lu {}", spec.name),
         message: error.to_string(),
         next: error.advice().to_owned(),
+    }
+}
+
+fn shared(spec: &UnitSpec, other: &Unit) -> ApplyError {
+    ApplyError {
+        object: format!("lu {}", spec.name),
+        message: format!(
+            "its file or device is that of lu {}, by another path; two units would destroy each other's data",
+            other.name
+        ),
+        next: format!(
+            "map lu {} to more hosts instead (sandstone map add), or choose another file",
+            other.name
+        ),
     }
 }
 

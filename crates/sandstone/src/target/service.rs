@@ -159,7 +159,7 @@ impl Service {
             tracing::error!(%error, "the target port groups cannot be served");
         }
         for spec in &config.units {
-            match self.opener.open(spec) {
+            match self.opener.open(spec, applied.units.values()) {
                 Ok(unit) => drop(applied.units.insert(spec.name.clone(), unit)),
                 Err(error) => {
                     tracing::error!(unit = spec.name, %error, "a logical unit is not served");
@@ -206,7 +206,7 @@ impl Service {
         let mut units = BTreeMap::new();
         let mut made = Vec::new();
         for spec in &config.units {
-            match self.open_or_keep(old, spec, &mut made) {
+            match self.open_or_keep(old, spec, &units, &mut made) {
                 Ok(Some(unit)) => drop(units.insert(spec.name.clone(), unit)),
                 Ok(None) => {}
                 Err(error) => {
@@ -226,6 +226,7 @@ impl Service {
         &self,
         old: &Applied,
         spec: &UnitSpec,
+        opened: &BTreeMap<String, Arc<Unit>>,
         made: &mut Vec<PathBuf>,
     ) -> Result<Option<Arc<Unit>>, ApplyError> {
         let before = old
@@ -233,13 +234,14 @@ impl Service {
             .units
             .iter()
             .find(|before| before.naa == spec.naa);
+        let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
             made.extend(self.opener.create(spec)?);
-            return self.opener.open(spec).map(Some);
+            return self.opener.open(spec, others()).map(Some);
         };
         let Some(unit) = old.units.get(&before.name) else {
             // It could not be opened before. It may be whole again; if not, that is no news.
-            return Ok(self.opener.open(spec).ok());
+            return Ok(self.opener.open(spec, others()).ok());
         };
         let same_shape = (
             before.block_size,

@@ -11,6 +11,7 @@ use scsi::range_lock::RangeLock;
 use scsi::task_set::{TaskSet, Wake};
 use scsi::{BlockRange, TaskAttribute};
 
+use crate::block::backing::Backing;
 use crate::block::{BlockDevice, BlockError, Request};
 
 /// A logical unit that is served. Shared by all event loops.
@@ -26,6 +27,8 @@ pub struct Unit {
     pub task_set: TaskSet,
     /// Keeps atomic commands apart from writes.
     pub range_lock: RangeLock,
+    /// What the device is made of.
+    pub backing: Backing,
     /// Where the unit's persistent state (reservations, saved mode pages) is kept.
     pub state_file: PathBuf,
     block_shift: u32,
@@ -39,6 +42,7 @@ impl Unit {
         name: String,
         logical: Arc<LogicalUnit>,
         device: Arc<dyn BlockDevice>,
+        backing: Backing,
         state_file: PathBuf,
         wake: Wake,
     ) -> Self {
@@ -48,6 +52,7 @@ impl Unit {
             device,
             task_set: TaskSet::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),
+            backing,
             state_file,
             block_shift: block_len.trailing_zeros(),
             logical,

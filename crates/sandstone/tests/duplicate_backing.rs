@@ -1,0 +1,99 @@
+//! Two logical units never share a file: not by another path, not by another daemon.
+
+// A test that cannot go on is a test that failed.
+#![allow(clippy::unwrap_used)]
+
+mod served;
+
+use std::path::Path;
+
+use sandstone::config::change::{Change, CreateUnit};
+use sandstone::config::model::BackendSpec;
+use sandstone::control::transaction::Commit;
+use served::{Served, sense, unit, write};
+
+const SIZE: u64 = 1 << 20;
+
+fn file(path: &Path) -> BackendSpec {
+    BackendSpec::File {
+        path: path.to_owned(),
+        size: SIZE,
+        preallocate: false,
+    }
+}
+
+fn create(served: &Served, path: &Path) -> Result<(), sandstone::config::Error> {
+    let request = CreateUnit {
+        name: "second".into(),
+        backend: file(path),
+        block_size: 512,
+        physical_block_size: 512,
+        write_cache: false,
+        read_only: false,
+        thin: None,
+        naa: None,
+        serial: None,
+        threshold_percent: None,
+    };
+    let transactions = served.daemon.as_ref().unwrap().transactions();
+    transactions
+        .commit(&Change::CreateUnit(request), Commit::default())
+        .map(drop)
+}
+
+#[test]
+fn a_second_unit_over_the_same_file_is_refused_by_the_name_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let served = Served::start(vec![unit("first", 1, file(&path))]);
+    let mut session = served.log_in(1);
+    assert_eq!(sense(&write(&mut session, 0, &[7; 512])), None);
+    let symbolic = folder.path().join("symbolic.img");
+    std::os::unix::fs::symlink(&path, &symbolic).unwrap();
+    let hard = folder.path().join("hard.img");
+    std::fs::hard_link(&path, &hard).unwrap();
+    for other in [&symbolic, &hard] {
+        let error = create(&served, other).unwrap_err();
+        assert!(error.message.contains("lu first"), "{other:?}: {error:?}");
+        assert!(other.exists(), "nothing is removed");
+    }
+    let units = served
+        .daemon
+        .as_ref()
+        .unwrap()
+        .transactions()
+        .data_plane()
+        .units();
+    assert_eq!(units.len(), 1);
+    assert_eq!(served::read(&mut session, 0, 1), [7; 512]);
+    create(&served, &folder.path().join("other.img")).unwrap();
+}
+
+#[test]
+fn a_second_daemon_does_not_serve_a_file_that_the_first_has_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let mut first = Served::start(vec![unit("first", 1, file(&path))]);
+    let link = folder.path().join("link.img");
+    std::fs::hard_link(&path, &link).unwrap();
+    let second = Served::start(vec![unit("second", 1, file(&link))]);
+    let faults = |served: &Served| {
+        let units = served
+            .daemon
+            .as_ref()
+            .unwrap()
+            .transactions()
+            .data_plane()
+            .units();
+        units[0].fault.clone()
+    };
+    assert_eq!(faults(&first), None);
+    let fault = faults(&second).unwrap();
+    assert!(fault.contains("in use by another process"), "{fault}");
+    first.stop();
+    drop(second);
+    let second = Served::start(vec![unit("second", 1, file(&link))]);
+    assert_eq!(faults(&second), None);
+}
