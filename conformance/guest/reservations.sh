@@ -18,7 +18,7 @@ persist --out --reserve --param-rk=$KEY --prout-type=5 "$A"
 persist -i -k "$A" >/tmp/keys.before
 persist -i -r "$A" >/tmp/reservation.before
 grep -c "$KEY" /tmp/keys.before | grep -qx 2 || { cat /tmp/keys.before; fail "not two registrations"; }
-grep -q "Exclusive Access, registrants only" /tmp/reservation.before || fail "no reservation of type 5"
+grep -q "Write Exclusive, registrants only" /tmp/reservation.before || fail "no reservation of type 5"
 
 host server kill
 sleep 1
@@ -28,7 +28,7 @@ persist -i -k "$A" >/tmp/keys.after
 persist -i -r "$A" >/tmp/reservation.after
 cat /tmp/keys.after /tmp/reservation.after
 grep -c "$KEY" /tmp/keys.after | grep -qx 2 || fail "registrations lost"
-grep -q "Exclusive Access, registrants only" /tmp/reservation.after || fail "the reservation is lost"
+grep -q "Write Exclusive, registrants only" /tmp/reservation.after || fail "the reservation is lost"
 
 # The reservation is obeyed: without its key the holder's sibling is a stranger.
 persist --out --register --param-rk=$KEY --param-sark=0 "$B"

@@ -1,4 +1,9 @@
 //! libiscsi's conformance suite, in full and with data loss allowed, on every kind of unit.
+//!
+//! SANITIZE has a lab of its own. The suite up to 1.19.0 leaves its hook on outgoing PDUs in place when
+//! one of the "Reserved" tests skips itself, and calls itself without end when that test comes again, as
+//! every test does in a full run (libiscsi's commit cc3ddbff420c, "Improve robustness of the code that
+//! restores .queue_pdu()", is the cure). Run once, each of them ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,39 +24,56 @@ pub(crate) const LABS: &[Lab] = &[
         name: "suite-memory-512",
         about: "iscsi-test-cu in full, memory, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 512, 1),
+        run: |bench| run(bench, Backend::Memory, 512, 1, &[]),
     },
     Lab {
         name: "suite-memory-4k",
         about: "iscsi-test-cu in full, memory, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 4096, 1),
+        run: |bench| run(bench, Backend::Memory, 4096, 1, &[]),
     },
     Lab {
         name: "suite-file-512",
         about: "iscsi-test-cu in full, file, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Backend::File, 512, 1),
+        run: |bench| run(bench, Backend::File, 512, 1, &[]),
     },
     Lab {
         name: "suite-file-4k",
         about: "iscsi-test-cu in full, file, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Backend::File, 4096, 1),
+        run: |bench| run(bench, Backend::File, 4096, 1, &[]),
     },
     Lab {
         name: "suite-two-paths",
         about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 512, 2),
+        run: |bench| run(bench, Backend::Memory, 512, 2, &[]),
+    },
+    Lab {
+        name: "suite-sanitize",
+        about: "iscsi-test-cu's SANITIZE tests on a unit that offers it",
+        guest: false,
+        run: |bench| run(bench, Backend::Preallocated, 512, 1, SANITIZE),
     },
 ];
 
-fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result<Outcome> {
+const SANITIZE: &[&str] = &["--allow-sanitize", "--test=SCSI.Sanitize"];
+
+fn run(
+    bench: &Bench,
+    backend: Backend,
+    block_size: u32,
+    paths: usize,
+    options: &[&str],
+) -> Result<Outcome> {
     let addresses = (1..=paths).map(|host| format!("127.0.0.{host}")).collect();
     let mut server = bench.serve(Spec {
         backend,
         block_size,
+        // GetLBAStatus.UnmapSingle unmaps single logical blocks and expects each to be told unmapped,
+        // which a unit with larger physical blocks must not promise.
+        physical_block_size: block_size,
         addresses,
         ..Spec::default()
     })?;
@@ -62,7 +84,7 @@ fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result
         .arg("-o0")
         .arg(suite.get_program())
         .args(suite.get_args());
-    command.args(["--dataloss", "--allow-sanitize", "--verbose"]);
+    command.args(["--dataloss", "--verbose"]).args(options);
     for path in 0..paths {
         command.arg(server.url(path));
     }
@@ -72,9 +94,6 @@ fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result
     let seconds = start.elapsed().as_secs_f64();
     let alive = server.check_alive();
     log.close();
-    for failure in &log.failures {
-        println!("  failed: {failure}");
-    }
     let tests = log.passed + log.failures.len() + log.skipped();
     let figures = format!(
         "{tests} tests: {} passed, {} failed, {} skipped in {seconds:.0} s",
@@ -89,7 +108,9 @@ fn run(bench: &Bench, backend: Backend, block_size: u32, paths: usize) -> Result
             "{figures}; then the suite ended in {} without a summary",
             log.place()
         ),
-        Ok(_) if !log.failures.is_empty() => bail!("{figures}"),
+        Ok(_) if !log.failures.is_empty() => {
+            bail!("{figures}\n    {}", log.failures.join("\n    "))
+        }
         Ok(_) if log.ran != tests => bail!(
             "{figures}; the suite itself says that {} tests ran",
             log.ran
@@ -164,10 +185,16 @@ impl Log {
         if let Some((_, reason)) = text.split_once("[SKIPPED]") {
             test.skip.get_or_insert_with(|| reason.trim().to_owned());
         }
-        // A verdict may follow a remark on one line.
-        if text.ends_with("passed") && !test.failed {
+        // A verdict may follow a remark on one line, and what ends a suite may follow a verdict.
+        let says = |verdict: &str| {
+            text.ends_with(verdict)
+                || text
+                    .strip_prefix(verdict)
+                    .is_some_and(|rest| rest.starts_with("  "))
+        };
+        if says("passed") && !test.failed {
             test.passed = true;
-        } else if text.ends_with("FAILED") {
+        } else if says("FAILED") {
             test.failed = true;
         } else if test.failed && text.contains("CU_") && test.details.len() < 3 {
             test.details.push(text.to_owned());
@@ -224,7 +251,8 @@ mod tests {
         let mut log = Log::default();
         let text = "Suite: CompareAndWrite\n  Test: Simple ...    [SKIPPED] no CAW.\n    [SKIPPED] no CAW.\npassed\n\
                     Suite: Read10\n  Test: Simple ...passed\n  Test: BeyondEol ...FAILED\n\
-                    \x20   1. test_read10.c:1  - CU_ASSERT_EQUAL(_r,0)\n  Test: Last ...passed\n\nRun Summary: Type  Total  Ran\n\
+                    \x20   1. test_read10.c:1  - CU_ASSERT_EQUAL(_r,0)\n  Test: Last ...\n    Send READ10\npassed    Send \
+                    PRIN/READ_KEYS\n\nRun Summary: Type  Total  Ran\n\
                     \x20            suites  2  2\n              tests  4  4  3  1  0\n";
         text.lines().for_each(|line| log.read(line));
         assert!(log.complete);

@@ -1,7 +1,8 @@
 //! Outside suites and real clients, run against a real Sandstone server.
 //!
-//! Each lab starts its own server, so labs do not see each other. A lab that cannot run on this
-//! machine is skipped with the reason; it never passes by doing nothing.
+//! Each lab starts its own server, so labs do not see each other and may run side by side: most of their
+//! time they wait. A lab that cannot run on this machine is skipped with the reason; it never passes
+//! by doing nothing.
 
 mod cpio;
 mod diskless_boot;
@@ -22,6 +23,7 @@ mod tgt;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -39,11 +41,16 @@ options:
   --list           name the labs and say what each proves
   --server PATH    the sandstone binary (default: beside this program)
   --peer           run against Debian's tgt instead, to see whether the labs work
-  --quick          leave out the labs that boot a guest";
+  --quick          leave out the labs that boot a guest
+  --one            one lab after the other";
+
+/// How many labs without a guest run side by side.
+const LANES: usize = 2;
 
 struct Arguments {
     list: bool,
     quick: bool,
+    one: bool,
     peer: bool,
     server: Option<PathBuf>,
     names: Vec<String>,
@@ -77,6 +84,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
     let mut parsed = Arguments {
         list: false,
         quick: false,
+        one: false,
         peer: false,
         server: None,
         names: Vec::new(),
@@ -86,6 +94,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
         match argument.as_str() {
             "--list" => parsed.list = true,
             "--quick" => parsed.quick = true,
+            "--one" => parsed.one = true,
             "--peer" => parsed.peer = true,
             "--server" => {
                 parsed.server = Some(arguments.next().context("--server needs a path")?.into())
@@ -139,8 +148,46 @@ fn run(arguments: &Arguments) -> Result<bool> {
         kind,
         tools: Tools::prepare().context("the programs that the labs need")?,
     };
-    let rows: Vec<Row> = chosen.iter().map(|lab| run_lab(lab, &bench)).collect();
+    let rows = if arguments.one {
+        chosen.iter().map(|lab| run_lab(lab, &bench)).collect()
+    } else {
+        run_lanes(&chosen, &bench)
+    };
     Ok(report(&rows))
+}
+
+/// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time.
+fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
+    let (guests, others): (Vec<usize>, Vec<usize>) =
+        (0..labs.len()).partition(|&index| labs[index].guest);
+    let guests = Mutex::new(guests.into_iter());
+    let others = Mutex::new(others.into_iter());
+    let rows = Mutex::new(Vec::with_capacity(labs.len()));
+    let lane = |queue: &Mutex<std::vec::IntoIter<usize>>| {
+        loop {
+            // Bound first: the lock must not be held while the lab runs.
+            let next = locked(queue).next();
+            let Some(index) = next else { break };
+            let row = run_lab(&labs[index], bench);
+            locked(&rows).push((index, row));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lane(&guests));
+        for _ in 0..LANES {
+            scope.spawn(|| lane(&others));
+        }
+    });
+    let mut rows = rows
+        .into_inner()
+        .unwrap_or_else(|broken| broken.into_inner());
+    rows.sort_by_key(|(index, _)| *index);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// What the mutex guards, also after a lab's panic: whole values only are put there.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
 }
 
 fn server_binary(arguments: &Arguments) -> Result<PathBuf> {
@@ -165,20 +212,23 @@ struct Row {
 }
 
 fn run_lab(lab: &Lab, bench: &Bench) -> Row {
-    println!("== {}: {}", lab.name, lab.about);
+    println!("-- {} begins", lab.name);
     let start = Instant::now();
     let result = (lab.run)(bench);
     let seconds = start.elapsed().as_secs_f64();
+    // One call, so that labs that end together do not mix their lines.
+    let mut text = format!("== {}: {}", lab.name, lab.about);
     match &result {
         Ok(Outcome::Passed { figures, skips }) => {
             for skip in skips {
-                println!("  skip: {skip}");
+                text.push_str(&format!("\n  skip: {skip}"));
             }
-            println!("  passed in {seconds:.1} s: {figures}");
+            text.push_str(&format!("\n  passed in {seconds:.1} s: {figures}"));
         }
-        Ok(Outcome::Skipped(reason)) => println!("  skipped: {reason}"),
-        Err(error) => println!("  FAILED after {seconds:.1} s: {error:#}"),
+        Ok(Outcome::Skipped(reason)) => text.push_str(&format!("\n  skipped: {reason}")),
+        Err(error) => text.push_str(&format!("\n  FAILED after {seconds:.1} s: {error:#}")),
     }
+    println!("{text}");
     Row {
         name: lab.name,
         seconds,

@@ -163,7 +163,7 @@ impl Bundle {
 #[derive(Debug)]
 pub(crate) struct Tools {
     clients: Option<Bundle>,
-    machines: std::cell::OnceCell<Bundle>,
+    machines: std::sync::OnceLock<Bundle>,
 }
 
 impl Tools {
@@ -189,7 +189,7 @@ impl Tools {
         };
         Ok(Self {
             clients,
-            machines: std::cell::OnceCell::new(),
+            machines: std::sync::OnceLock::new(),
         })
     }
 

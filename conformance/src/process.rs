@@ -87,7 +87,8 @@ pub(crate) fn output(command: Command, limit: Duration) -> Result<String> {
     Ok(finished.stdout)
 }
 
-/// Runs `command` and gives each line of its standard output and error to `line` as it appears.
+/// Runs `command` and gives each line of its standard output and error to `line` as it appears; both
+/// come through one pipe, so that they stay in their order.
 /// When the program hangs, the line that it had begun is given too: it says where.
 ///
 /// # Errors
@@ -98,10 +99,11 @@ pub(crate) fn stream(
     limit: Duration,
     mut line: impl FnMut(&str),
 ) -> Result<ExitStatus> {
-    let mut child = start(command, Stdio::piped(), Stdio::piped())?;
+    let (reader, writer) = std::io::pipe().context("make a pipe")?;
+    let again = writer.try_clone().context("clone a pipe")?;
+    let mut child = start(command, Stdio::from(writer), Stdio::from(again))?;
     let (sender, receiver) = mpsc::channel();
-    forward(child.child.stdout.take(), sender.clone());
-    forward(child.child.stderr.take(), sender);
+    forward(reader, sender);
     let end = Instant::now() + limit;
     let mut begun = String::new();
     loop {
@@ -295,9 +297,8 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn forward(pipe: Option<impl Read + Send + 'static>, sender: mpsc::Sender<Piece>) {
+fn forward(mut pipe: impl Read + Send + 'static, sender: mpsc::Sender<Piece>) {
     std::thread::spawn(move || {
-        let Some(mut pipe) = pipe else { return };
         let mut held = Vec::new();
         let mut chunk = [0; 8192];
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();

@@ -38,6 +38,10 @@ fn demo(program: &Path, spec: &Spec, folder: &Path) -> Result<Started> {
         .args(["demo", "--json", "--memory"])
         .arg(format!("{}M", spec.size_mib))
         .args(["--block-size", &spec.block_size.to_string()])
+        .args([
+            "--physical-block-size",
+            &spec.physical_block_size.to_string(),
+        ])
         .args(["--port", &spec.port.to_string()])
         .arg("--state")
         .arg(folder.join("state"));
@@ -96,7 +100,7 @@ fn serve(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Star
         fs::write(&file, configuration(spec)).context("write the configuration")?;
         ask(&["config", "apply", &file.to_string_lossy()])?;
     }
-    let file = (spec.backend == Backend::File).then(|| state.join(FILE));
+    let file = (spec.backend != Backend::Memory).then(|| state.join(FILE));
     Ok(Started {
         process,
         target: TARGET.to_owned(),
@@ -113,7 +117,11 @@ fn configuration(spec: &Spec) -> String {
     let backend = match spec.backend {
         Backend::Memory => format!("{{ kind = \"memory\", size = {bytes} }}"),
         Backend::File => format!("{{ kind = \"file\", path = \"{FILE}\", size = {bytes} }}"),
+        Backend::Preallocated => {
+            format!("{{ kind = \"file\", path = \"{FILE}\", size = {bytes}, preallocate = true }}")
+        }
     };
+    let thin = spec.backend != Backend::Preallocated;
     let mut text = String::new();
     if let Some(server) = &spec.isns {
         let _ = writeln!(text, "isns_servers = [\"{server}\"]");
@@ -121,9 +129,9 @@ fn configuration(spec: &Spec) -> String {
     let _ = writeln!(
         text,
         "[[units]]\nname = \"disk\"\nnaa = \"60a9800043346c2d5234753154757a70\"\nserial = \"CONFORMANCE0001\"\n\
-         backend = {backend}\nblock_size = {0}\nphysical_block_size = 4096\nwrite_cache = true\nthin = true\n\
+         backend = {backend}\nblock_size = {}\nphysical_block_size = {}\nwrite_cache = true\nthin = {thin}\n\
          \n[[targets]]\niqn = \"{TARGET}\"\nalias = \"conformance\"",
-        spec.block_size
+        spec.block_size, spec.physical_block_size
     );
     for (index, address) in spec.addresses.iter().enumerate() {
         let tag = index + 1;

@@ -26,6 +26,8 @@ pub(crate) enum Backend {
     Memory,
     /// A sparse file.
     File,
+    /// A file whose blocks are all there from the start and are written in place.
+    Preallocated,
 }
 
 /// What a lab wants served.
@@ -37,6 +39,8 @@ pub(crate) struct Spec {
     pub(crate) size_mib: u64,
     /// Logical block length in bytes.
     pub(crate) block_size: u32,
+    /// Physical block length in bytes.
+    pub(crate) physical_block_size: u32,
     /// Addresses to listen on; each is a portal group of its own.
     pub(crate) addresses: Vec<String>,
     /// Port for all of them; 0 takes a free one.
@@ -55,6 +59,7 @@ impl Default for Spec {
             backend: Backend::Memory,
             size_mib: 256,
             block_size: 512,
+            physical_block_size: 4096,
             addresses: vec!["127.0.0.1".to_owned()],
             port: 0,
             namespace: None,

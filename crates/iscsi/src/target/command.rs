@@ -19,6 +19,8 @@ const CRC_ERROR_SENSE: [u8; 18] = [
     0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47, 0x05, 0, 0, 0, 0,
 ];
 
+const CHECK_CONDITION: u8 = 0x02;
+
 /// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes.
 const MAX_WHOLE: usize = 64 * 1024;
 
@@ -341,7 +343,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Ok(None);
         };
         if !digest_ok {
-            return self.digest_error(index);
+            return self.digest_error(index, router);
         }
         match std::mem::replace(&mut connection.sink, Sink::Discard) {
             Sink::Discard => Ok(None),
@@ -410,6 +412,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             self.solicit(id);
             return;
         }
+        if transfer.is_spoiled() {
+            return self.data_lost(id, router);
+        }
         let Some(transfer) = task.transfer.take() else {
             return;
         };
@@ -454,41 +459,76 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// A data digest is wrong (RFC 7143 §7.8): the PDU is rejected; a command whose data it was ends
-    /// with a CRC error, for the initiator to retry.
+    /// with a CRC error once the rest of its data is in, for the initiator to retry.
     #[cold]
-    fn digest_error(&mut self, index: usize) -> Result<Option<Event>, ConnectionError> {
+    fn digest_error<R>(
+        &mut self,
+        index: usize,
+        router: &mut R,
+    ) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
         self.counters.digest_errors += 1;
         let Some(connection) = self.connections[index].as_mut() else {
             return Ok(None);
         };
+        let bhs = *connection.receiver.bhs();
         let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
-        match sink {
-            Sink::Immediate { task: id, .. } | Sink::DataOut { task: id, .. } => {
-                if let Some(task) = self.tasks.remove(id) {
-                    let sense = CRC_ERROR_SENSE.to_vec();
-                    self.respond(
-                        &task,
-                        Completion {
-                            status: 0x02,
-                            sense,
-                            data_in: None,
-                            data_out_wanted: None,
-                        },
-                    );
-                    self.open_window();
-                }
-            }
-            Sink::Whole { bhs, .. } | Sink::Early { bhs, .. } => {
-                // The request is lost; only a new connection brings CmdSN back in step at ERL 0.
-                self.reject(index, &bhs, RejectReason::DataDigestError);
+        self.reject(index, &bhs, RejectReason::DataDigestError);
+        let (id, ended) = match sink {
+            Sink::Immediate { task, .. } => (task, None),
+            Sink::DataOut {
+                task,
+                ttt,
+                is_final,
+                ..
+            } => (task, Some((ttt, is_final))),
+            // The request is lost; only a new connection brings CmdSN back in step at ERL 0.
+            Sink::Whole { .. } | Sink::Early { .. } => {
                 return Err(ConnectionError::Protocol("data digest error in a request"));
             }
             Sink::EarlyData { .. } => {
                 return Err(ConnectionError::Protocol("data digest error in early data"));
             }
-            Sink::Discard => {}
+            Sink::Discard => return Ok(None),
+        };
+        let transfer = self
+            .tasks
+            .get_mut(id)
+            .and_then(|task| task.transfer.as_mut());
+        if let Some(transfer) = transfer {
+            transfer.spoil();
+            if let Some((ttt, is_final)) = ended {
+                transfer
+                    .end(ttt, is_final)
+                    .map_err(ConnectionError::Protocol)?;
+            }
+            self.advance(id, router);
         }
         Ok(None)
+    }
+
+    /// All that was due of a command's data has arrived, but not all of it whole.
+    #[cold]
+    fn data_lost<R>(&mut self, id: TaskId, router: &mut R)
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Some(mut task) = self.tasks.remove(id) else {
+            return;
+        };
+        if let Some(transfer) = task.transfer.take() {
+            router.data_out_lost(id, transfer.into_buffer());
+        }
+        let completion = Completion {
+            status: CHECK_CONDITION,
+            sense: CRC_ERROR_SENSE.to_vec(),
+            data_in: None,
+            data_out_wanted: None,
+        };
+        self.respond(&task, completion);
+        self.open_window();
     }
 
     /// Runs requests that were early and whose turn has come.

@@ -4,6 +4,10 @@
 //! `DataPDUInOrder=Yes` and `DataSequenceInOrder=Yes` are the only results this target negotiates, so
 //! within a sequence every PDU must continue where the last one ended; anything else is a protocol
 //! error and ends the connection before a byte lands in a wrong place.
+//!
+//! A DataSN out of order and a wrong data digest both mean that data was lost on its way. Nothing of
+//! the command is written then: what is still due is received and dropped, and the command ends with a
+//! CRC error once it is in (RFC 7143 §7.8, §7.9).
 
 use crate::payload::DataOutBuffer;
 use crate::pdu::{DataOut, RESERVED_TAG};
@@ -46,6 +50,8 @@ pub(super) struct DataOutTransfer<B> {
     asked: u32,
     sequences: Vec<Sequence>,
     r2t_sn: u32,
+    /// Data was lost: the rest is dropped.
+    spoiled: bool,
 }
 
 impl<B: DataOutBuffer> DataOutTransfer<B> {
@@ -69,6 +75,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             asked: immediate,
             sequences: Vec::new(),
             r2t_sn: 0,
+            spoiled: false,
         };
         if !is_final {
             let end = limits.first_burst.min(edtl);
@@ -83,10 +90,11 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(transfer)
     }
 
-    /// Checks the header of a Data-Out and tells where its data goes.
+    /// Checks the header of a Data-Out and tells where its data goes. A DataSN out of order spoils the
+    /// transfer.
     ///
     /// # Errors
-    /// A tag that is not outstanding, a gap, an overlap, a DataSN out of order, too many bytes.
+    /// A tag that is not outstanding, a gap, an overlap, too many bytes.
     pub(super) fn header(&mut self, pdu: &DataOut) -> Result<u32, &'static str> {
         let Some(sequence) = self
             .sequences
@@ -100,7 +108,10 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             });
         };
         if pdu.data_sn != sequence.next_data_sn {
-            return Err("DataSN out of order");
+            self.spoiled = true;
+        }
+        if self.spoiled {
+            return Ok(0);
         }
         if pdu.buffer_offset != sequence.next_offset {
             return Err("buffer offset out of order");
@@ -117,7 +128,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
     /// Stores bytes; what the command does not want is dropped.
     #[inline]
     pub(super) fn put(&mut self, offset: u32, bytes: &[u8]) {
-        let room = self.wanted.saturating_sub(offset) as usize;
+        let room = self.room_from(offset);
         let take = bytes.len().min(room);
         if take > 0 {
             self.buffer.put(offset as usize, &bytes[..take]);
@@ -126,7 +137,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
 
     /// The room for up to `len` bytes at `offset`.
     pub(super) fn room(&mut self, offset: u32, len: usize) -> impl Iterator<Item = &mut [u8]> {
-        let len = len.min(self.wanted.saturating_sub(offset) as usize);
+        let len = len.min(self.room_from(offset));
         self.buffer.room(offset as usize, len)
     }
 
@@ -137,7 +148,27 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
 
     /// Whether the command takes all of `len` bytes at `offset`.
     pub(super) fn wants_all(&self, offset: u32, len: usize) -> bool {
-        u64::from(offset) + len as u64 <= u64::from(self.wanted)
+        len <= self.room_from(offset)
+    }
+
+    /// How many bytes the command takes from `offset` on.
+    #[inline]
+    fn room_from(&self, offset: u32) -> usize {
+        if self.spoiled {
+            return 0;
+        }
+        self.wanted.saturating_sub(offset) as usize
+    }
+
+    /// Data of this command was lost.
+    pub(super) fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
+    /// Whether data of this command was lost.
+    #[inline]
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled
     }
 
     /// A Data-Out PDU arrived whole; `is_final` ends its sequence.
@@ -153,6 +184,12 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             return Ok(());
         };
         let sequence = self.sequences[at];
+        if self.spoiled {
+            if is_final {
+                self.sequences.remove(at);
+            }
+            return Ok(());
+        }
         if !is_final {
             return if sequence.next_offset == sequence.end {
                 Err("F missing at the end of a burst")
@@ -169,10 +206,10 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(())
     }
 
-    /// Whether everything arrived.
+    /// Whether everything arrived that is due; where data was lost, no more is asked for.
     #[inline]
     pub(super) fn is_complete(&self) -> bool {
-        self.asked >= self.wanted && self.sequences.is_empty()
+        (self.asked >= self.wanted || self.spoiled) && self.sequences.is_empty()
     }
 
     /// The next R2T to send, if one is allowed and needed; `ttt` is used up if so.
@@ -182,7 +219,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             .first()
             .is_some_and(|sequence| sequence.ttt == RESERVED_TAG);
         let full = self.sequences.len() >= usize::from(limits.max_outstanding_r2t);
-        if unsolicited_open || full || self.asked >= self.wanted {
+        if unsolicited_open || full || self.spoiled || self.asked >= self.wanted {
             return None;
         }
         let offset = self.asked;

@@ -71,6 +71,8 @@ pub(super) struct Receiver {
     partial: Vec<u8>,
     ahs: Vec<u8>,
     crc: Crc32c,
+    /// The header of the PDU that is arriving; kept only where its data may turn out to be wrong.
+    bhs: RawBhs,
     trailer: [u8; 7],
     trailer_have: u8,
     trailer_need: u8,
@@ -86,6 +88,7 @@ impl Receiver {
             partial: Vec::new(),
             ahs: Vec::new(),
             crc: Crc32c::new(),
+            bhs: [0; BHS_LENGTH],
             trailer: [0; 7],
             trailer_have: 0,
             trailer_need: 0,
@@ -95,6 +98,11 @@ impl Receiver {
     /// The additional header segments of the PDU whose header came last.
     pub(super) fn ahs(&self) -> &[u8] {
         &self.ahs
+    }
+
+    /// The header of the PDU whose data digest was found wrong.
+    pub(super) fn bhs(&self) -> &RawBhs {
+        &self.bhs
     }
 
     /// Puts other segments in their place and returns them.
@@ -220,6 +228,7 @@ impl Receiver {
         self.trailer_need = padding as u8 + if self.data_digest && length > 0 { 4 } else { 0 };
         if self.data_digest {
             self.crc = Crc32c::new();
+            self.bhs = bhs;
         }
         self.position = if length > 0 {
             Position::Data(length)

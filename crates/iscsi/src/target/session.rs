@@ -91,6 +91,12 @@ pub trait TaskRouter {
         buffer: Self::Buffer,
         length: u32,
     ) -> Admission<Self::Payload, Self::Buffer>;
+
+    /// Some data-out of a command was lost on its way; the command has been answered with a CRC error.
+    /// What was collected is given back, for whatever more than dropping it takes.
+    fn data_out_lost(&mut self, task: TaskId, buffer: Self::Buffer) {
+        let _ = (task, buffer);
+    }
 }
 
 /// A request that the runtime must act on before more is received.

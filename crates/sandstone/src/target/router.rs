@@ -99,6 +99,14 @@ impl TaskRouter for Router<'_> {
         drop(reservation);
         admitted(progress)
     }
+
+    #[cold]
+    fn data_out_lost(&mut self, _: TaskId, buffer: DataOut) {
+        // What has started leaves the task set with its entry; a place in the queue is given up here.
+        if let Intent::Queued(token) = buffer.intent {
+            self.core.cancel(token);
+        }
+    }
 }
 
 impl Router<'_> {

@@ -1,0 +1,300 @@
+//! A session whose every command moves as many bytes as it was made for, driven PDU by PDU.
+
+#![allow(clippy::unwrap_used, dead_code)] // Each test file uses a part of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iscsi::digest::{Crc32c, to_wire};
+use iscsi::payload::{DataOutBuffer, Payload};
+use iscsi::pdu::{
+    BHS_LENGTH, Bhs, DataOut, Opcode, RawBhs, ReadyToTransfer, ScsiCommand, ScsiResponse,
+    TaskAttribute, padded,
+};
+use iscsi::target::{
+    Admission, Completion, ConnectionError, ConnectionSettings, IncomingCommand, Session,
+    SessionSettings, TaskId, TaskRouter,
+};
+
+pub(crate) const FIRST_BURST: u32 = 4096;
+pub(crate) const ITT: u32 = 77;
+
+#[derive(Clone)]
+pub(crate) struct Bytes(Arc<[u8]>);
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl Payload for Bytes {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn chunks(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.0[range])
+    }
+}
+
+/// A buffer that notices any byte outside what its command wants.
+pub(crate) struct Room {
+    wanted: usize,
+    bytes: Vec<u8>,
+}
+
+impl DataOutBuffer for Room {
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.wanted, "a byte outside");
+        self.bytes.put(offset, bytes);
+    }
+
+    fn room(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
+        assert!(offset + len <= self.wanted, "room outside");
+        self.bytes.room(offset, len)
+    }
+
+    fn mark_filled(&mut self, offset: usize, len: usize) {
+        assert!(offset + len <= self.wanted, "filled outside");
+    }
+}
+
+/// A device server whose every command moves as many bytes as it was made for.
+pub(crate) struct Router {
+    wanted: u32,
+    /// What commands wrote.
+    pub(crate) written: Vec<Vec<u8>>,
+    /// How many commands lost data.
+    pub(crate) lost: usize,
+}
+
+impl TaskRouter for Router {
+    type Payload = Bytes;
+    type Buffer = Room;
+
+    fn command(&mut self, _: TaskId, command: &IncomingCommand<'_>) -> Admission<Bytes, Room> {
+        let wanted = self.wanted;
+        if command.cdb[0] == 0x28 {
+            return Admission::Done(good(Some(vec![7; wanted as usize])));
+        }
+        let buffer = Room {
+            wanted: wanted as usize,
+            bytes: Vec::new(),
+        };
+        Admission::Collect { buffer, wanted }
+    }
+
+    fn data_out(&mut self, _: TaskId, buffer: Room, length: u32) -> Admission<Bytes, Room> {
+        assert_eq!(buffer.bytes.len(), length as usize);
+        self.written.push(buffer.bytes);
+        Admission::Done(good(None))
+    }
+
+    fn data_out_lost(&mut self, _: TaskId, _: Room) {
+        self.lost += 1;
+    }
+}
+
+fn good(data_in: Option<Vec<u8>>) -> Completion<Bytes> {
+    let data_in = data_in.map(Bytes::from);
+    Completion {
+        status: 0,
+        sense: Vec::new(),
+        data_in,
+        data_out_wanted: None,
+    }
+}
+
+/// A session under test and all that it sent.
+pub(crate) struct Target {
+    session: Session<Bytes, Room>,
+    pub(crate) router: Router,
+    connection: usize,
+    data_digest: bool,
+    pub(crate) sent: Vec<(RawBhs, Vec<u8>)>,
+}
+
+impl Target {
+    /// Commands of this target move `wanted` bytes by their CDB.
+    pub(crate) fn new(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
+        Self::build(wanted, initial_r2t, immediate_data, false)
+    }
+
+    /// The same with CRC32C over data.
+    pub(crate) fn with_digest(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
+        Self::build(wanted, initial_r2t, immediate_data, true)
+    }
+
+    fn build(wanted: u32, initial_r2t: bool, immediate_data: bool, data_digest: bool) -> Self {
+        let mut session = Session::new(SessionSettings {
+            discovery: false,
+            max_burst_length: 8192,
+            first_burst_length: FIRST_BURST,
+            max_outstanding_r2t: 1,
+            initial_r2t,
+            immediate_data,
+            exp_cmd_sn: 1,
+            queue_depth: 8,
+            ping_after: None,
+            ping_timeout: Duration::from_secs(10),
+        });
+        let settings = ConnectionSettings {
+            cid: 0,
+            header_digest: false,
+            data_digest,
+            max_recv_data_segment_length: 16 << 10,
+            initiator_max_recv_data_segment_length: 8192,
+            stat_sn: 1,
+        };
+        let connection = session.add_connection(&settings, Duration::ZERO);
+        let router = Router {
+            wanted,
+            written: Vec::new(),
+            lost: 0,
+        };
+        Self {
+            session,
+            router,
+            connection,
+            data_digest,
+            sent: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, bhs: &RawBhs, data: &[u8]) -> Result<(), ConnectionError> {
+        self.send_broken(bhs, data, 0)
+    }
+
+    /// Sends a PDU, with bits of its data digest flipped.
+    pub(crate) fn send_broken(
+        &mut self,
+        bhs: &RawBhs,
+        data: &[u8],
+        flip: u32,
+    ) -> Result<(), ConnectionError> {
+        let mut stream = bhs.to_vec();
+        stream.extend_from_slice(data);
+        stream.resize(BHS_LENGTH + padded(data.len()), 0);
+        if self.data_digest && !data.is_empty() {
+            let crc = Crc32c::new().update(&stream[BHS_LENGTH..]).finish() ^ flip;
+            stream.extend_from_slice(&to_wire(crc));
+        }
+        let mut input = &stream[..];
+        let outcome = self.session.receive(
+            self.connection,
+            &mut input,
+            Duration::ZERO,
+            &mut self.router,
+        );
+        let mut output = Vec::new();
+        self.session.gather(self.connection, |piece| {
+            output.extend_from_slice(piece);
+            true
+        });
+        self.session.sent(self.connection, output.len());
+        while let Some((bhs, rest)) = output.split_first_chunk::<BHS_LENGTH>() {
+            let len = Bhs::new(bhs).data_segment_length();
+            let digest = if self.data_digest && len > 0 { 4 } else { 0 };
+            self.sent.push((*bhs, rest[..len].to_vec()));
+            output = rest[padded(len) + digest..].to_vec();
+        }
+        assert!(outcome.as_ref().is_ok_and(Option::is_none) || outcome.is_err());
+        outcome.map(|_| ())
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        edtl: u32,
+        immediate: usize,
+        is_final: bool,
+    ) -> Result<(), ConnectionError> {
+        self.send(
+            &command(0x2a, edtl, immediate, is_final),
+            &vec![1; immediate],
+        )
+    }
+
+    pub(crate) fn data_out(
+        &mut self,
+        ttt: u32,
+        sn: u32,
+        offset: u32,
+        len: usize,
+        is_final: bool,
+    ) -> Result<(), ConnectionError> {
+        self.send(&data_out(ttt, sn, offset, len, is_final), &vec![2; len])
+    }
+
+    /// The last PDU sent.
+    pub(crate) fn last(&self) -> &RawBhs {
+        &self.sent.last().unwrap().0
+    }
+
+    pub(crate) fn r2t(&self) -> ReadyToTransfer {
+        ReadyToTransfer::parse(self.last()).unwrap()
+    }
+
+    /// The answer: (overflow, underflow, residual count).
+    pub(crate) fn residual(&self) -> (bool, bool, u32) {
+        let response = ScsiResponse::parse(self.last()).unwrap();
+        assert_eq!(response.status, 0);
+        (
+            response.overflow,
+            response.underflow,
+            response.residual_count,
+        )
+    }
+
+    /// A protocol error was told with a Reject and nothing was written.
+    #[track_caller]
+    pub(crate) fn refused(&self, outcome: Result<(), ConnectionError>) {
+        assert!(
+            matches!(outcome, Err(ConnectionError::Protocol(_))),
+            "{outcome:?}"
+        );
+        assert_eq!(Bhs::new(self.last()).opcode(), Ok(Opcode::Reject));
+        assert_eq!(self.router.written, Vec::<Vec<u8>>::new());
+    }
+}
+
+/// The header of a command.
+pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -> RawBhs {
+    let mut cdb = [0; 16];
+    cdb[0] = opcode;
+    let pdu = ScsiCommand {
+        immediate: false,
+        is_final,
+        read: opcode == 0x28,
+        write: opcode == 0x2a,
+        attribute: TaskAttribute::Simple,
+        total_ahs_length: 0,
+        data_segment_length: immediate as u32,
+        lun: 0,
+        itt: ITT,
+        expected_data_transfer_length: edtl,
+        cmd_sn: 1,
+        exp_stat_sn: 1,
+        cdb,
+    };
+    let mut bhs = [0; BHS_LENGTH];
+    pdu.encode(&mut bhs);
+    bhs
+}
+
+/// The header of a Data-Out.
+pub(crate) fn data_out(ttt: u32, sn: u32, offset: u32, len: usize, is_final: bool) -> RawBhs {
+    let pdu = DataOut {
+        is_final,
+        data_segment_length: len as u32,
+        lun: 0,
+        itt: ITT,
+        ttt,
+        exp_stat_sn: 1,
+        data_sn: sn,
+        buffer_offset: offset,
+    };
+    let mut bhs = [0; BHS_LENGTH];
+    pdu.encode(&mut bhs);
+    bhs
+}
