@@ -1,0 +1,368 @@
+//! An initiator's runtime, simulated: it logs in as often as it must, repeats what a lost session gave
+//! back, pings a silent target. The protocol itself is `iscsi::initiator`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use iscsi::initiator::{
+    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Session, SessionEvent,
+    SessionUser,
+};
+use iscsi::negotiation::Limits;
+use iscsi::pdu::{BHS_LENGTH, Bhs, Isid, TaskAttribute};
+
+use crate::network::ConnectionId;
+use crate::random::Random;
+use crate::target::TARGET;
+
+/// Silence after which the target is pinged.
+const PING_AFTER: Duration = Duration::from_secs(10);
+/// How long a ping may stay unanswered, and a login may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A command, until it has ended well.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What to ask for.
+    pub cdb: [u8; 16],
+    /// Data to write.
+    pub data_out: Vec<u8>,
+    /// Bytes to read.
+    pub length_in: usize,
+    /// What was read.
+    pub data_in: Vec<u8>,
+}
+
+/// A command that ended in its session.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its number.
+    pub cookie: u64,
+    /// SCSI status.
+    pub status: u8,
+    /// Sense data.
+    pub sense: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    LoggingIn {
+        connection: ConnectionId,
+        login: Box<Login>,
+        input: Vec<u8>,
+        since: Duration,
+    },
+    Running(Box<Running>),
+    /// Logged out.
+    Over,
+}
+
+#[derive(Debug)]
+struct Running {
+    connection: ConnectionId,
+    session: Session,
+    heard: Duration,
+    pinged: Option<Duration>,
+    /// Commands given to the session that have not ended.
+    outstanding: BTreeSet<u64>,
+}
+
+/// An initiator.
+#[derive(Debug)]
+pub struct Initiator {
+    settings: LoginSettings,
+    state: State,
+    /// Every command that has not ended well, by number.
+    pub jobs: HashMap<u64, Job>,
+    ready: VecDeque<u64>,
+    /// What ended; the world takes it.
+    pub ended: Vec<Ended>,
+    /// The CDBs given to each connection's session, in order.
+    pub issued: BTreeMap<ConnectionId, Vec<[u8; 16]>>,
+    random: Random,
+}
+
+struct User<'a> {
+    jobs: &'a mut HashMap<u64, Job>,
+    ended: Vec<Ended>,
+    pong: bool,
+    logged_out: bool,
+}
+
+impl SessionUser for User<'_> {
+    fn data_out(&mut self, cookie: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+        let data = &self.jobs[&cookie].data_out;
+        out.extend_from_slice(&data[offset as usize..(offset + length) as usize]);
+    }
+
+    fn data_in(&mut self, cookie: u64, offset: u32, bytes: &[u8]) {
+        let job = self.jobs.get_mut(&cookie).expect("data for a command");
+        assert_eq!(job.data_in.len(), offset as usize, "data comes in order");
+        job.data_in.extend_from_slice(bytes);
+    }
+
+    fn ended(&mut self, cookie: u64, end: CommandEnd<'_>) {
+        let CommandEnd::Status { status, sense, .. } = end else {
+            panic!("command {cookie} did not reach the device server: {end:?}");
+        };
+        self.ended.push(Ended {
+            cookie,
+            status,
+            sense: sense.to_vec(),
+        });
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Pong => self.pong = true,
+            SessionEvent::LoggedOut(_) => self.logged_out = true,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+}
+
+impl Initiator {
+    /// Initiator number `number`.
+    pub fn new(number: u8, limits: Limits, random: Random) -> Self {
+        let isid = Isid([0x80, 0, 0, 0, 0, number]);
+        let name = format!("iqn.2026-01.org.example:host-{number}");
+        let mut settings = LoginSettings::new(name, Some(TARGET.into()), isid);
+        // Serial numbers wrap during many a run.
+        settings.cmd_sn = u32::MAX - 20;
+        settings.limits = limits;
+        Self {
+            settings,
+            state: State::Idle,
+            jobs: HashMap::new(),
+            ready: VecDeque::new(),
+            ended: Vec::new(),
+            issued: BTreeMap::new(),
+            random,
+        }
+    }
+
+    /// Whether it waits to be connected.
+    pub fn wants_connection(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
+    /// Whether it has logged out.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// The connection in use.
+    pub fn connection(&self) -> Option<ConnectionId> {
+        match &self.state {
+            State::LoggingIn { connection, .. } => Some(*connection),
+            State::Running(running) => Some(running.connection),
+            State::Idle | State::Over => None,
+        }
+    }
+
+    /// Begins to log in on a new connection; returns what to send.
+    pub fn connect(&mut self, connection: ConnectionId, now: Duration) -> Vec<u8> {
+        let (login, request) = Login::start(self.settings.clone());
+        self.state = State::LoggingIn {
+            connection,
+            login: Box::new(login),
+            input: Vec::new(),
+            since: now,
+        };
+        request
+    }
+
+    /// Adds a command.
+    pub fn submit(&mut self, cookie: u64, job: Job) {
+        self.jobs.insert(cookie, job);
+        self.ready.push_back(cookie);
+    }
+
+    /// Repeats a command.
+    pub fn repeat(&mut self, cookie: u64) {
+        let job = self.jobs.get_mut(&cookie).expect("it has not ended well");
+        job.data_in.clear();
+        self.ready.push_back(cookie);
+    }
+
+    /// Bytes arrived; returns what to send.
+    pub fn receive(&mut self, bytes: &[u8], now: Duration) -> Vec<u8> {
+        match &mut self.state {
+            State::LoggingIn { input, .. } => {
+                input.extend_from_slice(bytes);
+                self.receive_login(now)
+            }
+            State::Running(_) => self.exchange(bytes, now, |_, _| {}),
+            State::Idle | State::Over => Vec::new(),
+        }
+    }
+
+    fn receive_login(&mut self, now: Duration) -> Vec<u8> {
+        let State::LoggingIn {
+            connection,
+            login,
+            input,
+            ..
+        } = &mut self.state
+        else {
+            return Vec::new();
+        };
+        let Some(bhs) = input.first_chunk::<BHS_LENGTH>().copied() else {
+            return Vec::new();
+        };
+        let header = Bhs::new(&bhs);
+        let length = BHS_LENGTH + header.padded_data_segment_length();
+        if input.len() < length {
+            return Vec::new();
+        }
+        let data = input[BHS_LENGTH..][..header.data_segment_length()].to_vec();
+        input.drain(..length);
+        let progress = login.receive(&bhs, &data, &mut self.random);
+        match progress.expect("the target lets it in") {
+            LoginProgress::Send(bytes) => bytes,
+            LoginProgress::Connected(logged_in) => {
+                let (connection, rest) = (*connection, std::mem::take(input));
+                self.state = State::Running(Box::new(Running {
+                    connection,
+                    session: Session::new(&logged_in),
+                    heard: now,
+                    pinged: None,
+                    outstanding: BTreeSet::new(),
+                }));
+                let mut out = self.exchange(&rest, now, |_, _| {});
+                out.extend(self.start_commands(now));
+                out
+            }
+        }
+    }
+
+    /// Gives all commands that wait to the session; returns what to send.
+    pub fn start_commands(&mut self, now: Duration) -> Vec<u8> {
+        let State::Running(running) = &mut self.state else {
+            return Vec::new();
+        };
+        let cookies: Vec<u64> = self.ready.drain(..).collect();
+        running.outstanding.extend(&cookies);
+        let issued = self.issued.entry(running.connection).or_default();
+        let mut commands = Vec::new();
+        for cookie in cookies {
+            let job = &self.jobs[&cookie];
+            let (direction, length) = match (job.data_out.len(), job.length_in) {
+                (0, 0) => (Direction::None, 0),
+                (0, length) => (Direction::Read, length),
+                (length, _) => (Direction::Write, length),
+            };
+            issued.push(job.cdb);
+            let command = Command {
+                lun: 0,
+                cdb: job.cdb,
+                attribute: TaskAttribute::Simple,
+                direction,
+                length: length as u32,
+            };
+            commands.push((cookie, command));
+        }
+        self.act(now, |session, user, out| {
+            for (cookie, command) in &commands {
+                session.command(*cookie, command, user, out);
+            }
+        })
+    }
+
+    fn exchange(
+        &mut self,
+        bytes: &[u8],
+        now: Duration,
+        then: impl FnOnce(&mut Session, &mut Vec<u8>),
+    ) -> Vec<u8> {
+        if let State::Running(running) = &mut self.state
+            && !bytes.is_empty()
+        {
+            (running.heard, running.pinged) = (now, None);
+        }
+        self.act(now, |session, user, out| {
+            session
+                .receive(bytes, user, out)
+                .expect("the target keeps to the protocol");
+            then(session, out);
+        })
+    }
+
+    fn act(
+        &mut self,
+        _now: Duration,
+        act: impl FnOnce(&mut Session, &mut User<'_>, &mut Vec<u8>),
+    ) -> Vec<u8> {
+        let State::Running(running) = &mut self.state else {
+            return Vec::new();
+        };
+        let mut user = User {
+            jobs: &mut self.jobs,
+            ended: Vec::new(),
+            pong: false,
+            logged_out: false,
+        };
+        let mut out = Vec::new();
+        act(&mut running.session, &mut user, &mut out);
+        let (ended, logged_out) = (user.ended, user.logged_out);
+        for ended in &ended {
+            assert!(
+                running.outstanding.remove(&ended.cookie),
+                "command {} ended twice",
+                ended.cookie
+            );
+        }
+        assert_eq!(
+            running.session.outstanding() + running.session.waiting(),
+            running.outstanding.len(),
+            "a command was forgotten"
+        );
+        self.ended.extend(ended);
+        if logged_out {
+            self.state = State::Over;
+        }
+        out
+    }
+
+    /// Logs out; returns what to send.
+    pub fn log_out(&mut self, now: Duration) -> Vec<u8> {
+        self.act(now, |session, _, out| session.logout(out))
+    }
+
+    /// A second has passed: returns what to send, or `None` to give the connection up.
+    pub fn tick(&mut self, now: Duration) -> Option<Vec<u8>> {
+        match &mut self.state {
+            State::LoggingIn { since, .. } if now.saturating_sub(*since) > PATIENCE => None,
+            State::Running(running) => {
+                let silence = now.saturating_sub(running.heard);
+                match running.pinged {
+                    Some(pinged) if now.saturating_sub(pinged) > PATIENCE => None,
+                    None if silence >= PING_AFTER => {
+                        running.pinged = Some(now);
+                        Some(self.act(now, |session, _, out| session.ping(out)))
+                    }
+                    _ => Some(Vec::new()),
+                }
+            }
+            _ => Some(Vec::new()),
+        }
+    }
+
+    /// The connection is gone: what was under way is to be repeated.
+    pub fn closed(&mut self) {
+        if let State::Running(running) = &mut self.state {
+            let mut given_back = running.session.abandon();
+            assert_eq!(
+                given_back.iter().copied().collect::<BTreeSet<_>>(),
+                running.outstanding,
+                "what did not end is given back, and nothing else"
+            );
+            given_back.sort_unstable();
+            given_back.iter().for_each(|cookie| self.repeat(*cookie));
+        }
+        if !self.is_over() {
+            self.state = State::Idle;
+        }
+    }
+}

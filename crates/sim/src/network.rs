@@ -1,0 +1,174 @@
+//! TCP connections as the protocol sees them: bytes in order, cut anywhere, late; connections that
+//! break, and connections that go silent without a word.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// A connection; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub usize);
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one that connected.
+    Initiator,
+    /// The one that listens.
+    Target,
+}
+
+/// How the network treats bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather {
+    /// Longest delay of a piece.
+    pub max_delay: Duration,
+    /// Longest piece in bytes; 1 cuts at every byte.
+    pub max_piece: u64,
+}
+
+/// Bytes on their way in one direction.
+#[derive(Debug, Default)]
+struct Pipe {
+    pieces: VecDeque<(Duration, Vec<u8>)>,
+    last_arrival: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Wire {
+    to_initiator: Pipe,
+    to_target: Pipe,
+    broken: bool,
+    silent: bool,
+}
+
+/// All connections.
+#[derive(Debug)]
+pub struct Network {
+    weather: Weather,
+    wires: Vec<Wire>,
+}
+
+impl Network {
+    /// No connections yet.
+    pub fn new(weather: Weather) -> Self {
+        Self {
+            weather,
+            wires: Vec::new(),
+        }
+    }
+
+    /// A new connection.
+    pub fn connect(&mut self) -> ConnectionId {
+        self.wires.push(Wire::default());
+        ConnectionId(self.wires.len() - 1)
+    }
+
+    /// Sends bytes to `end`. Returns when pieces of them arrive: then [`Network::take`] has them.
+    pub fn send(
+        &mut self,
+        id: ConnectionId,
+        end: End,
+        bytes: &[u8],
+        now: Duration,
+        random: &mut Random,
+    ) -> Vec<Duration> {
+        let weather = self.weather;
+        let wire = &mut self.wires[id.0];
+        if wire.broken || wire.silent {
+            return Vec::new();
+        }
+        let pipe = wire.pipe(end);
+        let mut arrivals = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let length = random
+                .within(1..weather.max_piece + 1)
+                .min(rest.len() as u64);
+            let (piece, tail) = rest.split_at(length as usize);
+            rest = tail;
+            let delay_ms = random.within(0..weather.max_delay.as_millis() as u64 + 1);
+            // Whole milliseconds, so that pieces also arrive together and are read as one.
+            let arrival = (now + Duration::from_millis(delay_ms)).max(pipe.last_arrival);
+            pipe.last_arrival = arrival;
+            pipe.pieces.push_back((arrival, piece.to_vec()));
+            arrivals.push(arrival);
+        }
+        arrivals.dedup();
+        arrivals
+    }
+
+    /// What has arrived at `end`, as one read of a socket returns it.
+    pub fn take(&mut self, id: ConnectionId, end: End, now: Duration) -> Vec<u8> {
+        let wire = &mut self.wires[id.0];
+        if wire.broken || wire.silent {
+            return Vec::new();
+        }
+        let pipe = wire.pipe(end);
+        let mut bytes = Vec::new();
+        while let Some((arrival, _)) = pipe.pieces.front()
+            && *arrival <= now
+            && let Some((_, piece)) = pipe.pieces.pop_front()
+        {
+            bytes.extend_from_slice(&piece);
+        }
+        bytes
+    }
+
+    /// Breaks the connection: what is on its way is lost.
+    pub fn cut(&mut self, id: ConnectionId) {
+        self.wires[id.0].broken = true;
+    }
+
+    /// Nothing passes any more, and nobody is told.
+    pub fn silence(&mut self, id: ConnectionId) {
+        self.wires[id.0].silent = true;
+    }
+
+    /// Whether the connection was silenced.
+    pub fn is_silent(&self, id: ConnectionId) -> bool {
+        self.wires[id.0].silent
+    }
+}
+
+impl Wire {
+    fn pipe(&mut self, end: End) -> &mut Pipe {
+        match end {
+            End::Initiator => &mut self.to_initiator,
+            End::Target => &mut self.to_target,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_in_order_or_not_at_all() {
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let weather = Weather {
+                max_delay: Duration::from_millis(20),
+                max_piece: random.one_of(&[1, 7, 4000]),
+            };
+            let mut network = Network::new(weather);
+            let id = network.connect();
+            let sent: Vec<u8> = (0..=255).collect();
+            let mut arrivals = Vec::new();
+            for half in sent.chunks(128) {
+                arrivals.extend(network.send(id, End::Target, half, Duration::ZERO, &mut random));
+            }
+            let mut received = Vec::new();
+            for arrival in &arrivals {
+                received.extend(network.take(id, End::Target, *arrival));
+            }
+            assert_eq!(received, sent);
+            assert!(network.take(id, End::Initiator, Duration::MAX).is_empty());
+            network.send(id, End::Initiator, &sent, Duration::ZERO, &mut random);
+            network.cut(id);
+            assert!(network.take(id, End::Initiator, Duration::MAX).is_empty());
+        }
+    }
+}
