@@ -25,6 +25,7 @@ mod inquiry;
 pub mod itl_nexus;
 mod limits;
 pub mod logical_unit;
+mod lost_nexuses;
 mod mode_page;
 pub mod nexus;
 pub mod persistent_reservation;

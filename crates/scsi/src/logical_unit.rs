@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::alua::{TargetPortGroups, UnitAccess};
 use crate::image;
 use crate::itl_nexus::{ItlNexus, Verdict};
+use crate::lost_nexuses::LostNexuses;
 use crate::mode_page::ModePages;
 use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
@@ -126,6 +127,7 @@ pub(crate) struct State {
     pub(crate) image_generation: u64,
     read_only: bool,
     nexuses: Vec<Weak<ItlNexus>>,
+    lost: LostNexuses,
 }
 
 /// What keeps the medium from being accessed; several may hold at once.
@@ -172,6 +174,7 @@ impl LogicalUnit {
             image_generation: 0,
             read_only: config.read_only,
             nexuses: Vec::new(),
+            lost: LostNexuses::default(),
         };
         let unit = Self {
             blocks: AtomicU64::new(config.blocks),
@@ -255,11 +258,17 @@ impl LogicalUnit {
         &self.tokens
     }
 
-    /// Enters a new I_T nexus. Its first command is told that the unit was powered on.
+    /// Enters an I_T nexus. Its first command is told that the unit was powered on (29/00), or, where
+    /// the same initiator port was here before through the same target port and the unit was not reset
+    /// since, that the nexus was lost (29/07, SAM-5 6.3.4).
     pub fn attach(self: &Arc<Self>, nexus: Nexus) -> Arc<ItlNexus> {
         let attached = Arc::new(ItlNexus::new(Arc::clone(self), nexus));
-        attached.raise(UnitAttention::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
         let mut state = self.state();
+        attached.raise(if state.lost.take(attached.nexus()) {
+            UnitAttention::I_T_NEXUS_LOSS_OCCURRED
+        } else {
+            UnitAttention::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED
+        });
         if state.mode.soft_threshold().is_reached() {
             attached.raise(UnitAttention::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
         }
@@ -274,6 +283,10 @@ impl LogicalUnit {
     pub fn detach(&self, id: NexusId) {
         self.copy_operations.forget_nexus(id);
         let mut state = self.state();
+        let lost = state.nexuses().find(|old| old.nexus().id == id);
+        if let Some(lost) = lost {
+            state.lost.note(lost.nexus());
+        }
         state
             .nexuses
             .retain(|old| old.upgrade().is_some_and(|old| old.nexus().id != id));
@@ -368,6 +381,7 @@ impl LogicalUnit {
         let mut state = self.state();
         state.reserve6 = None;
         state.readiness.stopped = false;
+        state.lost.clear();
         state.mode.reset();
         self.publish(&state);
         let ua = match cause {

@@ -64,6 +64,12 @@ impl CommandWindow {
         self.exp_cmd_sn
     }
 
+    /// MaxCmdSN, for a login response.
+    #[inline]
+    pub(super) fn max_cmd_sn(&self) -> u32 {
+        self.max_cmd_sn
+    }
+
     /// MaxCmdSN, for a PDU that leaves now.
     #[inline]
     pub(super) fn tell_max_cmd_sn(&mut self) -> u32 {

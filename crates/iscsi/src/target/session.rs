@@ -264,6 +264,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.counters
     }
 
+    /// ExpCmdSN and MaxCmdSN as they are now: what the login response of a further connection tells.
+    #[inline]
+    pub fn command_window(&self) -> (u32, u32) {
+        (self.window.exp_cmd_sn(), self.window.max_cmd_sn())
+    }
+
     /// Commands that have not ended.
     pub fn in_flight(&self) -> usize {
         self.tasks.len() + self.early.len()

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::login::LoginConnection;
 use super::operation::SessionKey;
 use super::payload::{DataIn, DataOut};
+use super::registry::Seat;
 
 /// Pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array stays
 /// within the first-level cache.
@@ -53,6 +54,8 @@ pub(super) struct Connection {
     pub dirty: bool,
     /// In the loop's list of connections with input.
     pub ready: bool,
+    /// Its place in its session, once it has logged in.
+    pub seat: Option<Seat>,
     /// When it was accepted.
     pub since: Instant,
 }
@@ -99,6 +102,7 @@ impl Connection {
             blocked: false,
             dirty: false,
             ready: false,
+            seat: None,
             since: Instant::now(),
         }
     }

@@ -23,7 +23,7 @@ use super::listener::Arrived;
 use super::login::{LoggedIn, LoginConnection, LoginProgress};
 use super::message::Message;
 use super::operation::{Operations, SessionKey, Token, Waiting, Work};
-use super::registry::{RegisteredSession, SessionName};
+use super::registry::{RegisteredSession, Seat, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
 use super::shared::Shared;
@@ -269,8 +269,8 @@ impl EventLoop {
         match progress {
             LoginProgress::Pending => {}
             LoginProgress::Refused => connection.role = Role::Closing,
-            LoginProgress::Done(result, session, replaces) => {
-                self.logged_in(slot, *result, session, replaces);
+            LoginProgress::Done(result, seat, replaces) => {
+                self.logged_in(slot, *result, seat, replaces);
                 return false;
             }
         }
@@ -283,7 +283,7 @@ impl EventLoop {
         &mut self,
         slot: usize,
         result: iscsi::target::login::LoginResult,
-        session: Arc<RegisteredSession>,
+        seat: Seat,
         replaces: Option<Arc<RegisteredSession>>,
     ) {
         let Connection {
@@ -296,8 +296,14 @@ impl EventLoop {
         } = self.connections.remove(slot);
         let Role::Login(login) = role else { return };
         let (input, _) = login.take_rest();
+        if let Some(old) = &replaces {
+            let message = Message::Close(old.key, "reinstated by a new login");
+            self.core.shared.send(old.loop_index, message);
+        }
         if let Err(error) = self.poll.registry().deregister(&mut stream) {
             tracing::warn!(%peer, %error, "a connection could not be handed over");
+            let name = SessionName::of(&result.identity, result.portal_group_tag);
+            self.abandon(&name, &seat.session);
             return;
         }
         let logged_in = LoggedIn {
@@ -305,16 +311,12 @@ impl EventLoop {
             peer,
             local,
             result,
-            session,
+            seat,
             replaces,
             input,
             output,
         };
-        if let Some(old) = &logged_in.replaces {
-            let message = Message::Close(old.key, "reinstated by a new login");
-            self.core.shared.send(old.loop_index, message);
-        }
-        let owner = logged_in.session.loop_index;
+        let owner = logged_in.seat.session.loop_index;
         if owner == self.core.index && logged_in.replaces.is_none() {
             self.attach(logged_in);
         } else {
@@ -336,8 +338,15 @@ impl EventLoop {
             self.delayed.push(logged_in);
             return;
         }
+        let key = logged_in.seat.session.key;
+        if logged_in.result.identity.tsih != 0
+            && self.replace_connection(key, logged_in.result.identity.cid)
+        {
+            self.delayed.push(logged_in);
+            return;
+        }
         let newest = self.core.shared.registry().find(&name);
-        if newest.is_none_or(|newest| newest.key != logged_in.session.key) {
+        if newest.is_none_or(|newest| newest.key != key) {
             tracing::info!(peer = %logged_in.peer, "a login was replaced by a newer one while it waited");
             return;
         }
@@ -346,12 +355,12 @@ impl EventLoop {
             peer,
             local,
             result,
-            session: registered,
+            seat,
             input,
             output,
             ..
         } = logged_in;
-        let key = registered.key;
+        let registered = seat.session.clone();
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -361,10 +370,12 @@ impl EventLoop {
             .register(&mut stream, mio::Token(slot), interest)
         {
             tracing::warn!(%peer, %error, "a connection could not be watched");
+            self.abandon(&name, &registered);
             return;
         }
         let mut connection = Connection::new(stream, peer, local, Role::Closing);
         connection.output = output;
+        connection.seat = Some(seat);
         entry.insert(connection);
         let now = self.clock();
         if result.identity.tsih != 0 && !self.sessions.contains_key(&key) {
@@ -433,6 +444,7 @@ impl EventLoop {
         let mut input = bytes;
         loop {
             let now = self.now.duration_since(self.start);
+            self.mark_dirty(slot);
             let Some(session) = self.sessions.get_mut(&key) else {
                 return false;
             };
@@ -444,9 +456,12 @@ impl EventLoop {
             let outcome = session
                 .protocol
                 .receive(index, &mut input, now, &mut router);
-            self.mark_dirty(slot);
             match outcome {
-                Ok(None) => return true,
+                Ok(None) => {
+                    let (exp_cmd_sn, max_cmd_sn) = session.protocol.command_window();
+                    session.registered.note_window(exp_cmd_sn, max_cmd_sn);
+                    return true;
+                }
                 Ok(Some(event)) => self.protocol_event(key, event),
                 Err(error) => {
                     self.connection_error(slot, key, index, &error);
@@ -524,7 +539,7 @@ impl EventLoop {
 
     /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
     fn finish_ending(&mut self) {
-        if self.ending.is_empty() {
+        if self.ending.is_empty() && self.delayed.is_empty() {
             return;
         }
         for (name, session) in std::mem::take(&mut self.ending) {
@@ -597,29 +612,34 @@ impl EventLoop {
 
     /// Ends a connection, and its session with the last one.
     pub(super) fn close_connection(&mut self, slot: usize, reason: &'static str) {
-        let Some(mut connection) = self.connections.try_remove(slot) else {
-            return;
-        };
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        let Role::Session(key, index) = connection.role else {
-            return;
-        };
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return;
-        };
-        session.connections.remove(&index);
-        session.protocol.remove_connection(index);
-        session
-            .registered
-            .connections
-            .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        let initiator = session.name.initiator.clone();
-        tracing::info!(%initiator, peer = %connection.peer, reason, "connection closed");
-        let ended = session.protocol.is_empty();
-        self.cancel_orphans(key);
-        if ended {
+        if let Some(key) = self.remove_connection(slot, reason)
+            && self
+                .sessions
+                .get(&key)
+                .is_some_and(|session| session.protocol.is_empty())
+        {
             self.end_session(key);
         }
+    }
+
+    /// Ends a connection with its tasks, not its session, which is returned.
+    pub(super) fn remove_connection(
+        &mut self,
+        slot: usize,
+        reason: &'static str,
+    ) -> Option<SessionKey> {
+        let mut connection = self.connections.try_remove(slot)?;
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        let Role::Session(key, index) = connection.role else {
+            return None;
+        };
+        let session = self.sessions.get_mut(&key)?;
+        session.connections.remove(&index);
+        session.protocol.remove_connection(index);
+        let initiator = session.name.initiator.clone();
+        tracing::info!(%initiator, peer = %connection.peer, reason, "connection closed");
+        self.cancel_orphans(key);
+        Some(key)
     }
 
     /// Cancels operations of a session whose tasks are gone from it or aborted.
@@ -643,7 +663,7 @@ impl EventLoop {
         }
     }
 
-    fn end_session(&mut self, key: SessionKey) {
+    pub(super) fn end_session(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.remove(&key) else {
             return;
         };

@@ -16,7 +16,7 @@ use iscsi::target::login::{
 };
 
 use super::directory::Directory;
-use super::registry::{RegisteredSession, SessionName};
+use super::registry::{RegisteredSession, Seat, SessionName};
 use super::shared::Shared;
 use crate::config::access::{self, Access};
 use crate::config::model::{ChapSecret, TargetParameters, TargetSpec};
@@ -35,8 +35,8 @@ pub(super) struct LoggedIn {
     pub local: SocketAddr,
     /// What was agreed.
     pub result: LoginResult,
-    /// The session it starts or joins.
-    pub session: Arc<RegisteredSession>,
+    /// Its place in the session that it starts or joins.
+    pub seat: Seat,
     /// The session that this login reinstates.
     pub replaces: Option<Arc<RegisteredSession>>,
     /// Bytes received after the login.
@@ -51,11 +51,7 @@ pub(super) enum LoginProgress {
     /// More are needed.
     Pending,
     /// The login succeeded; [`LoginConnection::take_rest`] has what follows.
-    Done(
-        Box<LoginResult>,
-        Arc<RegisteredSession>,
-        Option<Arc<RegisteredSession>>,
-    ),
+    Done(Box<LoginResult>, Seat, Option<Arc<RegisteredSession>>),
     /// Close the connection once the output has left.
     Refused,
 }
@@ -118,10 +114,10 @@ impl LoginConnection {
                     return LoginProgress::Refused;
                 }
                 LoginOutcome::Connected(result) => {
-                    let Some((session, replaced)) = policy.admitted else {
+                    let Some((seat, replaced)) = policy.admitted else {
                         return LoginProgress::Refused;
                     };
-                    return LoginProgress::Done(result, session, replaced);
+                    return LoginProgress::Done(result, seat, replaced);
                 }
             }
         }
@@ -150,7 +146,7 @@ struct Policy<'a> {
     directory: Arc<Directory>,
     loop_index: usize,
     local: SocketAddr,
-    admitted: Option<(Arc<RegisteredSession>, Option<Arc<RegisteredSession>>)>,
+    admitted: Option<(Seat, Option<Arc<RegisteredSession>>)>,
 }
 
 impl<'a> Policy<'a> {
@@ -242,10 +238,11 @@ impl LoginPolicy for Policy<'_> {
         let session = self
             .find(identity)
             .filter(|session| session.tsih == identity.tsih)?;
+        let (connections, has_cid) = session.connections(identity.cid);
         Some(ExistingSession {
             parameters: session.parameters.clone(),
-            connections: session.connections.load(Ordering::Relaxed),
-            has_cid: false,
+            connections,
+            has_cid,
             exp_cmd_sn: session.exp_cmd_sn.load(Ordering::Relaxed),
             max_cmd_sn: session.max_cmd_sn.load(Ordering::Relaxed),
         })
@@ -258,10 +255,10 @@ impl LoginPolicy for Policy<'_> {
                 .find(identity)
                 .filter(|session| session.tsih == identity.tsih);
             let session = session.ok_or(LoginStatus::SESSION_DOES_NOT_EXIST)?;
-            session.connections.fetch_add(1, Ordering::Relaxed);
-            let tsih = session.tsih;
-            self.admitted = Some((session, None));
-            return Ok(tsih);
+            let seat = session.take_seat(identity.cid);
+            let seat = seat.ok_or(LoginStatus::TOO_MANY_CONNECTIONS)?;
+            self.admitted = Some((seat, None));
+            return Ok(session.tsih);
         }
         let name = SessionName::of(identity, login.portal_group_tag);
         let target = self
@@ -282,9 +279,11 @@ impl LoginPolicy for Policy<'_> {
             .insert(name, loop_index, login.session.clone())
             .ok_or(LoginStatus::OUT_OF_RESOURCES)?;
         session.note_window(login.exp_cmd_sn, login.max_cmd_sn);
-        let tsih = session.tsih;
-        self.admitted = Some((session, replaced));
-        Ok(tsih)
+        // A new session has room for its first connection.
+        let seat = session.take_seat(identity.cid);
+        let seat = seat.ok_or(LoginStatus::OUT_OF_RESOURCES)?;
+        self.admitted = Some((seat, replaced));
+        Ok(session.tsih)
     }
 }
 
@@ -309,7 +308,8 @@ fn authentication_terms(wanted: &access::Authentication) -> Authentication {
 fn limits(parameters: &TargetParameters) -> TargetLimits {
     let digest = |required: Option<bool>| match required {
         Some(true) => DigestPolicy::Require,
-        _ => DigestPolicy::Allow,
+        Some(false) => DigestPolicy::Forbid,
+        None => DigestPolicy::Allow,
     };
     TargetLimits {
         max_connections: parameters.max_connections.unwrap_or(4),

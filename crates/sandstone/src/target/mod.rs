@@ -9,6 +9,7 @@
 //! |---|---|
 //! | a connection is accepted | `listener.rs` |
 //! | LOGIN meets the configuration | `login.rs` (the state machine is `iscsi::target::login`) |
+//! | a login takes a connection's place | `reinstatement.rs` |
 //! | bytes become commands | `event_loop.rs`, `connection.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
@@ -28,6 +29,7 @@ mod opening;
 mod operation;
 mod payload;
 mod registry;
+mod reinstatement;
 mod router;
 mod served_session;
 mod service;

@@ -1,8 +1,8 @@
 //! All sessions of the daemon: which loop owns which, who may join, who is reinstated.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iscsi::negotiation::SessionParameters;
 use iscsi::pdu::Isid;
@@ -48,8 +48,9 @@ pub(super) struct RegisteredSession {
     pub key: SessionKey,
     /// What was negotiated.
     pub parameters: SessionParameters,
-    /// Connections, those that are about to join included.
-    pub connections: AtomicU16,
+    /// The CIDs of its connections, those that are about to join included; one stands here twice while
+    /// its connection is being replaced.
+    cids: Mutex<Vec<u16>>,
     /// The ExpCmdSN told last; for the login of further connections.
     pub exp_cmd_sn: AtomicU32,
     /// The MaxCmdSN told last.
@@ -109,7 +110,7 @@ impl Registry {
             loop_index,
             key: SessionKey(self.last_key),
             parameters,
-            connections: AtomicU16::new(1),
+            cids: Mutex::default(),
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
         });
@@ -131,10 +132,88 @@ impl Registry {
     }
 }
 
+/// A connection's place in its session, from the end of its login on; free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// The session.
+    pub session: Arc<RegisteredSession>,
+    cid: u16,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut cids = self.session.cids();
+        if let Some(at) = cids.iter().position(|cid| *cid == self.cid) {
+            cids.swap_remove(at);
+        }
+    }
+}
+
 impl RegisteredSession {
+    /// How many connections it has, and whether one of them has this CID.
+    pub(super) fn connections(&self, cid: u16) -> (u16, bool) {
+        let cids = self.cids();
+        (distinct(&cids), cids.contains(&cid))
+    }
+
+    /// A place for a connection with this CID: a new one, or that of the connection it replaces (RFC
+    /// 7143 §6.3.4). `None` where the session has MaxConnections already.
+    pub(super) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
+        let mut cids = self.cids();
+        if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {
+            return None;
+        }
+        cids.push(cid);
+        Some(Seat {
+            session: self.clone(),
+            cid,
+        })
+    }
+
+    fn cids(&self) -> MutexGuard<'_, Vec<u16>> {
+        self.cids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes the command window, for connections that log in later.
     pub(super) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
         self.exp_cmd_sn.store(exp_cmd_sn, Ordering::Relaxed);
         self.max_cmd_sn.store(max_cmd_sn, Ordering::Relaxed);
+    }
+}
+
+fn distinct(cids: &[u16]) -> u16 {
+    let first = |at: usize| !cids[..at].contains(&cids[at]);
+    (0..cids.len()).filter(|at| first(*at)).count() as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_replaced_counts_once() {
+        let parameters = SessionParameters {
+            max_connections: 2,
+            ..SessionParameters::default()
+        };
+        let name = SessionName {
+            initiator: "i".into(),
+            isid: Isid([0; 6]),
+            target: "t".into(),
+            portal_group_tag: 1,
+        };
+        let mut registry = Registry::default();
+        let (session, _) = registry.insert(name, 0, parameters).expect("room");
+        let first = session.take_seat(1).expect("the first");
+        let second = session.take_seat(2).expect("the second");
+        assert!(session.take_seat(3).is_none());
+        let again = session.take_seat(1).expect("replaces the first");
+        assert_eq!(session.connections(1), (2, true));
+        drop(first);
+        assert_eq!(session.connections(1), (2, true), "the newer one stays");
+        drop(again);
+        assert_eq!(session.connections(1), (1, false));
+        drop(second);
+        assert_eq!(session.connections(2), (0, false));
     }
 }

@@ -361,3 +361,47 @@ fn who_may_read_but_not_write_still_reads() {
         Status::ReservationConflict
     );
 }
+
+#[test]
+fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
+    let bench = Harness::new(config());
+    let hears = |initiator: u8, group: u16, ascq: u8| {
+        let nexus = bench.login_fresh(initiator, group);
+        assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x29, ascq);
+        assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+        nexus
+    };
+    let lose =
+        |nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>| bench.unit().detach(nexus.nexus().id);
+    let first = hears(1, 1, 0x00);
+    lose(&first);
+    hears(2, 1, 0x00);
+    hears(1, 2, 0x00);
+    let again = hears(1, 1, 0x07);
+    lose(&again);
+    lose(&again);
+    let again = hears(1, 1, 0x07);
+    lose(&again);
+    // A reset while it was away is more than the loss of the nexus.
+    bench.unit().reset(Reset::LogicalUnit);
+    hears(1, 1, 0x00);
+    // So is a restart: another unit, which knows nobody.
+    let restarted = Harness::new(config());
+    let nexus = restarted.login_fresh(1, 1);
+    assert_sense(&restarted.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x29, 0x00);
+}
+
+#[test]
+fn lost_nexuses_are_remembered_within_bounds() {
+    let bench = Harness::new(config());
+    let first = bench.login_fresh(1, 1);
+    bench.unit().detach(first.nexus().id);
+    for group in 2..=1025 {
+        let other = bench.login_fresh(1, group);
+        bench.unit().detach(other.nexus().id);
+    }
+    let first = bench.login_fresh(1, 1);
+    assert_sense(&bench.run(&first, &TEST_UNIT_READY, &[]), 6, 0x29, 0x00);
+    let last = bench.login_fresh(1, 1025);
+    assert_sense(&bench.run(&last, &TEST_UNIT_READY, &[]), 6, 0x29, 0x07);
+}
