@@ -18,7 +18,7 @@ for page in sv sn di bl bdc lbpv ei; do
     [ -s /tmp/page ] || fail "VPD page $page is empty"
 done
 sg_vpd --page=di "$A" | tee /tmp/designators
-grep -q 'NAA 6' /tmp/designators || fail "no NAA 6 designator"
+grep -A1 'type: NAA' /tmp/designators | grep -q 0x6 || fail "no NAA 6 designator"
 grep -q 'Target port group' /tmp/designators || fail "no target port group designator"
 grep -q 'Relative target port' /tmp/designators || fail "no relative target port designator"
 # One unit, one name over both paths; two ports.

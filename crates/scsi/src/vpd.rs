@@ -149,9 +149,15 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     if config.thin {
         put(20, limits::MAX_UNMAP_BLOCKS);
         put(24, limits::MAX_UNMAP_DESCRIPTORS);
-        put(28, config.unmap_granularity);
-        // UGAVALID with alignment 0.
-        put(32, 0x8000_0000);
+        // One block is no granularity: it is not reported then (0). With 4 KiB blocks it also costs
+        // users of QEMU their machine: `iscsi_co_readv` takes a reported granularity of 4 KiB or more
+        // for a cluster size and asks for the status of BDRV_REQUEST_MAX_BYTES, which is no multiple
+        // of 4 KiB, and `iscsi_co_block_status` aborts QEMU over that.
+        if config.unmap_granularity > 1 {
+            put(28, config.unmap_granularity);
+            // UGAVALID with alignment 0.
+            put(32, 0x8000_0000);
+        }
     }
     put(40, limits::MAX_WRITE_SAME_BLOCKS);
     put(44, config.max_atomic_write);

@@ -272,6 +272,20 @@ fn send_diagnostic_runs_the_default_self_test_only() {
 }
 
 #[test]
+fn an_unmap_granularity_of_one_block_is_not_reported() {
+    for (granularity, told) in [(1, [0, 0]), (8, [8, 0x8000_0000])] {
+        let bench = Harness::new(UnitConfig {
+            block_len: 4096,
+            unmap_granularity: granularity,
+            ..config()
+        });
+        let data = vpd(&bench, 0xb0);
+        let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().unwrap());
+        assert_eq!([word(28), word(32)], told);
+    }
+}
+
+#[test]
 fn contradictory_limits_are_narrowed_and_told_as_they_are_enforced() {
     let wild = UnitConfig {
         max_transfer: u32::MAX,
@@ -286,7 +300,7 @@ fn contradictory_limits_are_narrowed_and_told_as_they_are_enforced() {
     let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().unwrap());
     let most = i32::MAX as u32 / 512;
     assert_eq!((word(8), word(12), word(44)), (most, most, most));
-    assert_eq!(word(28), 1);
+    assert_eq!(word(28), 0);
     let nothing = Harness::new(UnitConfig {
         max_transfer: 0,
         ..config()
