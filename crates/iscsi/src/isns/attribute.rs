@@ -1,6 +1,6 @@
 //! Attributes: tag, length, value, padded to four bytes (RFC 4171 §5.4, §6).
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::DecodeError;
 

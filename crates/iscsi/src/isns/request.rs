@@ -1,6 +1,6 @@
 //! What a target asks of an iSNS server: to register, to look, to deregister (RFC 4171 §5.6.5).
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use super::attribute::{AttributeWriter, Tag};
 use super::pdu::{Flags, Function, Message};

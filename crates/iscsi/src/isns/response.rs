@@ -1,7 +1,7 @@
 //! What an iSNS server answers: a status code, then attributes (RFC 4171 §5.5, §5.7).
 
 use std::fmt;
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use super::DecodeError;
 use super::attribute::{Attributes, Tag};
