@@ -6,10 +6,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::memory_pool::MemoryPool;
 use super::page::{PAGE_SIZE, Page, PageMut, Pages};
 use super::{
     BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, PoolSpace, Request, Submitted,
@@ -34,8 +35,8 @@ pub struct MemoryDevice {
     regions: Box<[OnceLock<Region>]>,
     /// Pages stored at present.
     stored: AtomicU64,
-    /// Most pages that may be stored.
-    cap: u64,
+    /// Where they are taken from.
+    pool: Arc<MemoryPool>,
 }
 
 /// Groups that hold no page have no memory.
@@ -76,6 +77,11 @@ impl MemoryDevice {
     /// A device of `len` bytes in blocks of `granularity` that holds nothing. At most `cap` bytes
     /// are ever stored; a write beyond that fails with [`BlockErrorKind::NoSpace`].
     pub fn new(len: u64, granularity: u32, cap: u64) -> Result<Self, BlockError> {
+        Self::in_pool(len, granularity, MemoryPool::new(cap))
+    }
+
+    /// As [`MemoryDevice::new`], with a limit that other devices share.
+    pub fn in_pool(len: u64, granularity: u32, pool: Arc<MemoryPool>) -> Result<Self, BlockError> {
         let allowed = [512, 4096].contains(&granularity);
         if !allowed || len == 0 || !len.is_multiple_of(u64::from(granularity)) {
             return Err(BlockError::new(
@@ -94,11 +100,12 @@ impl MemoryDevice {
             thin: true,
             volatile_cache: false,
         };
+        pool.promise(len);
         Ok(Self {
             geometry,
             regions: (0..regions).map(|_| OnceLock::new()).collect(),
             stored: AtomicU64::new(0),
-            cap: cap / PAGE,
+            pool,
         })
     }
 
@@ -209,6 +216,7 @@ impl MemoryDevice {
             Change::Merge(bytes) => bytes.copy_to(&mut writable(page)[range]),
             Change::Forget if piece.is_whole() => {
                 self.stored.fetch_sub(1, Ordering::Relaxed);
+                self.pool.give_page();
                 return Ok(page.take());
             }
             Change::Forget => writable(page)[range].fill(0),
@@ -218,18 +226,16 @@ impl MemoryDevice {
 
     /// Counts one more stored page.
     fn reserve(&self, number: u64) -> Result<(), BlockError> {
-        let more = |stored| (stored < self.cap).then_some(stored + 1);
-        match self
-            .stored
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-        {
-            Ok(_) => Ok(()),
-            Err(_) => Err(BlockError::new(
-                BlockErrorKind::NoSpace,
-                format!("the memory device may hold {} bytes", self.cap * PAGE),
-            )
-            .at(number * PAGE)),
+        if self.pool.take_page() {
+            self.stored.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
         }
+        let capacity = self.pool.capacity();
+        Err(BlockError::new(
+            BlockErrorKind::NoSpace,
+            format!("memory devices may hold {capacity} bytes together"),
+        )
+        .at(number * PAGE))
     }
 
     fn extents(&self, offset: u64, len: u64) -> Vec<(u64, bool)> {
@@ -369,10 +375,17 @@ impl BlockDevice for MemoryDevice {
         Ok(Usage {
             allocated: stored * PAGE,
             pool: Some(PoolSpace {
-                available: (self.cap - stored) * PAGE,
-                capacity: self.cap * PAGE,
+                available: self.pool.available(),
+                capacity: self.pool.capacity(),
             }),
         })
+    }
+}
+
+impl Drop for MemoryDevice {
+    fn drop(&mut self) {
+        let stored = self.stored.load(Ordering::Relaxed);
+        self.pool.release(self.geometry.len, stored);
     }
 }
 

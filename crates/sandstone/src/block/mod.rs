@@ -31,6 +31,7 @@ mod flush;
 mod kernel_file;
 pub mod lane;
 pub mod memory;
+pub mod memory_pool;
 pub mod open;
 pub mod page;
 mod pages;

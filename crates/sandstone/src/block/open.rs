@@ -9,7 +9,9 @@ use super::BlockDevice;
 use super::device::NodeDevice;
 use super::file::{FileDevice, FileOptions, grow};
 use super::memory::MemoryDevice;
+use super::memory_pool::MemoryPool;
 use crate::config::model::BackendSpec;
+use crate::config::quantity::format_size;
 
 /// Why a backend could not be opened, created or extended: what is wrong, that nothing was
 /// changed, what to try next.
@@ -62,8 +64,8 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Makes what a new logical unit needs: a file of the right size. Nothing for other kinds. An
-/// existing file is refused, never overwritten.
+/// Makes what a new logical unit needs: a file of the right size. An existing file is refused, never
+/// overwritten. Memory must suffice for this unit and all others; nothing is taken of it yet.
 pub fn create(spec: &BackendSpec, state: &Path, block_size: u32) -> Result<(), OpenError> {
     match spec {
         BackendSpec::File {
@@ -71,8 +73,27 @@ pub fn create(spec: &BackendSpec, state: &Path, block_size: u32) -> Result<(), O
             size,
             preallocate,
         } => FileDevice::create(&state.join(path), *size, options(block_size, *preallocate)),
-        BackendSpec::Memory { .. } | BackendSpec::Device { .. } => Ok(()),
+        BackendSpec::Memory { size } => enough_memory(*size, &MemoryPool::of_this_machine()),
+        BackendSpec::Device { .. } => Ok(()),
     }
+}
+
+/// Refuses a new memory-backed unit that could not be filled: its clients rely on its size. (After a
+/// restart on a machine with less memory it is served all the same, and is full early.)
+fn enough_memory(size: u64, pool: &MemoryPool) -> Result<(), OpenError> {
+    let left = pool.unpromised();
+    if size <= left {
+        return Ok(());
+    }
+    Err(OpenError::new(
+        format!(
+            "{} of memory are more than there is: memory-backed units may take {} together, of which {} are left",
+            format_size(size),
+            format_size(pool.capacity()),
+            format_size(left)
+        ),
+        format!("choose at most {}, or use a file", format_size(left)),
+    ))
 }
 
 /// Opens the backend of a logical unit with blocks of `block_size`. Never creates a file: one that
@@ -84,7 +105,8 @@ pub fn open(
 ) -> Result<Arc<dyn BlockDevice>, OpenError> {
     match spec {
         BackendSpec::Memory { size } => {
-            let device = MemoryDevice::new(*size, block_size, memory_cap()).map_err(|error| {
+            let device = MemoryDevice::in_pool(*size, block_size, MemoryPool::of_this_machine());
+            let device = device.map_err(|error| {
                 OpenError::new(
                     error.to_string(),
                     "choose a size that is a multiple of the block size",
@@ -138,17 +160,6 @@ pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<(), OpenErro
     }
 }
 
-/// What one memory device may store: nine tenths of the memory that is free now. A unit larger than
-/// that is thin, and runs out of space before the daemon runs out of memory.
-fn memory_cap() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = told
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = available.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib * 1024 / 10 * 9)
-}
-
 fn device_path(path: &Path) -> PathBuf {
     Path::new("/dev").join(path)
 }
@@ -167,19 +178,23 @@ mod tests {
 
     #[test]
     fn memory_is_never_promised_beyond_what_there_is() {
-        let cap = memory_cap();
-        assert!(cap > 1 << 20 && cap < 1 << 50, "{cap}");
+        let pool = MemoryPool::new(1 << 30);
+        pool.promise(600 << 20);
+        enough_memory(424 << 20, &pool).expect("it is left");
+        let error = enough_memory(425 << 20, &pool).expect_err("more than is left");
+        assert!(error.to_string().contains("424M are left"), "{error}");
+        assert_eq!(error.advice(), "choose at most 424M, or use a file");
+        let huge = BackendSpec::Memory { size: 1 << 50 };
+        let error = create(&huge, Path::new("/"), 512).expect_err("no machine has that");
+        assert!(error.to_string().contains("1P of memory"), "{error}");
+    }
+
+    #[test]
+    fn a_memory_unit_of_another_time_is_thin() {
         let spec = BackendSpec::Memory { size: 1 << 50 };
         let device = open(&spec, Path::new("/"), 512).expect("thin");
-        assert!(
-            device
-                .usage()
-                .expect("known")
-                .pool
-                .expect("a pool")
-                .available
-                < 1 << 50
-        );
+        let pool = device.usage().expect("known").pool.expect("a pool");
+        assert!(pool.available < 1 << 50);
         let error = open(&BackendSpec::Memory { size: 1000 }, Path::new("/"), 512);
         assert!(
             error

@@ -61,21 +61,22 @@ impl std::fmt::Debug for Opener {
 }
 
 impl Opener {
-    /// Makes what a new unit needs (its file), unless it exists. Returns the file that was made.
+    /// Makes what a new unit needs (its file, unless it exists; enough memory). Returns the file that
+    /// was made.
     ///
     /// # Errors
     /// What went wrong; nothing was left behind.
     pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
-        let BackendSpec::File { path, .. } = &spec.backend else {
-            return Ok(None);
+        let file = match &spec.backend {
+            BackendSpec::File { path, .. } => Some(self.state.join(path)),
+            BackendSpec::Memory { .. } | BackendSpec::Device { .. } => None,
         };
-        let path = self.state.join(path);
-        if path.exists() {
+        if file.as_ref().is_some_and(|path| path.exists()) {
             return Ok(None);
         }
         block::open::create(&spec.backend, &self.state, spec.block_size)
             .map_err(|error| apply_error(spec, &error))?;
-        Ok(Some(path))
+        Ok(file)
     }
 
     /// Opens a unit; `others` are the units that are open already.
