@@ -56,6 +56,7 @@ impl Daemon {
                 max_sessions: 4096,
                 max_logins: 4096,
                 login_timeout: Duration::from_secs(15),
+                stall_timeout: Duration::from_secs(30),
                 memory: options.memory_cap,
             },
             layer: None,

@@ -275,6 +275,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.tasks.len() + self.early.len()
     }
 
+    /// Commands whose data-out is still to come.
+    pub fn collecting(&self) -> usize {
+        let tasks = self.tasks.iter();
+        tasks.filter(|(_, task)| task.transfer.is_some()).count()
+    }
+
     /// Takes bytes from a connection. Stops early where the runtime must act on an [`Event`]; call
     /// again with the rest.
     ///

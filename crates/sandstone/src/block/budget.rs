@@ -1,71 +1,127 @@
 //! The bound on memory held by requests in flight, over all sessions and loops.
 //!
-//! A loop takes a reservation before it lets an initiator send data; where there is none it closes
-//! the command window instead (back-pressure), so that no number of sessions can exhaust memory.
+//! A loop takes a reservation before it lets an initiator send data and before it reads data for one,
+//! and gives it back once the data has gone. Where there is none it answers TASK SET FULL, and closes
+//! command windows (back-pressure), so that no number of sessions can exhaust memory.
+//!
+//! # Fairness
+//! A quarter of the budget is set apart: every session has the same small part of it, its *floor*, to
+//! itself. Beyond its floor a session takes from the common pool, but never more than it leaves to all
+//! others: one alone gets half, and whoever leaves everything undone cannot keep others from going on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The part of the budget that is divided among the sessions.
+const FLOORS: u64 = 4;
+/// A session can always have one small command.
+const LEAST_FLOOR: u64 = 4096;
+
 /// A number of bytes that may be in flight at once.
 #[derive(Debug)]
 pub struct Budget {
-    cap: u64,
+    /// Bytes of the common pool.
+    pool: u64,
+    /// Bytes that each session has to itself.
+    floor: u64,
+    used: AtomicU64,
+}
+
+/// One session's part of a [`Budget`].
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
     used: AtomicU64,
 }
 
 impl Budget {
-    /// A budget of `cap` bytes, all free.
-    pub fn new(cap: u64) -> Arc<Self> {
+    /// A budget of `cap` bytes for at most so many sessions, all free.
+    pub fn new(cap: u64, max_sessions: usize) -> Arc<Self> {
+        let sessions = max_sessions.max(1) as u64;
+        let floor = (cap / FLOORS / sessions).max(LEAST_FLOOR);
         Arc::new(Self {
-            cap,
+            pool: cap.saturating_sub(floor.saturating_mul(sessions)),
+            floor,
             used: AtomicU64::new(0),
         })
     }
 
-    /// Reserves `bytes`, or nothing where fewer are left. A request larger than the whole budget
-    /// is granted while nothing else is in flight, so that it cannot wait for ever.
-    pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
-        let take = |used: u64| {
-            let sum = used.checked_add(bytes)?;
-            (sum <= self.cap || used == 0).then_some(sum)
-        };
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .ok()?;
-        Some(Reservation {
+    /// The part of a new session.
+    pub fn share(self: &Arc<Self>) -> Arc<Share> {
+        Arc::new(Share {
             budget: Arc::clone(self),
-            bytes,
+            used: AtomicU64::new(0),
         })
     }
 
-    /// Bytes reserved at present.
+    /// Bytes taken from the common pool.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be reserved in all.
-    pub fn cap(&self) -> u64 {
-        self.cap
+    /// Whether more than half of the common pool is taken.
+    pub fn is_under_pressure(&self) -> bool {
+        self.used() > self.pool / 2
+    }
+
+    /// What a session that uses so much has of the pool.
+    fn charge(&self, used: u64) -> u64 {
+        used.saturating_sub(self.floor)
     }
 }
 
-/// Bytes taken out of a [`Budget`], given back on drop.
+impl Share {
+    /// Reserves `bytes`, or nothing where fewer are left for this session. A request that is larger
+    /// than it may be is granted while the pool is untouched, so that it cannot wait for ever.
+    #[inline]
+    pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
+        let budget = &*self.budget;
+        let before = self.used.load(Ordering::Relaxed);
+        let after = before.checked_add(bytes)?;
+        let (old, new) = (budget.charge(before), budget.charge(after));
+        if new > old {
+            let take = |used: u64| {
+                let sum = used.checked_add(new - old)?;
+                let fair = new <= budget.pool.saturating_sub(sum);
+                (fair || used == 0).then_some(sum)
+            };
+            budget
+                .used
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                .ok()?;
+        }
+        self.used.store(after, Ordering::Relaxed);
+        Some(Reservation {
+            share: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Bytes that the session holds.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes taken out of a [`Budget`], given back on drop. It stays on the event loop of its session,
+/// like everything of a session.
 #[derive(Debug)]
 pub struct Reservation {
-    budget: Arc<Budget>,
+    share: Arc<Share>,
     bytes: u64,
 }
 
-impl Reservation {
-    /// How many bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
 impl Drop for Reservation {
+    #[inline]
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        let budget = &*self.share.budget;
+        let before = self.share.used.load(Ordering::Relaxed);
+        let after = before - self.bytes;
+        self.share.used.store(after, Ordering::Relaxed);
+        let (old, new) = (budget.charge(before), budget.charge(after));
+        if old > new {
+            budget.used.fetch_sub(old - new, Ordering::Relaxed);
+        }
     }
 }
 
@@ -73,26 +129,57 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
+    /// A budget with a pool of 48 KiB and four floors of 4 KiB.
+    fn budget() -> Arc<Budget> {
+        Budget::new(64 << 10, 4)
+    }
+
+    const KIB: u64 = 1 << 10;
+
     #[test]
     fn gives_no_more_than_the_cap() {
-        let budget = Budget::new(100);
-        let first = budget.try_take(60).expect("free");
-        assert!(budget.try_take(41).is_none());
-        let second = budget.try_take(40).expect("exactly the rest");
-        assert_eq!((budget.used(), first.bytes()), (100, 60));
-        drop((first, second));
+        let budget = budget();
+        let shares: Vec<_> = (0..4).map(|_| budget.share()).collect();
+        let mut taken = Vec::new();
+        while let Some(more) = shares.iter().find_map(|share| share.try_take(KIB)) {
+            taken.push(more);
+        }
+        let used: u64 = shares.iter().map(|share| share.used()).sum();
+        assert!(used <= 64 * KIB, "{used}");
+        assert!(budget.is_under_pressure());
+        drop(taken);
         assert_eq!(budget.used(), 0);
+        assert!(shares.iter().all(|share| share.used() == 0));
+    }
+
+    #[test]
+    fn whoever_takes_all_it_can_leaves_as_much_to_others() {
+        let budget = budget();
+        let greedy = budget.share();
+        let taken: Vec<_> = std::iter::from_fn(|| greedy.try_take(KIB)).collect();
+        assert_eq!(taken.len() as u64, 4 + 24, "its floor and half of the pool");
+        let other = budget.share();
+        let large = other.try_take(4 * KIB + 12 * KIB);
+        assert!(large.is_some());
+        // The floor is always there.
+        let third = budget.share();
+        let fill: Vec<_> = std::iter::from_fn(|| third.try_take(KIB)).collect();
+        assert!(fill.len() >= 4);
+        let last = budget.share();
+        assert!(last.try_take(4 * KIB).is_some());
     }
 
     #[test]
     fn lets_one_oversized_request_through_alone() {
-        let budget = Budget::new(100);
-        let small = budget.try_take(1).expect("free");
-        assert!(budget.try_take(101).is_none());
+        let budget = budget();
+        let (a, b) = (budget.share(), budget.share());
+        let small = a.try_take(5 * KIB).expect("free");
+        assert!(b.try_take(1 << 20).is_none());
         drop(small);
-        let large = budget.try_take(101).expect("alone");
-        assert!(budget.try_take(1).is_none());
+        let large = b.try_take(1 << 20).expect("alone");
+        assert!(a.try_take(5 * KIB).is_none());
+        assert!(a.try_take(4 * KIB).is_some(), "its floor");
         drop(large);
-        assert!(budget.try_take(1).is_some());
+        assert!(a.try_take(5 * KIB).is_some());
     }
 }

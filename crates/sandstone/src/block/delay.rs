@@ -63,6 +63,10 @@ impl BlockDevice for DelayDevice {
         )
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.inner.reads_in_place()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -201,6 +201,10 @@ impl BlockDevice for FaultDevice {
         self.inner.submit(request, ticket, lane)
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.inner.reads_in_place()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -346,6 +346,10 @@ impl BlockDevice for MemoryDevice {
         self.geometry
     }
 
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
     fn submit(&self, request: Request, _: Ticket, _: &mut Lane) -> Submitted {
         Submitted::Ready(self.geometry.check(&request).and_then(|()| match request {
             Request::Read { offset, len } => Ok(Done::Pages(self.read(offset, len))),

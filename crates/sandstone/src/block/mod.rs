@@ -203,6 +203,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Starts a request. Never blocks.
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
 
+    /// Whether a read is answered with pages that the device keeps anyway, so that it takes no memory
+    /// of its own.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 

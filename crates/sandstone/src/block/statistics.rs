@@ -151,6 +151,10 @@ impl BlockDevice for StatisticsDevice {
         submitted
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.inner.reads_in_place()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

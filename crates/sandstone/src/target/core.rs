@@ -17,7 +17,7 @@ use super::message::{AbortOrder, Message, QuietSignal};
 use super::operation::{Answer, Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
 use super::payload::DataIn;
 use super::shared::Shared;
-use super::unit::{MappedUnit, TaskEntry, Unit};
+use super::unit::{TaskEntry, Unit};
 use super::unit_state;
 use crate::block::lane::Outcome;
 use crate::block::{BlockError, BlockErrorKind, Done, Lane, Pages, Request, Submitted, Ticket};
@@ -56,7 +56,7 @@ impl Core {
         &mut self,
         session: SessionKey,
         task: TaskId,
-        entry: TaskEntry,
+        mut entry: TaskEntry,
         range: BlockRange,
     ) -> Progress {
         let unit = &entry.mapped.unit;
@@ -77,11 +77,10 @@ impl Core {
                 unit.logical
                     .statistics()
                     .add_read(self.index, range.count.0);
-                Progress::Done(good(Some(DataIn::Pages(pages))))
+                let memory = entry.memory.take().map(Arc::new);
+                Progress::Done(good(Some(DataIn::Pages(pages, memory))))
             }
-            Submitted::Ready(outcome) => {
-                Progress::Done(self.end_of_transfer(&entry.mapped, outcome))
-            }
+            Submitted::Ready(outcome) => Progress::Done(self.end_of_transfer(&mut entry, outcome)),
             Submitted::Pending => {
                 self.park(session, task, entry, Work::Read(range), Waiting::Device);
                 Progress::Pending
@@ -124,7 +123,7 @@ impl Core {
         &mut self,
         session: SessionKey,
         task: TaskId,
-        entry: TaskEntry,
+        mut entry: TaskEntry,
         range: BlockRange,
         fua: bool,
         data: Pages,
@@ -154,7 +153,7 @@ impl Core {
                         .statistics()
                         .add_write(self.index, range.count.0);
                 }
-                Progress::Done(self.end_of_transfer(&entry.mapped, outcome))
+                Progress::Done(self.end_of_transfer(&mut entry, outcome))
             }
             Submitted::Pending => {
                 let held = (unit.clone(), range, Hold::Shared);
@@ -172,11 +171,16 @@ impl Core {
         }
     }
 
-    fn end_of_transfer(&self, mapped: &MappedUnit, outcome: Outcome) -> Completion<DataIn> {
+    fn end_of_transfer(&self, entry: &mut TaskEntry, outcome: Outcome) -> Completion<DataIn> {
         match outcome {
-            Ok(Done::Pages(pages)) => good(Some(DataIn::Pages(pages))),
+            Ok(Done::Pages(pages)) => {
+                // Until they have been sent.
+                let memory = entry.memory.take().map(Arc::new);
+                good(Some(DataIn::Pages(pages, memory)))
+            }
             Ok(_) => good(None),
             Err(error) => {
+                let mapped = &entry.mapped;
                 mapped.unit.note_error(&error);
                 completion(
                     mapped
@@ -397,10 +401,10 @@ impl Core {
         }
         operation.release();
         self.operations.retire(token);
-        let completion = match &operation.entry {
+        let completion = match &mut operation.entry {
             Some(entry) => {
                 self.count(entry, &operation.work, &outcome);
-                self.end_of_transfer(&entry.mapped, outcome)
+                self.end_of_transfer(entry, outcome)
             }
             None => good(None),
         };

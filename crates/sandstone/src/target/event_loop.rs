@@ -452,6 +452,7 @@ impl EventLoop {
                 core: &mut self.core,
                 view: &session.view,
                 session: key,
+                share: &session.share,
             };
             let outcome = session
                 .protocol
@@ -789,6 +790,7 @@ impl EventLoop {
             core: &mut self.core,
             view: &session.view,
             session: key,
+            share: &session.share,
         };
         if let Progress::Done(completion) = router.turn_came(token) {
             self.complete(key, task, completion);
@@ -845,6 +847,7 @@ impl EventLoop {
         late.into_iter()
             .for_each(|slot| self.close_connection(slot, "login took too long"));
         self.ease_pressure();
+        self.close_stalled(now);
         let mut touched = Vec::new();
         let mut dead = Vec::new();
         for session in self.sessions.values_mut() {
@@ -861,10 +864,23 @@ impl EventLoop {
         self.flush();
     }
 
+    /// Closes sessions that hold memory and do nothing about it while others wait for memory.
+    fn close_stalled(&mut self, now: Duration) {
+        let limit = self.core.shared.limits.stall_timeout;
+        let sessions = self.sessions.iter_mut();
+        let stalled = sessions.filter_map(|(key, session)| {
+            let stalled = session.stalled_for(now) >= limit && self.under_pressure;
+            stalled.then(|| (*key, session.name.initiator.clone()))
+        });
+        for (key, initiator) in stalled.collect::<Vec<_>>() {
+            tracing::warn!(%initiator, "memory is short and its data does not move");
+            self.close_session(key, "its data did not move while memory was short");
+        }
+    }
+
     /// Narrows the command windows while more than half of the memory for data in flight is taken.
     fn ease_pressure(&mut self) {
-        let budget = &self.core.shared.budget;
-        let under_pressure = budget.used() > budget.cap() / 2;
+        let under_pressure = self.core.shared.budget.is_under_pressure();
         if under_pressure == self.under_pressure {
             return;
         }

@@ -11,6 +11,7 @@ use scsi::{BlockRange, Task, TaskAttribute};
 
 use super::message::QuietSignal;
 use super::unit::{MappedUnit, TaskEntry, Unit};
+use crate::block::budget::Reservation;
 use crate::block::{Pages, Request};
 
 /// A session of this loop; never reused.
@@ -43,6 +44,8 @@ pub(super) enum Work {
         command: OwnedCommand,
         /// Its data-out, once it is in (or if it has none).
         data: Option<Pages>,
+        /// The memory that its data-out takes.
+        memory: Option<Reservation>,
         /// Whether its turn has come: then its place in the task set is in `entry`.
         turn: bool,
     },

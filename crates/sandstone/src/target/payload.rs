@@ -14,8 +14,12 @@ use crate::block::{Pages, PagesMut};
 /// Data-in: blocks as pages, parameter data as bytes.
 #[derive(Clone, Debug)]
 pub(super) enum DataIn {
-    /// Blocks.
-    Pages(Pages),
+    /// Blocks, with the memory that they take until they have left. Blocks that their device keeps
+    /// anyway take none.
+    Pages(
+        Pages,
+        #[expect(dead_code, reason = "given back when it is dropped")] Option<Arc<Reservation>>,
+    ),
     /// Parameter data.
     Bytes(Arc<[u8]>),
 }
@@ -30,7 +34,7 @@ impl Payload for DataIn {
     #[inline]
     fn len(&self) -> usize {
         match self {
-            Self::Pages(pages) => pages.len(),
+            Self::Pages(pages, _) => pages.len(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -38,7 +42,7 @@ impl Payload for DataIn {
     #[inline]
     fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let (pages, bytes) = match self {
-            Self::Pages(pages) => (Some(pages.chunks_in(range)), None),
+            Self::Pages(pages, _) => (Some(pages.chunks_in(range)), None),
             Self::Bytes(bytes) => (None, Some(&bytes[range])),
         };
         pages.into_iter().flatten().chain(bytes)
@@ -75,8 +79,8 @@ pub(super) struct DataOut {
     pub pages: PagesMut,
     /// What they are for.
     pub intent: Intent,
-    /// The memory they may take.
-    pub reservation: Option<Reservation>,
+    /// The memory they may take, where it is not their command's already.
+    pub memory: Option<Reservation>,
 }
 
 impl DataOutBuffer for DataOut {

@@ -15,6 +15,7 @@ use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work
 use super::payload::{DataIn, DataOut, Intent};
 use super::unit::{MappedUnit, TaskEntry};
 use super::view::View;
+use crate::block::budget::{Reservation, Share};
 use crate::block::page::PAGE_SIZE;
 use crate::block::{Pages, PagesMut};
 use std::sync::Arc;
@@ -28,7 +29,12 @@ pub(super) struct Router<'a> {
     pub view: &'a View,
     /// Which session.
     pub session: SessionKey,
+    /// Its part of the memory for data in flight.
+    pub share: &'a Arc<Share>,
 }
+
+/// Reads of this many bytes take memory whatever their device.
+const LONG_READ: u64 = 64 << 10;
 
 type Admitted = Admission<DataIn, DataOut>;
 
@@ -73,10 +79,10 @@ impl TaskRouter for Router<'_> {
         let DataOut {
             pages,
             intent,
-            reservation,
+            memory,
         } = buffer;
         let data = pages.freeze();
-        let progress = match intent {
+        admitted(match intent {
             Intent::Write { range, fua, entry } => {
                 // A part of a block may follow them; it is not written.
                 let len = entry.mapped.unit.bytes(range).1 as usize;
@@ -93,11 +99,8 @@ impl TaskRouter for Router<'_> {
             } => self
                 .core
                 .run_task(self.session, task, entry, scsi_task, data),
-            Intent::Queued(token) => self.queued_data(token, data),
-        };
-        // A write that is under way keeps its pages itself; the reservation bounds what is collected.
-        drop(reservation);
-        admitted(progress)
+            Intent::Queued(token) => self.queued_data(token, data, memory),
+        })
     }
 
     #[cold]
@@ -112,9 +115,15 @@ impl TaskRouter for Router<'_> {
 impl Router<'_> {
     /// Starts a command that has its place in the task set.
     #[inline]
-    fn start(&mut self, task: TaskId, entry: TaskEntry, command: &Command<'_>) -> Admitted {
+    fn start(&mut self, task: TaskId, mut entry: TaskEntry, command: &Command<'_>) -> Admitted {
         match entry.mapped.itl.start(command, self.view) {
-            Start::Read { range, .. } => admitted(self.core.read(self.session, task, entry, range)),
+            Start::Read { range, .. } => match self.room_to_read(&entry, range) {
+                Some(memory) => {
+                    entry.memory = memory;
+                    admitted(self.core.read(self.session, task, entry, range))
+                }
+                None => Admission::Done(task_set_full()),
+            },
             Start::Write { range, fua } => {
                 let (offset, wanted) = entry.mapped.unit.bytes(range);
                 let skew = offset as usize % PAGE_SIZE;
@@ -155,6 +164,18 @@ impl Router<'_> {
         }
     }
 
+    /// Takes the memory that a read needs; `None` where it has run out.
+    #[inline]
+    fn room_to_read(&self, entry: &TaskEntry, range: BlockRange) -> Option<Option<Reservation>> {
+        let (_, len) = entry.mapped.unit.bytes(range);
+        // Long reads count always: what they refer to may be overwritten while they wait to be sent, and
+        // is then kept for them alone.
+        if entry.mapped.unit.reads_in_place && len < LONG_READ {
+            return Some(None);
+        }
+        self.share.try_take(len).map(Some)
+    }
+
     /// Makes room for data-out, or refuses the command where memory has run out.
     #[inline]
     fn collect(
@@ -162,18 +183,22 @@ impl Router<'_> {
         wanted: u32,
         skew: usize,
         command: &Command<'_>,
-        intent: Intent,
+        mut intent: Intent,
     ) -> Admitted {
         let len = wanted.min(command.data_out_len) as usize;
-        let Some(reservation) = self.core.shared.budget.try_take(len as u64) else {
+        let mut memory = self.share.try_take(len as u64);
+        if memory.is_none() {
             return Admission::Done(task_set_full());
-        };
+        }
+        if let Intent::Write { entry, .. } | Intent::Task { entry, .. } = &mut intent {
+            entry.memory = memory.take();
+        }
         let pages = PagesMut::allocate_at(len, skew);
         Admission::Collect {
             buffer: DataOut {
                 pages,
                 intent,
-                reservation: Some(reservation),
+                memory,
             },
             wanted,
         }
@@ -210,6 +235,7 @@ impl Router<'_> {
                 mapped,
                 command: owned,
                 data,
+                memory: None,
                 turn: false,
             },
             waiting: Waiting::Turn,
@@ -230,14 +256,18 @@ impl Router<'_> {
 
     /// The data-out of a queued command is in.
     #[cold]
-    fn queued_data(&mut self, token: Token, pages: Pages) -> Progress {
+    fn queued_data(&mut self, token: Token, pages: Pages, taken: Option<Reservation>) -> Progress {
         let Some(operation) = self.core.operations.get_mut(token) else {
             return Progress::Done(good(None));
         };
-        let Work::Queued { data, turn, .. } = &mut operation.work else {
+        let Work::Queued {
+            data, memory, turn, ..
+        } = &mut operation.work
+        else {
             return Progress::Done(good(None));
         };
         *data = Some(pages);
+        *memory = taken;
         if *turn {
             self.start_queued(token)
         } else {
@@ -257,6 +287,7 @@ impl Router<'_> {
             command,
             data,
             turn,
+            ..
         } = &mut operation.work
         else {
             return Progress::Pending;
@@ -276,18 +307,29 @@ impl Router<'_> {
         };
         self.core.operations.retire(token);
         let placeholder = Work::Read(BlockRange::default());
-        let Work::Queued { command, data, .. } =
-            std::mem::replace(&mut operation.work, placeholder)
+        let Work::Queued {
+            command,
+            data,
+            memory,
+            ..
+        } = std::mem::replace(&mut operation.work, placeholder)
         else {
             return Progress::Pending;
         };
-        let (Some(entry), Some(data)) = (operation.entry.take(), data) else {
+        let (Some(mut entry), Some(data)) = (operation.entry.take(), data) else {
             return Progress::Pending;
         };
+        entry.memory = memory;
         let (session, task) = (operation.session, operation.task);
         let mut wanted = 0;
         let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
-            Start::Read { range, .. } => self.core.read(session, task, entry, range),
+            Start::Read { range, .. } => match self.room_to_read(&entry, range) {
+                Some(memory) => {
+                    entry.memory = memory;
+                    self.core.read(session, task, entry, range)
+                }
+                None => Progress::Done(task_set_full()),
+            },
             Start::Write { range, fua } => {
                 let unit = &entry.mapped.unit;
                 wanted = unit.bytes(range).1 as u32;

@@ -18,6 +18,7 @@ use super::registry::{RegisteredSession, SessionName};
 use super::shared::Shared;
 use super::unit::MappedUnit;
 use super::view::View;
+use crate::block::budget::Share;
 use crate::config::access::{self, Access};
 use crate::config::{directory, model::Config};
 
@@ -43,6 +44,10 @@ pub(super) struct ServedSession {
     pub nexus: Option<Nexus>,
     /// Slots of the loop's connection table, by the protocol's connection index.
     pub connections: HashMap<usize, usize>,
+    /// Its part of the memory for data in flight.
+    pub share: Arc<Share>,
+    /// What moved so far, and when something moved last.
+    progress: (Progress, Duration),
     /// The depth the administrator allows.
     pub queue_depth: u32,
     /// When it began.
@@ -86,6 +91,8 @@ impl ServedSession {
             view: View::default(),
             nexus: None,
             connections: HashMap::new(),
+            share: shared.budget.share(),
+            progress: (Progress::default(), Duration::ZERO),
             queue_depth,
             since: Instant::now(),
             login,
@@ -205,6 +212,27 @@ impl ServedSession {
         index
     }
 
+    /// Notes what has moved since the last call, and tells how long nothing has although the initiator
+    /// owes data, or does not fetch its own.
+    pub(super) fn stalled_for(&mut self, now: Duration) -> Duration {
+        let counters = self.protocol.counters();
+        let queued = self.connections.keys();
+        let queued = queued.map(|index| self.protocol.queued_bytes(*index)).sum();
+        let progress = Progress {
+            commands: counters.commands,
+            data_out_bytes: counters.data_out_bytes,
+            queued,
+        };
+        if progress != self.progress.0 {
+            self.progress = (progress, now);
+        }
+        let quiet = now.saturating_sub(self.progress.1);
+        if quiet.is_zero() || (queued == 0 && self.protocol.collecting() == 0) {
+            return Duration::ZERO;
+        }
+        quiet
+    }
+
     /// Leaves every unit.
     pub(super) fn detach(&mut self) {
         let Some(nexus) = &self.nexus else { return };
@@ -213,6 +241,14 @@ impl ServedSession {
         }
         self.view = View::default();
     }
+}
+
+/// What moves in a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    commands: u64,
+    data_out_bytes: u64,
+    queued: usize,
 }
 
 /// What one session may discover.

@@ -57,6 +57,8 @@ pub struct DaemonLimits {
     pub max_logins: usize,
     /// How long a login may take.
     pub login_timeout: std::time::Duration,
+    /// How long a session may leave data that it owes, or that waits for it, while memory is short.
+    pub stall_timeout: std::time::Duration,
     /// Bytes in flight: data-out being collected and data-in being sent.
     pub memory: u64,
 }
@@ -97,7 +99,7 @@ impl Shared {
                 directory: RwLock::default(),
                 registry: Mutex::default(),
                 loops,
-                budget: Budget::new(limits.memory),
+                budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,
                 last_nexus: AtomicU64::new(0),
                 wake,

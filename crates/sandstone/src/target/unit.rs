@@ -12,6 +12,7 @@ use scsi::task_set::{TaskSet, Wake};
 use scsi::{BlockRange, TaskAttribute};
 
 use crate::block::backing::Backing;
+use crate::block::budget::Reservation;
 use crate::block::{BlockDevice, BlockError, Request};
 
 /// A logical unit that is served. Shared by all event loops.
@@ -31,6 +32,8 @@ pub struct Unit {
     pub backing: Backing,
     /// Where the unit's persistent state (reservations, saved mode pages) is kept.
     pub state_file: PathBuf,
+    /// Reads are answered with memory that the device keeps anyway.
+    pub reads_in_place: bool,
     block_shift: u32,
     errors: AtomicU64,
 }
@@ -49,6 +52,7 @@ impl Unit {
         let block_len = logical.block_len();
         Self {
             name,
+            reads_in_place: device.reads_in_place(),
             device,
             task_set: TaskSet::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),
@@ -111,11 +115,14 @@ pub(super) struct MappedUnit {
     pub unit: Arc<Unit>,
 }
 
-/// A command's place in its unit's task set; it leaves when this is dropped.
+/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back the
+/// memory, when this is dropped.
 #[derive(Debug)]
 pub(super) struct TaskEntry {
     /// The unit, and through which nexus.
     pub mapped: Arc<MappedUnit>,
+    /// The memory that its data may take.
+    pub memory: Option<Reservation>,
     lane: usize,
     attribute: TaskAttribute,
 }
@@ -126,6 +133,7 @@ impl TaskEntry {
     pub(super) fn new(mapped: Arc<MappedUnit>, lane: usize, attribute: TaskAttribute) -> Self {
         Self {
             mapped,
+            memory: None,
             lane,
             attribute,
         }

@@ -9,6 +9,7 @@
 mod content;
 mod kill;
 mod late_write;
+mod memory;
 mod model;
 mod power_cut;
 mod process;

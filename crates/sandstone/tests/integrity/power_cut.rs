@@ -31,7 +31,11 @@ fn cut_again_and_again(seed: u64) {
     let disks: Vec<Arc<VolatileDisk>> = (0..)
         .zip(UNITS)
         .map(|(number, (block_len, _))| {
-            Arc::new(VolatileDisk::new(seed + number, BLOCKS, block_len))
+            Arc::new(VolatileDisk::new(
+                Random::new(seed + number),
+                BLOCKS,
+                block_len,
+            ))
         })
         .collect();
     let serve = || {

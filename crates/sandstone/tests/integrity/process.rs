@@ -57,6 +57,19 @@ impl Process {
         self.child = Some(child.unwrap());
     }
 
+    /// A line of its `/proc/PID/status`, in bytes: VmRSS, or VmHWM for the most it ever had.
+    pub(crate) fn memory(&self, line: &str) -> u64 {
+        let child = self.child.as_ref().expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let found = status
+            .lines()
+            .find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+        let kib = found
+            .and_then(|text| text.split_whitespace().next())
+            .unwrap();
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
     /// Kills it: nothing of its own gets a chance to run.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");

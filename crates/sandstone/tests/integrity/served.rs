@@ -23,6 +23,7 @@ pub(crate) fn limits() -> DaemonLimits {
         max_sessions: 64,
         max_logins: 64,
         login_timeout: Duration::from_secs(15),
+        stall_timeout: Duration::from_secs(30),
         memory: 64 << 20,
     }
 }

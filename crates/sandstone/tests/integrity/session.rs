@@ -224,6 +224,18 @@ impl PipelinedSession {
         moved
     }
 
+    /// Sends what is to be sent until the target takes no more, and reads nothing.
+    pub(crate) fn send_only(&mut self) {
+        let link = self.link.as_mut().expect("the session is logged in");
+        while !link.out.is_empty() {
+            match link.stream.write(&link.out) {
+                Ok(count) => drop(link.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => panic!("the target hung up: {error}"),
+            }
+        }
+    }
+
     /// Runs one command to its end while no other is under way.
     pub(crate) fn run(&mut self, lun: u8, cdb: [u8; 16], length: usize, data: Vec<u8>) -> Ended {
         let cookie = u64::MAX;

@@ -33,13 +33,13 @@ struct State {
 }
 
 impl VolatileDisk {
-    pub(crate) fn new(seed: u64, blocks: u64, block_len: usize) -> Self {
+    pub(crate) fn new(random: Random, blocks: u64, block_len: usize) -> Self {
         let state = State {
             platter: vec![0; blocks as usize * block_len],
             cache: BTreeMap::new(),
             until_cut: None,
             off: false,
-            random: Random::new(seed),
+            random,
         };
         Self {
             block_len,

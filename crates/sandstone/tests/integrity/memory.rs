@@ -1,0 +1,305 @@
+//! Memory for data in flight stays within the stated cap, whatever initiators leave undone, and those
+//! who behave are served meanwhile.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex};
+
+use iscsi::initiator::LoginSettings;
+use iscsi::negotiation::Limits;
+use iscsi::pdu::Isid;
+use sandstone::block::{
+    BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage,
+};
+
+use super::process::{Process, TARGET, file_unit, free_portal, target};
+use super::random::Random;
+use super::served::{self, Served};
+use super::session::{PipelinedSession, wait};
+use super::volatile_disk::VolatileDisk;
+
+const MIB: u64 = 1 << 20;
+const CAP: u64 = 64 * MIB;
+/// Sessions, sockets, stacks of threads, allocators: what is not data in flight.
+const OVERHEAD: u64 = 40 * MIB;
+const GOOD: u8 = 0x00;
+const TASK_SET_FULL: u8 = 0x28;
+
+fn process(arguments: &[&str], portal: std::net::SocketAddr) -> Process {
+    Process::start(arguments, |config| {
+        let (unit, map) = file_unit(0, 128 * MIB / 4096, 4096, true);
+        config.targets.push(target(&[portal]));
+        config.units.push(unit);
+        config.maps.push(map);
+    })
+}
+
+fn settings(number: u8) -> LoginSettings {
+    let settings = LoginSettings::new(
+        format!("iqn.2026-01.io.sandstone:many-{number}"),
+        Some(TARGET.into()),
+        Isid([0x80, 0, 0, 0, 1, number]),
+    );
+    LoginSettings {
+        limits: Limits {
+            first_burst_length: 256 << 10,
+            max_burst_length: 1 << 20,
+            ..settings.limits.clone()
+        },
+        ..settings
+    }
+}
+
+fn logged_in(portal: std::net::SocketAddr, number: u8) -> PipelinedSession {
+    let mut session = PipelinedSession::new(portal, settings(number));
+    session.log_in();
+    session.wait_until_ready(0);
+    session
+}
+
+fn cdb(opcode: u8, block: u64, blocks: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = opcode;
+    cdb[2..10].copy_from_slice(&block.to_be_bytes());
+    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
+    cdb
+}
+
+/// Somebody who does nothing wrong is served: block by block, each written and read back.
+fn works(session: &mut PipelinedSession) {
+    for block in 0..50 {
+        let data = vec![block as u8 + 1; 4096];
+        let written = session.run(0, cdb(0x8a, block, 1), 0, data.clone());
+        assert_eq!(written.status, GOOD, "{:02x?}", written.sense);
+        let read = session.run(0, cdb(0x88, block, 1), 4096, Vec::new());
+        assert_eq!((read.status, read.data_in == data), (GOOD, true));
+    }
+}
+
+#[test]
+fn writes_whose_data_never_comes_stay_within_the_cap() {
+    let portal = free_portal();
+    let process = process(&["--threads", "2", "--memory-cap", "64M"], portal);
+    let mut good = logged_in(portal, 255);
+    let before = process.memory("VmRSS");
+    let mut stalled = Vec::new();
+    for number in 0..60 {
+        let mut session = logged_in(portal, number);
+        for command in 0..16 {
+            // All that may come unasked, and one block that is asked for in vain.
+            let blocks = 65;
+            let data = vec![0x55; blocks as usize * 4096];
+            let block = u64::from(number) * 400 + command * 20;
+            session.write(command, 0, cdb(0x8a, block, blocks), data);
+        }
+        session.send_only();
+        stalled.push(session);
+        if number % 20 == 19 {
+            works(&mut good);
+        }
+    }
+    // Let each of them send what did not fit into its socket at first.
+    for _ in 0..20 {
+        stalled.iter_mut().for_each(PipelinedSession::send_only);
+        works(&mut good);
+    }
+    let most = process.memory("VmHWM");
+    assert!(
+        most < before + CAP + OVERHEAD,
+        "{} MiB",
+        (most - before) / MIB
+    );
+    stalled.iter_mut().for_each(PipelinedSession::cut);
+}
+
+#[test]
+fn reads_that_nobody_fetches_stay_within_the_cap() {
+    let portal = free_portal();
+    let process = process(&["--threads", "2", "--memory-cap", "64M"], portal);
+    let mut good = logged_in(portal, 255);
+    for chunk in 0..64 {
+        let data = vec![chunk as u8 + 1; MIB as usize];
+        let written = good.run(0, cdb(0x8a, chunk * 256, 256), 0, data);
+        assert_eq!(written.status, GOOD);
+    }
+    let before = process.memory("VmRSS");
+    let mut idle = Vec::new();
+    for number in 0..40 {
+        let mut session = logged_in(portal, number);
+        for command in 0..30 {
+            session.read(command, 0, cdb(0x88, command * 256, 256), MIB as usize);
+        }
+        session.send_only();
+        idle.push(session);
+        if number % 10 == 9 {
+            works(&mut good);
+        }
+    }
+    let most = process.memory("VmHWM");
+    assert!(
+        most < before + CAP + OVERHEAD,
+        "{} MiB",
+        (most - before) / MIB
+    );
+    // Whoever fetches in the end gets everything, or was told to come again.
+    let fetched = fetch_all(&mut idle);
+    assert!(fetched[&GOOD] > 0);
+    let others = fetched
+        .keys()
+        .find(|status| ![GOOD, TASK_SET_FULL].contains(status));
+    assert_eq!(others, None);
+    assert_eq!(fetched.values().sum::<u64>(), 40 * 30);
+    works(&mut good);
+}
+
+fn fetch_all(sessions: &mut [PipelinedSession]) -> HashMap<u8, u64> {
+    let mut by_status = HashMap::new();
+    let mut left = 40 * 30;
+    while left > 0 {
+        let mut ended = Vec::new();
+        for session in sessions.iter_mut() {
+            session.pump(&mut ended).unwrap();
+        }
+        if ended.is_empty() {
+            wait(sessions);
+        }
+        for ended in ended {
+            let wanted = ended.cookie as u8 + 1;
+            let right = ended.data_in.iter().all(|byte| *byte == wanted);
+            assert!(right || ended.cookie == 0, "command {}", ended.cookie);
+            *by_status.entry(ended.status).or_default() += 1;
+            left -= 1;
+        }
+    }
+    by_status
+}
+
+/// A disk that takes writes and is busy until it is let go.
+#[derive(Debug)]
+struct BusyDisk {
+    disk: Arc<VolatileDisk>,
+    state: Arc<(Mutex<Busy>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct Busy {
+    over: bool,
+    held: u64,
+    most: u64,
+}
+
+impl BlockDevice for BusyDisk {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let Request::Write { data, .. } = request else {
+            return self.disk.submit(request, ticket, lane);
+        };
+        let len = data.len() as u64;
+        let mut busy = self.state.0.lock().unwrap();
+        busy.held += len;
+        busy.most = busy.most.max(busy.held);
+        drop(busy);
+        let state = self.state.clone();
+        lane.run_blocking(ticket, move || {
+            let busy = state.0.lock().unwrap();
+            let mut busy = state.1.wait_while(busy, |busy| !busy.over).unwrap();
+            busy.held -= len;
+            Ok(Done::Nothing)
+        })
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.disk.usage()
+    }
+}
+
+#[test]
+fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
+    const LIMIT: u64 = 4 * MIB;
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
+    let busy = Arc::new(BusyDisk {
+        disk,
+        state: Arc::default(),
+    });
+    let limits = sandstone::target::DaemonLimits {
+        memory: LIMIT,
+        ..served::limits()
+    };
+    let units = vec![served::unit(0, 1024, 4096, true)];
+    let served = Served::start(&[portal], units, vec![busy.clone()], limits);
+    let mut sessions: Vec<PipelinedSession> =
+        (0..4).map(|number| logged_in(portal, number)).collect();
+    for session in &mut sessions {
+        for command in 0..20 {
+            let data = vec![7; 256 << 10];
+            session.write(command, 0, cdb(0x8a, command, 64), data);
+        }
+    }
+    let mut statuses = Vec::new();
+    while statuses.len() < 4 * 20 {
+        let mut ended = Vec::new();
+        for session in &mut sessions {
+            session.pump(&mut ended).unwrap();
+        }
+        statuses.extend(ended.iter().map(|ended| ended.status));
+        let held = busy.state.0.lock().unwrap().held;
+        // All that is not held was refused: now the disk may go on.
+        if ended.is_empty() && (held >> 18) + statuses.len() as u64 == 80 {
+            busy.state.0.lock().unwrap().over = true;
+            busy.state.1.notify_all();
+        }
+        if ended.is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let most = busy.state.0.lock().unwrap().most;
+    assert!(most <= LIMIT, "{} KiB", most >> 10);
+    let count = |wanted: u8| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!(count(GOOD) + count(TASK_SET_FULL), statuses.len());
+    assert!(count(GOOD) >= 4, "each session gets its part");
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
+}
+
+#[test]
+fn whoever_sits_on_scarce_memory_is_sent_away() {
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
+    let limits = sandstone::target::DaemonLimits {
+        memory: 2 * MIB,
+        stall_timeout: std::time::Duration::from_secs(2),
+        ..served::limits()
+    };
+    let units = vec![served::unit(0, 1024, 4096, true)];
+    let served = Served::start(&[portal], units, vec![disk], limits);
+    let mut stalled: Vec<PipelinedSession> =
+        (0..8).map(|number| logged_in(portal, number)).collect();
+    for session in &mut stalled {
+        for command in 0..8 {
+            // Half of it may come unasked; the other half is asked for in vain.
+            let data = vec![7; 512 << 10];
+            session.write(command, 0, cdb(0x8a, command, 128), data);
+        }
+        session.send_only();
+    }
+    let mut good = logged_in(portal, 255);
+    let write = |good: &mut PipelinedSession| {
+        let data = vec![8; 512 << 10];
+        good.run(0, cdb(0x8a, 0, 128), 0, data).status
+    };
+    assert_eq!(write(&mut good), TASK_SET_FULL);
+    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    while write(&mut good) != GOOD {
+        assert!(
+            std::time::Instant::now() < give_up,
+            "the memory does not come back"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    stalled.iter_mut().for_each(PipelinedSession::cut);
+    good.cut();
+    served.stop();
+}
