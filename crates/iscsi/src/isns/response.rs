@@ -1,7 +1,7 @@
 //! What an iSNS server answers: a status code, then attributes (RFC 4171 §5.5, §5.7).
 
-use std::fmt;
 use core::net::SocketAddr;
+use std::fmt;
 
 use super::DecodeError;
 use super::attribute::{Attributes, Tag};
