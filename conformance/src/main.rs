@@ -21,6 +21,7 @@ mod scratch;
 mod server;
 mod tgt;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -219,10 +220,7 @@ fn run_lab(lab: &Lab, bench: &Bench) -> Row {
     // One call, so that labs that end together do not mix their lines.
     let mut text = format!("== {}: {}", lab.name, lab.about);
     match &result {
-        Ok(Outcome::Passed { figures, skips }) => {
-            for skip in skips {
-                text.push_str(&format!("\n  skip: {skip}"));
-            }
+        Ok(Outcome::Passed { figures, .. }) => {
             text.push_str(&format!("\n  passed in {seconds:.1} s: {figures}"));
         }
         Ok(Outcome::Skipped(reason)) => text.push_str(&format!("\n  skipped: {reason}")),
@@ -246,7 +244,7 @@ fn report(rows: &[Row]) -> bool {
                 let more = if skips.is_empty() {
                     String::new()
                 } else {
-                    format!("; {} skips listed above", skips.len())
+                    format!("; reasons of skips: {}", skips.len())
                 };
                 ("passed", format!("{figures}{more}"))
             }
@@ -269,5 +267,24 @@ fn report(rows: &[Row]) -> bool {
         println!("{:<28} {word:<8} {:>5.1} s  {text}", row.name, row.seconds);
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
+    report_skips(rows);
     failed == 0
+}
+
+/// What outside suites skipped, by reason, and in which labs.
+fn report_skips(rows: &[Row]) {
+    let mut labs_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        if let Ok(Outcome::Passed { skips, .. }) = &row.result {
+            for skip in skips {
+                labs_of.entry(skip).or_default().push(row.name);
+            }
+        }
+    }
+    if !labs_of.is_empty() {
+        println!("\nskipped by outside suites, and why:");
+    }
+    for (skip, labs) in labs_of {
+        println!("  {skip}\n      in {}", labs.join(", "));
+    }
 }

@@ -9,18 +9,34 @@ pub(crate) fn ensure(file: &str, package: &str) -> Result<(), String> {
         return Ok(());
     }
     eprintln!("xtask: {file} is missing: installing Debian's package {package}");
-    let status = Command::new("apt-get")
-        .args(["install", "--yes", "--no-install-recommends", package])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdout(std::process::Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() && Path::new(file).exists() => Ok(()),
-        Ok(_) => Err(format!(
-            "apt-get could not install {package}: install it by hand (as root: apt-get install {package})"
+    let install = ["install", "--yes", "--no-install-recommends", package];
+    // A fresh machine has no lists of packages, an old one has lists of packages that are gone.
+    let outcome =
+        apt_get(&install).or_else(|_| apt_get(&["update"]).and_then(|()| apt_get(&install)));
+    match outcome {
+        Ok(()) if Path::new(file).exists() => Ok(()),
+        Ok(()) => Err(format!(
+            "Debian's package {package} is installed but brought no {file}"
         )),
-        Err(e) => Err(format!(
-            "{file} is missing and apt-get cannot be run ({e}): install what Debian calls {package}"
+        Err(why) => Err(format!(
+            "{file} is missing, which Debian's package {package} holds, and it could not be installed: {why}; install it \
+             by hand (as root: apt-get install {package})"
         )),
     }
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let shown = arguments.join(" ");
+    let output = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|error| format!("apt-get cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rfind(|line| !line.trim().is_empty());
+    Err(format!("apt-get {shown}: {}", last.unwrap_or("no message")))
 }

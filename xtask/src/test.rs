@@ -106,9 +106,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// What the labs need of the machine itself; clients and guests they unpack on their own.
 fn install() -> Result<(), String> {
-    debian::ensure("/usr/bin/xz", "xz-utils")?;
-    debian::ensure("/usr/bin/setpriv", "util-linux")?;
-    debian::ensure("/sbin/ip", "iproute2")
+    let wanted = [
+        ("/usr/bin/xz", "xz-utils"),
+        ("/usr/bin/setpriv", "util-linux"),
+        ("/usr/bin/stdbuf", "coreutils"),
+        ("/sbin/ip", "iproute2"),
+    ];
+    let missing: Vec<String> = wanted
+        .iter()
+        .filter_map(|(file, package)| debian::ensure(file, package).err())
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing.join("; "))
+    }
 }
 
 fn tests() -> Verdict {

@@ -105,6 +105,11 @@ pub trait Task: Send + std::fmt::Debug {
         None
     }
 
+    /// Whether it goes on when its command is aborted or its I_T nexus is lost; then nobody is answered.
+    fn outlives_its_command(&self) -> bool {
+        false
+    }
+
     /// Advances the task with the outcome of the step before.
     fn step(&mut self, input: Input<'_>) -> Step;
 }

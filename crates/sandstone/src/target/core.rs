@@ -503,6 +503,12 @@ impl Core {
         let Some(operation) = self.operations.get_mut(token) else {
             return true;
         };
+        if operation.outlives_its_command() {
+            // For its session, and for who waits until its tasks are quiet, it is over.
+            operation.session = SessionKey::NONE;
+            operation.observers.clear();
+            return true;
+        }
         operation.cancelled = true;
         let over = match (operation.waiting, &operation.work) {
             (Waiting::Turn, Work::Queued { turn: true, .. }) => true,

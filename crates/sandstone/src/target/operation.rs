@@ -18,6 +18,11 @@ use crate::block::{Pages, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SessionKey(pub u64);
 
+impl SessionKey {
+    /// No session: an operation that outlived its command.
+    pub(super) const NONE: Self = Self(u64::MAX);
+}
+
 /// Names an operation of a loop, process-wide: loop, generation, index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token(pub u64);
@@ -162,6 +167,14 @@ pub(super) struct Operation {
 }
 
 impl Operation {
+    /// Whether an abort only takes it from its session.
+    pub(super) fn outlives_its_command(&self) -> bool {
+        match &self.work {
+            Work::Task(run) => !self.cancelled && run.task.outlives_its_command(),
+            _ => false,
+        }
+    }
+
     /// Gives back every range it holds.
     pub(super) fn release(&mut self) {
         for (unit, range, hold) in self.held.drain(..) {

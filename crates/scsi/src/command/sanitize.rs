@@ -3,9 +3,10 @@
 //! Offered only where the backend writes in place (`UnitConfig::sanitize`): there OVERWRITE, which
 //! writes every block through it, does what it promises. BLOCK ERASE and
 //! CRYPTOGRAPHIC ERASE promise that the medium forgets, which a punched hole does not; they are not
-//! offered. IMMED = 1 is refused: the operation belongs to its command. An operation that is aborted
-//! leaves the unit in the failed state, in which nothing is read or written, until another SANITIZE
-//! succeeds or, if AUSE allowed it, EXIT FAILURE MODE ends it.
+//! offered. IMMED = 1 is refused: who asked waits for the end. An operation that has begun goes on
+//! whatever becomes of its command and its I_T nexus (SBC-4 4.11.2). One that fails leaves the unit in
+//! the failed state, in which nothing is read or written, until another SANITIZE succeeds or, if AUSE
+//! allowed it, EXIT FAILURE MODE ends it.
 
 use std::sync::Arc;
 
@@ -104,6 +105,10 @@ impl Task for Overwrite {
         Some(self.range)
     }
 
+    fn outlives_its_command(&self) -> bool {
+        self.started
+    }
+
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { data_out } => {
@@ -193,7 +198,7 @@ impl Overwrite {
 }
 
 impl Drop for Overwrite {
-    /// Aborted or failed: what the blocks hold is unknown, so nothing may read them.
+    /// Failed, or dropped with its unit: what the blocks hold is unknown, so nothing may read them.
     fn drop(&mut self) {
         if self.started {
             let failure = SanitizeFailure {
