@@ -24,31 +24,47 @@ pub(crate) const LABS: &[Lab] = &[
         name: "suite-memory-512",
         about: "iscsi-test-cu in full, memory, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 512, 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::Memory, 512), 1, &[]),
     },
     Lab {
         name: "suite-memory-4k",
         about: "iscsi-test-cu in full, memory, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 4096, 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::Memory, 4096), 1, &[]),
     },
     Lab {
         name: "suite-file-512",
         about: "iscsi-test-cu in full, file, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Backend::File, 512, 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::File, 512), 1, &[]),
     },
     Lab {
         name: "suite-file-4k",
         about: "iscsi-test-cu in full, file, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Backend::File, 4096, 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::File, 4096), 1, &[]),
     },
     Lab {
         name: "suite-two-paths",
         about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
         guest: false,
-        run: |bench| run(bench, Backend::Memory, 512, 2, &[]),
+        run: |bench| run(bench, Unit::new(Backend::Memory, 512), 2, &[]),
+    },
+    Lab {
+        name: "suite-physical-4k",
+        about: "iscsi-test-cu's tests that need several logical blocks in a physical one",
+        guest: false,
+        run: |bench| {
+            run(
+                bench,
+                Unit {
+                    physical_block_size: 4096,
+                    ..Unit::new(Backend::Memory, 512)
+                },
+                1,
+                &["--test=SCSI.[CW]*.[IU]n[vm]a*"],
+            )
+        },
     },
     Lab {
         name: "suite-sanitize",
@@ -60,31 +76,77 @@ pub(crate) const LABS: &[Lab] = &[
 
 /// All of them but Reset, by the last letter of their names.
 const SANITIZE: &[&str] = &["--allow-sanitize", "--test=SCSI.Sanitize.*[!t]"];
-const SANITIZE_RESET: &str = "it wants a SANITIZE that takes longer than 3 s, which is the disk's affair; the daemon's own test \
-    `a_sanitize_outlives_its_session` shows what it is about (Sanitize.Reset)";
+const SANITIZE_RESET: &str = "Left out, because it wants a SANITIZE that takes longer than 3 s, which is the disk's affair [the daemon's own \
+    test `a_sanitize_outlives_its_session` shows what it is about]: Sanitize.Reset";
 
 fn sanitize(bench: &Bench) -> Result<Outcome> {
-    let mut outcome = run(bench, Backend::Preallocated, 512, 1, SANITIZE)?;
+    let mut outcome = run(bench, Unit::new(Backend::Preallocated, 512), 1, SANITIZE)?;
     if let Outcome::Passed { skips, .. } = &mut outcome {
         skips.push(SANITIZE_RESET.to_owned());
     }
     Ok(outcome)
 }
 
-fn run(
-    bench: &Bench,
+/// What the suite is run against.
+#[derive(Clone, Copy)]
+struct Unit {
     backend: Backend,
     block_size: u32,
-    paths: usize,
-    options: &[&str],
-) -> Result<Outcome> {
+    physical_block_size: u32,
+}
+
+impl Unit {
+    /// GetLBAStatus.UnmapSingle unmaps single logical blocks and expects each to be told unmapped, which a
+    /// unit with larger physical blocks must not promise: the physical blocks are the logical ones.
+    const fn new(backend: Backend, block_size: u32) -> Self {
+        Self {
+            backend,
+            block_size,
+            physical_block_size: block_size,
+        }
+    }
+}
+
+/// Why the suite is right to skip, or where what it skips is run: by how its own reason begins.
+const WHY: &[(&str, &str)] = &[
+    ("--allow-sanitize", "suite-sanitize runs them"),
+    ("LBPPB < 2", "suite-physical-4k runs them"),
+    ("Multipath unavailable", "suite-two-paths runs them"),
+    ("Logical unit is not removable", "no unit of Sandstone is"),
+    ("LUN is not removable", "no unit of Sandstone is"),
+    ("Media is not removable", "no unit of Sandstone is"),
+    (
+        "Logical unit is not write-protected",
+        "the other tests need one that can be written",
+    ),
+    (
+        "Task Management functionfor ColdReset",
+        "it ends every session, that of the question too (RFC 7143 section 11.5.1)",
+    ),
+    (
+        "WRITEATOMIC16 is not implemented",
+        "memory and files do not write several blocks all or none, so it is not offered",
+    ),
+    (
+        "WRITESAME10 does not support 0-blocks",
+        "WSNZ = 1: a mistyped command must not overwrite all",
+    ),
+    (
+        "WRITESAME16 does not support 0-blocks",
+        "WSNZ = 1: a mistyped command must not overwrite all",
+    ),
+    (
+        "SANITIZE",
+        "a file cannot promise that its disk forgets (BLOCK ERASE) and is not encrypted (CRYPTOGRAPHIC ERASE)",
+    ),
+];
+
+fn run(bench: &Bench, unit: Unit, paths: usize, options: &[&str]) -> Result<Outcome> {
     let addresses = (1..=paths).map(|host| format!("127.0.0.{host}")).collect();
     let mut server = bench.serve(Spec {
-        backend,
-        block_size,
-        // GetLBAStatus.UnmapSingle unmaps single logical blocks and expects each to be told unmapped,
-        // which a unit with larger physical blocks must not promise.
-        physical_block_size: block_size,
+        backend: unit.backend,
+        block_size: unit.block_size,
+        physical_block_size: unit.physical_block_size,
         addresses,
         ..Spec::default()
     })?;
@@ -247,7 +309,9 @@ impl Log {
                 let mut unique = tests.clone();
                 unique.sort_unstable();
                 unique.dedup();
-                format!("{reason} ({})", unique.join(", "))
+                let why = WHY.iter().find(|(begins, _)| reason.starts_with(begins));
+                let why = why.map_or(String::new(), |(_, why)| format!(" [{why}]"));
+                format!("{reason}{why}: {}", unique.join(", "))
             })
             .collect()
     }
@@ -270,7 +334,7 @@ mod tests {
         assert_eq!(log.ran, 4);
         assert_eq!((log.passed, log.failures.len(), log.skipped()), (2, 1, 1));
         assert!(log.failures[0].starts_with("Read10.BeyondEol 1. test_read10.c"));
-        assert_eq!(log.reasons(), ["no CAW. (CompareAndWrite.Simple)"]);
+        assert_eq!(log.reasons(), ["no CAW.: CompareAndWrite.Simple"]);
     }
 
     #[test]
