@@ -21,6 +21,7 @@ use crate::token::Tokens;
 use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
+pub use crate::mode_page::QueueErrorPolicy;
 
 /// What an administrator decides about a unit; everything the initiator is told follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,8 @@ const FLAG_WRITE_CACHE: u32 = 1 << 0;
 const FLAG_DESCRIPTOR_SENSE: u32 = 1 << 1;
 /// Tasks aborted by another nexus end with TASK ABORTED.
 const FLAG_TASK_ABORTED_STATUS: u32 = 1 << 2;
+/// A CHECK CONDITION aborts other commands.
+const FLAG_QUEUE_ERROR: u32 = 1 << 3;
 
 /// A logical unit. Shared by all event loops.
 #[derive(Debug)]
@@ -418,6 +421,14 @@ impl LogicalUnit {
         self.flags.load(Ordering::Relaxed) & FLAG_TASK_ABORTED_STATUS != 0
     }
 
+    /// What a command that ends with CHECK CONDITION does to the others (QERR).
+    pub fn queue_error_policy(&self) -> QueueErrorPolicy {
+        if self.flags.load(Ordering::Relaxed) & FLAG_QUEUE_ERROR == 0 {
+            return QueueErrorPolicy::LeaveOthers;
+        }
+        self.state().mode.queue_error_policy()
+    }
+
     /// Who has reserved the unit, in words for an administrator.
     pub fn reservation_in_words(&self) -> Option<String> {
         let state = self.state();
@@ -510,6 +521,8 @@ impl LogicalUnit {
             FLAG_TASK_ABORTED_STATUS,
             state.mode.task_aborted_status(),
         );
+        let queue_error = state.mode.queue_error_policy() != QueueErrorPolicy::LeaveOthers;
+        set(&mut flags, FLAG_QUEUE_ERROR, queue_error);
         let protected = state.read_only || state.mode.software_write_protect();
         set(&mut gate, GATE_WRITE_PROTECTED, protected);
         set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());

@@ -1,6 +1,6 @@
 //! Mode pages: what a unit says of its behaviour and lets initiators change (SPC-4 7.5, SBC-4 6.5).
 //!
-//! For initiators only four bits can change: WCE (caching), D_SENSE, SWP and TAS (control). They exist three times:
+//! Initiators can change WCE (caching), D_SENSE, QERR, SWP and TAS (control). These exist three times:
 //! current, saved and default. Everything else in a page is built from them, so what a page says
 //! cannot drift from what the unit does.
 
@@ -15,6 +15,8 @@ struct Parameters {
     descriptor_sense: bool,
     software_write_protect: bool,
     task_aborted_status: bool,
+    /// QERR: two bits, never 10b.
+    queue_error: u8,
 }
 
 /// Which values MODE SENSE asks for: the PC field (SPC-4 table 155).
@@ -40,6 +42,18 @@ impl PageControl {
             _ => Self::Saved,
         }
     }
+}
+
+/// What a command that ends with CHECK CONDITION does to the other commands in the task set: the QERR
+/// field of the control mode page (SPC-4 7.5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueErrorPolicy {
+    /// 00b: nothing.
+    LeaveOthers,
+    /// 01b: all are aborted.
+    AbortAll,
+    /// 11b: those of the same I_T nexus are aborted.
+    AbortOfNexus,
 }
 
 /// A page code and subpage code.
@@ -98,6 +112,7 @@ impl ModePages {
             descriptor_sense: true,
             software_write_protect: true,
             task_aborted_status: true,
+            queue_error: 0b11,
         };
         Self {
             current: default,
@@ -140,6 +155,15 @@ impl ModePages {
         self.current.task_aborted_status
     }
 
+    /// QERR.
+    pub(crate) fn queue_error_policy(&self) -> QueueErrorPolicy {
+        match self.current.queue_error {
+            0b01 => QueueErrorPolicy::AbortAll,
+            0b11 => QueueErrorPolicy::AbortOfNexus,
+            _ => QueueErrorPolicy::LeaveOthers,
+        }
+    }
+
     /// Sets WCE for now, after a reset and by default. Returns whether the current value changed.
     pub(crate) fn set_write_cache(&mut self, enabled: bool) -> bool {
         let changed = self.current.write_cache != enabled;
@@ -171,15 +195,21 @@ impl ModePages {
         [u8::from(saved.write_cache)
             | u8::from(saved.descriptor_sense) << 1
             | u8::from(saved.software_write_protect) << 2
-            | u8::from(saved.task_aborted_status) << 3]
+            | u8::from(saved.task_aborted_status) << 3
+            | saved.queue_error << 4]
     }
 
     /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that. WCE is taken
     /// over only where initiators may change it: else the administrator's word stands.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Option<()> {
-        let &[bits @ 0..=0x0f] = bytes else {
+        let &[bits @ 0..=0x3f] = bytes else {
             return None;
         };
+        let queue_error = bits >> 4;
+        if queue_error == RESERVED_QUEUE_ERROR {
+            return None;
+        }
+        self.saved.queue_error = queue_error;
         if self.changeable.write_cache {
             self.saved.write_cache = bits & 1 != 0;
         }
@@ -252,6 +282,9 @@ impl ModePages {
                     return Err(Sense::invalid_field_in_parameter_list((offset + at) as u16));
                 }
             }
+            if id == CONTROL && queue_error(page) == RESERVED_QUEUE_ERROR {
+                return Err(Sense::invalid_field_in_parameter_list((offset + 3) as u16));
+            }
             next.take_over(id, page);
             offset += page.len();
             list = rest;
@@ -273,6 +306,7 @@ impl ModePages {
             self.current.write_cache = bit(2, 2);
         } else if id == CONTROL {
             self.current.descriptor_sense = bit(2, 2);
+            self.current.queue_error = queue_error(page);
             self.current.software_write_protect = bit(4, 3);
             self.current.task_aborted_status = bit(5, 6);
         }
@@ -356,8 +390,16 @@ fn caching(parameters: Parameters) -> Vec<u8> {
     page
 }
 
-/// SPC-4 7.5.8: one task set for all nexuses (TST = 0), unrestricted reordering (QAM = 1), an error
-/// leaves other tasks alone (QERR = 0), no target save of log parameters (GLTSD = 1).
+/// The value of QERR that the standard keeps for itself.
+const RESERVED_QUEUE_ERROR: u8 = 0b10;
+
+/// QERR in a control page.
+fn queue_error(page: &[u8]) -> u8 {
+    page[3] >> 1 & 0b11
+}
+
+/// SPC-4 7.5.8: one task set for all nexuses (TST = 0, not changeable), unrestricted reordering (QAM =
+/// 1), no target save of log parameters (GLTSD = 1).
 fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
     let mut page = titled(CONTROL, 12);
     page[2] = u8::from(parameters.descriptor_sense) << 2;
@@ -365,6 +407,7 @@ fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
         page[2] |= 0x02;
         page[3] = 0x10;
     }
+    page[3] |= parameters.queue_error << 1;
     page[4] = u8::from(parameters.software_write_protect) << 3;
     page[5] = u8::from(parameters.task_aborted_status) << 6;
     page

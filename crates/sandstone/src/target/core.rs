@@ -80,7 +80,11 @@ impl Core {
                 let memory = entry.memory.take().map(Arc::new);
                 Progress::Done(good(Some(DataIn::Pages(pages, memory))))
             }
-            Submitted::Ready(outcome) => Progress::Done(self.end_of_transfer(&mut entry, outcome)),
+            Submitted::Ready(outcome) => {
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
             Submitted::Pending => {
                 self.park(session, task, entry, Work::Read(range), Waiting::Device);
                 Progress::Pending
@@ -131,7 +135,9 @@ impl Core {
         let unit = &entry.mapped.unit;
         if let Err(response) = entry.mapped.itl.may_still_run(true) {
             unit.range_lock.unlock(range, Hold::Shared);
-            return Progress::Done(completion(response));
+            let completion = completion(response);
+            self.note_end(session, task, &entry.mapped, &completion);
+            return Progress::Done(completion);
         }
         let (offset, _) = unit.bytes(range);
         unit.logical.note_write(range);
@@ -153,7 +159,9 @@ impl Core {
                         .statistics()
                         .add_write(self.index, range.count.0);
                 }
-                Progress::Done(self.end_of_transfer(&mut entry, outcome))
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
             }
             Submitted::Pending => {
                 let held = (unit.clone(), range, Hold::Shared);
@@ -240,9 +248,18 @@ impl Core {
     fn drive(&mut self, token: Token, mut operation: Operation, mut step: Step) -> Progress {
         loop {
             if let Step::Done(response) = step {
+                let completion = completion(response);
+                if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
+                    self.note_end(
+                        operation.session,
+                        operation.task,
+                        &entry.mapped,
+                        &completion,
+                    );
+                }
                 operation.release();
                 self.operations.retire(token);
-                return Progress::Done(wanting(operation.data_out_wanted, completion(response)));
+                return Progress::Done(wanting(operation.data_out_wanted, completion));
             }
             match self.begin_step(token, &mut operation, step) {
                 Begun::Requests => {}
@@ -404,7 +421,11 @@ impl Core {
         let completion = match &mut operation.entry {
             Some(entry) => {
                 self.count(entry, &operation.work, &outcome);
-                self.end_of_transfer(entry, outcome)
+                let completion = self.end_of_transfer(entry, outcome);
+                if !operation.cancelled {
+                    self.note_end(session, task, &entry.mapped, &completion);
+                }
+                completion
             }
             None => good(None),
         };

@@ -13,6 +13,7 @@
 //! | bytes become commands | `event_loop.rs`, `connection.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
+//! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
@@ -28,6 +29,7 @@ mod message;
 mod opening;
 mod operation;
 mod payload;
+mod queue_error;
 mod registry;
 mod reinstatement;
 mod router;

@@ -160,7 +160,12 @@ impl Router<'_> {
                         .run_task(self.session, task, entry, scsi_task, Pages::new()),
                 )
             }
-            Start::Respond(response) => Admission::Done(completion(response)),
+            Start::Respond(response) => {
+                let completion = completion(response);
+                self.core
+                    .note_end(self.session, task, &entry.mapped, &completion);
+                Admission::Done(completion)
+            }
         }
     }
 
@@ -342,7 +347,12 @@ impl Router<'_> {
                 let data = data.slice(0..data.len().min(wanted as usize));
                 self.core.run_task(session, task, entry, scsi_task, data)
             }
-            Start::Respond(response) => Progress::Done(completion(response)),
+            Start::Respond(response) => {
+                let completion = completion(response);
+                self.core
+                    .note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
         };
         let observers = std::mem::take(&mut operation.observers);
         self.core

@@ -8,7 +8,7 @@ use std::path::Path;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
 use sandstone::config::model::{
-    AluaMode, BackendSpec, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
+    AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
 use sandstone::config::store::Store;
 use sandstone::control::ControlAddress;
@@ -50,37 +50,10 @@ impl Served {
     /// Serves these units to everyone, with their place in the list as LUN.
     pub fn start(units: Vec<UnitSpec>) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let portal = free.local_addr().unwrap();
-        drop(free);
+        let portal = free_portal();
         {
             let (mut store, mut config) = Store::open(state.path()).unwrap();
-            for (lun, unit) in units.iter().enumerate() {
-                config.maps.push(MapSpec {
-                    unit: unit.name.clone(),
-                    host: None,
-                    target: None,
-                    lun: lun as u16,
-                    read_only: false,
-                });
-            }
-            config.units = units;
-            config.targets.push(TargetSpec {
-                iqn: TARGET.into(),
-                alias: String::new(),
-                portal_groups: vec![PortalGroupSpec {
-                    tag: 1,
-                    relative_port_id: 1,
-                    target_port_group: 1,
-                    portals: vec![portal],
-                    alua_state: Default::default(),
-                }],
-                alua: AluaMode::Both,
-                redirect: None,
-                mutual_chap: None,
-                parameters: Default::default(),
-                offline: false,
-            });
+            fill(&mut config, portal, units);
             config.generation += 1;
             store.save(&config).unwrap();
         }
@@ -125,19 +98,12 @@ impl Served {
 
     /// How initiator port `port` logs in.
     pub fn settings(&self, port: u8) -> LoginSettings {
-        LoginSettings::new(
-            "iqn.2026-01.io.sandstone:tester",
-            Some(TARGET.to_owned()),
-            Isid([0x80, 0, 0, 0, 0, port]),
-        )
+        settings(port)
     }
 
     /// A session of initiator port `port` whose first unit attention was heard.
     pub fn log_in(&self, port: u8) -> Connection {
-        let mut connection = Connection::open(self.portal, self.settings(port)).unwrap();
-        let told = connection.read(0, &[0; 6], 0).unwrap();
-        assert_eq!(told.sense[12], 0x29, "{told:?}");
-        connection
+        log_in(self.portal, settings(port))
     }
 }
 
@@ -145,6 +111,59 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// An address on which nothing listens.
+pub fn free_portal() -> SocketAddr {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    free.local_addr().unwrap()
+}
+
+/// Adds these units, the target, and a map of every unit to everyone, with its place in the list as LUN.
+pub fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>) {
+    for (lun, unit) in units.iter().enumerate() {
+        config.maps.push(MapSpec {
+            unit: unit.name.clone(),
+            host: None,
+            target: None,
+            lun: lun as u16,
+            read_only: false,
+        });
+    }
+    config.units = units;
+    config.targets.push(TargetSpec {
+        iqn: TARGET.into(),
+        alias: String::new(),
+        portal_groups: vec![PortalGroupSpec {
+            tag: 1,
+            relative_port_id: 1,
+            target_port_group: 1,
+            portals: vec![portal],
+            alua_state: Default::default(),
+        }],
+        alua: AluaMode::Both,
+        redirect: None,
+        mutual_chap: None,
+        parameters: Default::default(),
+        offline: false,
+    });
+}
+
+/// How initiator port `port` logs in.
+pub fn settings(port: u8) -> LoginSettings {
+    LoginSettings::new(
+        "iqn.2026-01.io.sandstone:tester",
+        Some(TARGET.to_owned()),
+        Isid([0x80, 0, 0, 0, 0, port]),
+    )
+}
+
+/// A session whose first unit attention was heard.
+pub fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection {
+    let mut connection = Connection::open(portal, settings).unwrap();
+    let told = connection.read(0, &[0; 6], 0).unwrap();
+    assert_eq!(told.sense[12], 0x29, "{told:?}");
+    connection
 }
 
 /// A CDB of 16 bytes with LBA and number of blocks.

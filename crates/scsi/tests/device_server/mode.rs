@@ -362,3 +362,32 @@ fn the_administrator_changes_wce_live() {
     assert_good(bench.run(&nexus, &[0; 6], &[]));
     assert_eq!(page(&bench, &nexus, 2, 0x08)[2], 0);
 }
+
+#[test]
+fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
+    use scsi::logical_unit::QueueErrorPolicy::{AbortAll, AbortOfNexus, LeaveOthers};
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let byte = |control| page(&bench, &nexus, control, 0x0a)[3];
+    assert_eq!((byte(0), byte(1)), (0x10, 0x06), "TST and QAM stay");
+    assert_eq!(bench.unit().queue_error_policy(), LeaveOthers);
+    let set = |bits: u8, save| {
+        let (cdb, list) = changed(&bench, &nexus, 0x0a, 3, bits, save);
+        bench.run(&nexus, &cdb, &list)
+    };
+    assert_good(set(0x02, true));
+    assert_eq!(bench.unit().queue_error_policy(), AbortAll);
+    assert_good(set(0x04, false));
+    assert_eq!(bench.unit().queue_error_policy(), AbortOfNexus);
+    assert_eq!((byte(0), byte(2), byte(3)), (0x16, 0x10, 0x12));
+    let reserved = set(0x02, false);
+    assert_sense(&reserved, 5, 0x26, 0x00);
+    assert_eq!(reserved.sense[15..18], [0x80, 0, 7]);
+    // What was saved outlives a reset and a restart.
+    bench.unit().reset(Reset::LogicalUnit);
+    assert_eq!(bench.unit().queue_error_policy(), AbortAll);
+    let restarted = Harness::new(config());
+    let saved = bench.saved.borrow().clone().expect("saved");
+    restarted.unit().restore(&saved).expect("its own image");
+    assert_eq!(restarted.unit().queue_error_policy(), AbortAll);
+}

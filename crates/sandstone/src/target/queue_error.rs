@@ -1,0 +1,54 @@
+//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its task
+//! set (the QERR field of the control mode page, SPC-4 7.5.8).
+//!
+//! The others are aborted at the end of the loop's turn, and by the other loops as soon as they hear of
+//! it; nobody waits for that. A command that arrives in between shares the fate of those before it, as
+//! it would have a moment earlier.
+
+use std::sync::Arc;
+
+use iscsi::target::{Completion, TaskId};
+use scsi::Status;
+use scsi::logical_unit::QueueErrorPolicy;
+
+use super::core::Core;
+use super::message::{AbortOrder, QuietSignal};
+use super::operation::{SessionKey, Token};
+use super::payload::DataIn;
+use super::unit::MappedUnit;
+
+impl Core {
+    /// Looks at how a command of a unit ends before its response leaves.
+    #[inline]
+    pub(super) fn note_end(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        mapped: &MappedUnit,
+        completion: &Completion<DataIn>,
+    ) {
+        if completion.status == Status::CheckCondition as u8 {
+            self.check_condition(session, task, mapped);
+        }
+    }
+
+    #[cold]
+    fn check_condition(&mut self, session: SessionKey, task: TaskId, mapped: &MappedUnit) {
+        let logical = &mapped.unit.logical;
+        let by = mapped.itl.nexus().id;
+        let nexuses = match logical.queue_error_policy() {
+            QueueErrorPolicy::LeaveOthers => return,
+            QueueErrorPolicy::AbortAll => None,
+            QueueErrorPolicy::AbortOfNexus => Some(vec![by]),
+        };
+        self.spread(AbortOrder {
+            unit: mapped.unit.clone(),
+            nexuses,
+            except: Some((session, task)),
+            by,
+            tell: logical.task_aborted_status(),
+            cleared: true,
+            signal: QuietSignal::new(Token(u64::MAX), Arc::new(|_| {})),
+        });
+    }
+}
