@@ -44,6 +44,7 @@ impl Slow {
                 max_sessions: 16,
                 max_logins: 16,
                 login_timeout: Duration::from_secs(15),
+                stall_timeout: Duration::from_secs(60),
                 memory: 64 << 20,
             },
             layer: Some(layer),
