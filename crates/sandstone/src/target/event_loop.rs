@@ -36,6 +36,8 @@ const BUFFER: usize = 256 * 1024;
 const READS_PER_TURN: usize = 4;
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
+/// How long an ending loop waits for its devices; initiators repeat what was not answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_secs(1);
 
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -723,15 +725,7 @@ impl EventLoop {
             peer,
             local,
         } = arrived;
-        let logins = self
-            .connections
-            .iter()
-            .filter(|(_, c)| matches!(c.role, Role::Login(_)))
-            .count();
-        if logins >= self.core.shared.limits.max_logins {
-            tracing::warn!(%peer, "connection refused: too many are logging in");
-            return;
-        }
+        self.make_room_for_login();
         if let Err(error) = super::socket_options::apply(&stream) {
             tracing::debug!(%peer, %error, "socket options were refused");
         }
@@ -750,6 +744,25 @@ impl EventLoop {
         let role = Role::Login(Box::new(LoginConnection::new()));
         entry.insert(Connection::new(stream, peer, local, role));
         self.readable(slot);
+    }
+
+    /// Where too many connections are logging in, the one that began first goes: whoever means it is
+    /// through in no time, so that those who stall make room for those who do not.
+    fn make_room_for_login(&mut self) {
+        let shared = &self.core.shared;
+        let most = (shared.limits.max_logins / shared.loops()).max(1);
+        let outside = self.connections.iter();
+        let outside = outside.filter(|(_, c)| !matches!(c.role, Role::Session(..)));
+        let (count, oldest) = outside.fold((0, None), |(count, oldest), (slot, c)| {
+            let older = oldest.is_none_or(|(since, _)| c.since < since);
+            let oldest = if older { Some((c.since, slot)) } else { oldest };
+            (count + 1, oldest)
+        });
+        let Some((_, slot)) = oldest.filter(|_| count >= most) else {
+            return;
+        };
+        tracing::warn!(peer = %self.connections[slot].peer, "too many are logging in: the oldest is dropped");
+        self.close_connection(slot, "too many are logging in");
     }
 
     /// What an operation waited for has happened.
@@ -918,6 +931,19 @@ impl EventLoop {
         let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();
+        self.finish_on_devices();
         self.stopping = true;
+    }
+
+    /// Answers what the devices have taken already. Nothing new is read.
+    fn finish_on_devices(&mut self) {
+        let give_up = Instant::now() + LAST_ANSWERS;
+        let mut completions = Vec::new();
+        while self.core.operations.any_on_device() && Instant::now() < give_up {
+            self.block_requests(&mut completions);
+            self.flush();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.flush();
     }
 }

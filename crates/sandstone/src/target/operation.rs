@@ -278,6 +278,12 @@ impl Operations {
         indices.map(|(index, _)| self.token(index as u32)).collect()
     }
 
+    /// Whether a device works on any of them.
+    pub(super) fn any_on_device(&self) -> bool {
+        let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());
+        operations.any(|operation| operation.waiting == Waiting::Device)
+    }
+
     /// The token of the operation that runs this task.
     pub(super) fn find(&self, session: SessionKey, task: TaskId) -> Option<Token> {
         let at = self.slots.iter().position(|slot| {

@@ -53,7 +53,7 @@ impl LoopHandle {
 pub struct DaemonLimits {
     /// Sessions in all.
     pub max_sessions: usize,
-    /// Connections that have not logged in.
+    /// Connections that have not logged in; each loop has its equal part.
     pub max_logins: usize,
     /// How long a login may take.
     pub login_timeout: std::time::Duration,

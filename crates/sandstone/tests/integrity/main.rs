@@ -6,6 +6,10 @@
 // A test that cannot go on is a test that failed.
 #![allow(clippy::unwrap_used)]
 
+mod attack_10_exhaustion;
+mod attack_3_stalled_logins;
+mod attack_7_copy_outside_the_view;
+mod attack_9_lun_used_again;
 mod content;
 mod kill;
 mod late_write;
@@ -14,6 +18,7 @@ mod model;
 mod power_cut;
 mod process;
 mod random;
+mod restart;
 mod served;
 mod session;
 mod volatile_disk;

@@ -192,6 +192,15 @@ impl Model {
         self.watches[&operation].blocks.start
     }
 
+    /// The operation was refused: it had no effect.
+    pub(crate) fn refused(&mut self, operation: u64) {
+        self.watches.remove(&operation);
+        self.flushes.remove(&operation);
+        if self.writes.contains_key(&operation) {
+            self.end_write(operation, End::Refused);
+        }
+    }
+
     /// No answer to this operation will come, and it has no effect from now on.
     pub(crate) fn unanswered(&mut self, operation: u64) {
         self.watches.remove(&operation);

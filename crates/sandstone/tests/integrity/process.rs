@@ -70,6 +70,29 @@ impl Process {
         kib.parse::<u64>().unwrap() * 1024
     }
 
+    /// Tells it to end, and waits until it has.
+    pub(crate) fn terminate(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        let told = Command::new("kill").arg(child.id().to_string()).status();
+        assert!(told.unwrap().success());
+        assert!(child.wait().unwrap().success(), "it ends in order");
+    }
+
+    /// Runs a verb of the command line against it.
+    pub(crate) fn run(&self, line: &str) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .arg("--state")
+            .arg(self.state.path())
+            .args(line.split_whitespace())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(output.status.success(), "{line}: {text}");
+        text
+    }
+
     /// Kills it: nothing of its own gets a chance to run.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");

@@ -37,7 +37,7 @@ impl Ended {
 #[derive(Debug)]
 pub(crate) struct PipelinedSession {
     pub(crate) portal: SocketAddr,
-    settings: LoginSettings,
+    pub(crate) settings: LoginSettings,
     link: Option<Link>,
 }
 
@@ -222,6 +222,12 @@ impl PipelinedSession {
             self.link = None;
         }
         moved
+    }
+
+    /// Sends bytes that no initiator would.
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
+        let link = self.link.as_mut().expect("the session is logged in");
+        link.stream.write_all(bytes).expect("the socket has room");
     }
 
     /// Sends what is to be sent until the target takes no more, and reads nothing.

@@ -12,6 +12,7 @@ use super::session::{Ended, PipelinedSession, wait};
 const DEPTH: usize = 12;
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
+const UNIT_ATTENTION: u8 = 0x06;
 const MISCOMPARE: (u8, u8) = (0x1d, 0x00);
 const FUA: u8 = 0x08;
 
@@ -60,6 +61,8 @@ pub(crate) struct Workload {
     repeated: HashMap<u64, Range<u64>>,
     /// Whether commands may fail now.
     power_is_off: PowerSwitch,
+    /// Whether commands may end with a unit attention.
+    attentions: bool,
     /// Commands that ended, by status: a run in which nothing happens proves nothing.
     pub(crate) ended: HashMap<&'static str, u64>,
 }
@@ -75,6 +78,7 @@ impl Workload {
             last_operation: 0,
             repeated: HashMap::new(),
             power_is_off: Box::new(|| false),
+            attentions: false,
             ended: HashMap::new(),
         }
     }
@@ -143,6 +147,11 @@ impl Workload {
             self.run(1, false);
         }
         self.power_is_off = Box::new(|| false);
+    }
+
+    /// From now on commands may be told that something changed, and are not carried out then.
+    pub(crate) fn expect_unit_attentions(&mut self) {
+        self.attentions = true;
     }
 
     /// Ends all connections; nothing is under way.
@@ -381,6 +390,12 @@ impl Workload {
         if ended.status != GOOD && (self.power_is_off)() {
             *self.ended.entry("unanswered").or_default() += 1;
             self.units[unit].model.unanswered(number);
+            return;
+        }
+        let attention = ended.status == CHECK_CONDITION && ended.sense[2] & 0xf == UNIT_ATTENTION;
+        if attention && self.attentions {
+            *self.ended.entry("unit attention").or_default() += 1;
+            self.units[unit].model.refused(number);
             return;
         }
         let miscompare = ended.status == CHECK_CONDITION && ended.asc() == Some(MISCOMPARE);
