@@ -30,6 +30,10 @@ use super::{
 /// Requests of this size keep any file system busy enough.
 const OPTIMAL: u32 = 256 << 10;
 
+/// How often something busy is tried again, and after which time: three seconds in all.
+const ATTEMPTS: u32 = 150;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// How a file is used; the same for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
@@ -265,16 +269,17 @@ pub(super) fn lock(file: &File, name: &str) -> Result<(), OpenError> {
     })
 }
 
-/// Tries again for a moment while something is busy: a thread may be just letting go of the same
-/// device that was closed before, or a daemon that was told to stop is about to be gone.
+/// Tries again for a while when something is busy: a thread may be just letting go of the same device
+/// that was closed before, or a daemon that was killed is being buried, and the kernel closes its files
+/// only once its last requests are over.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 0..10 {
+    for _ in 0..ATTEMPTS {
         match attempt() {
             Err(error)
                 if [io::ErrorKind::WouldBlock, io::ErrorKind::ResourceBusy]
                     .contains(&error.kind()) =>
             {
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(PAUSE);
             }
             other => return other,
         }

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Waker};
@@ -17,6 +18,9 @@ use super::shared::Shared;
 
 /// Connections that may wait to be accepted: a login storm of a whole cluster.
 const BACKLOG: i32 = 4096;
+/// How often an address that is taken is tried again, and after which time.
+const BIND_ATTEMPTS: u32 = 15;
+const BIND_PAUSE: Duration = Duration::from_millis(20);
 const WAKER: mio::Token = mio::Token(usize::MAX);
 
 /// A connection that was accepted.
@@ -31,11 +35,24 @@ pub(super) struct Arrived {
 }
 
 /// Opens a listening socket. An IPv6 portal takes IPv6 only, so that `[::]` and `0.0.0.0` can both be
-/// portals.
+/// portals. Where the address is taken it tries again for a moment: a daemon that was told to stop may be
+/// just letting go of it. May block; never called from an event loop.
 ///
 /// # Errors
 /// The address is taken or not this machine's.
 pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..BIND_ATTEMPTS {
+        match bind_once(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                std::thread::sleep(BIND_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    bind_once(address)
+}
+
+fn bind_once(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -168,9 +185,29 @@ fn accept_all(listener: &TcpListener, shared: &Shared, next_loop: &AtomicUsize) 
             Err(error) => {
                 // Out of descriptors, most likely: those who wait are served when others have gone.
                 tracing::warn!(%error, "a connection could not be accepted");
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                std::thread::sleep(Duration::from_millis(50));
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_just_let_go_is_had() {
+        let first = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = first.local_addr().unwrap();
+        let leaving = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(60));
+            drop(first);
+        });
+        let second = bind(address).unwrap();
+        leaving.join().unwrap();
+        let taken = bind(address).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop(second);
     }
 }

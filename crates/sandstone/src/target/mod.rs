@@ -16,6 +16,7 @@
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
+//! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 
 mod connection;
@@ -42,6 +43,7 @@ mod spin;
 mod task_management;
 mod unit;
 mod unit_state;
+mod upkeep;
 mod view;
 
 pub use opening::DeviceLayer;

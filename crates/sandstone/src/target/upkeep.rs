@@ -1,0 +1,122 @@
+//! What an event loop does once a second (time limits, pings, memory pressure), and at its end.
+
+use std::time::{Duration, Instant};
+
+use iscsi::pdu::{AsyncEvent, AsyncMessage};
+
+use super::connection::Role;
+use super::event_loop::{EventLoop, TICK};
+
+/// How long an ending loop waits for its devices; initiators repeat what was not answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+impl EventLoop {
+    pub(super) fn tick_if_due(&mut self) {
+        if self.connections.is_empty() || self.now.duration_since(self.last_tick) < TICK {
+            return;
+        }
+        self.last_tick = self.now;
+        if self.core.lane.in_flight() == 0 && self.core.shared.budget.used() == 0 {
+            // A quiet moment: what the last burst took goes back to the system.
+            crate::block::page::trim();
+        }
+        let now = self.clock();
+        let timeout = self.core.shared.limits.login_timeout;
+        let late: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, c)| {
+                !matches!(c.role, Role::Session(..)) && self.now.duration_since(c.since) > timeout
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        late.into_iter()
+            .for_each(|slot| self.close_connection(slot, "login took too long"));
+        self.ease_pressure();
+        self.close_stalled(now);
+        let mut touched = Vec::new();
+        let mut dead = Vec::new();
+        for session in self.sessions.values_mut() {
+            for index in session.protocol.tick(now) {
+                dead.extend(session.connections.get(&index).copied());
+            }
+            touched.extend(session.connections.values().copied());
+        }
+        for slot in dead {
+            tracing::warn!(peer = %self.connections[slot].peer, "no answer to NOP-In");
+            self.close_connection(slot, "no answer to NOP-In");
+        }
+        touched.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.flush();
+    }
+
+    /// Closes sessions that hold memory and do nothing about it while others wait for memory.
+    fn close_stalled(&mut self, now: Duration) {
+        let limit = self.core.shared.limits.stall_timeout;
+        let sessions = self.sessions.iter_mut();
+        let stalled = sessions.filter_map(|(key, session)| {
+            let stalled = session.stalled_for(now) >= limit && self.under_pressure;
+            stalled.then(|| (*key, session.name.initiator.clone()))
+        });
+        for (key, initiator) in stalled.collect::<Vec<_>>() {
+            tracing::warn!(%initiator, "memory is short and its data does not move");
+            self.close_session(key, "its data did not move while memory was short");
+        }
+    }
+
+    /// Narrows the command windows while more than half of the memory for data in flight is taken.
+    fn ease_pressure(&mut self) {
+        let under_pressure = self.core.shared.budget.is_under_pressure();
+        if under_pressure == self.under_pressure {
+            return;
+        }
+        self.under_pressure = under_pressure;
+        for session in self.sessions.values_mut() {
+            let depth = if under_pressure {
+                (session.queue_depth / 8).max(1)
+            } else {
+                session.queue_depth
+            };
+            session.protocol.set_depth(depth);
+        }
+    }
+
+    /// Asks every initiator to log out, then ends.
+    pub(super) fn stop(&mut self) {
+        for session in self.sessions.values_mut() {
+            let indices: Vec<usize> = session.connections.keys().copied().collect();
+            for index in indices {
+                let pdu = AsyncMessage {
+                    data_segment_length: 0,
+                    lun: 0,
+                    stat_sn: 0,
+                    exp_cmd_sn: 0,
+                    max_cmd_sn: 0,
+                    async_event: AsyncEvent::DropAllConnections,
+                    async_vcode: 0,
+                    parameter1: 0,
+                    parameter2: 2,
+                    parameter3: 0,
+                };
+                session.protocol.async_message(index, pdu, Vec::new());
+            }
+        }
+        let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.flush();
+        self.finish_on_devices();
+        self.stopping = true;
+    }
+
+    /// Answers what the devices have taken already. Nothing new is read.
+    fn finish_on_devices(&mut self) {
+        let give_up = Instant::now() + LAST_ANSWERS;
+        let mut completions = Vec::new();
+        while self.core.operations.any_on_device() && Instant::now() < give_up {
+            self.block_requests(&mut completions);
+            self.flush();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.flush();
+    }
+}
