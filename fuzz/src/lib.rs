@@ -7,6 +7,7 @@
 pub mod cdb;
 pub mod framer;
 pub mod input;
+pub mod isns;
 pub mod login;
 pub mod pdu;
 pub mod text_keys;
@@ -18,6 +19,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("cdb", cdb::run),
     ("framer", framer::run),
+    ("isns", isns::run),
     ("login", login::run),
     ("pdu", pdu::run),
     ("text_keys", text_keys::run),
