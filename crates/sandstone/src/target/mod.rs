@@ -17,6 +17,7 @@
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
+//! | what could not be served at first | `second_try.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 
 mod connection;
@@ -34,6 +35,7 @@ mod queue_error;
 mod registry;
 mod reinstatement;
 mod router;
+mod second_try;
 mod served_session;
 mod service;
 mod shared;

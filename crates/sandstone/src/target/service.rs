@@ -18,6 +18,7 @@ use super::event_loop::{EventLoop, WAKER};
 use super::listener::{self, Acceptor};
 use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
+use super::second_try::SecondTry;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
 use super::unit::Unit;
@@ -48,12 +49,13 @@ pub struct Service {
     opener: Opener,
     isns: Registrar,
     space_monitor: SpaceMonitor,
+    second_try: SecondTry,
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What is in force beside the directory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Applied {
     config: Arc<Config>,
     units: BTreeMap<String, Arc<Unit>>,
@@ -125,15 +127,22 @@ impl Service {
             groups: Arc::new(groups),
             wake: shared.wake(),
         };
+        let (second_try, orders) = SecondTry::new();
         let service = Arc::new(Self {
             shared,
             acceptor,
             opener,
             isns: Registrar::new(Timing::default()),
             space_monitor,
+            second_try,
             state: Mutex::default(),
-            threads: Mutex::new(threads),
+            threads: Mutex::default(),
         });
+        threads.push(orders.start(Arc::downgrade(&service))?);
+        *service
+            .threads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = threads;
         service.start_serving(config);
         Ok(service)
     }
@@ -179,6 +188,40 @@ impl Service {
         self.publish(&mut self.lock(), applied);
     }
 
+    /// Opens and binds what could not be before, where that is possible now.
+    pub(super) fn try_again(&self) {
+        let before = self.lock().clone();
+        let specs = before.config.units.iter();
+        let opened: Vec<Arc<Unit>> = specs
+            .filter(|spec| before.faults.contains_key(&spec.name))
+            // Not under the lock: it may take its time.
+            .filter_map(|spec| self.opener.open(spec, before.units.values()).ok())
+            .collect();
+        let bound: Vec<(SocketAddr, TcpListener)> = before
+            .unbound
+            .keys()
+            .filter_map(|address| Some((*address, listener::bind(*address).ok()?)))
+            .collect();
+        let mut current = self.lock();
+        if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &current.config)
+        {
+            // A configuration that was put in force meanwhile has looked for itself.
+            return;
+        }
+        let mut applied = current.clone();
+        for unit in opened {
+            tracing::info!(unit = unit.name, "a logical unit is served now");
+            applied.faults.remove(&unit.name);
+            applied.units.insert(unit.name.clone(), unit);
+        }
+        for (address, socket) in bound {
+            tracing::info!(portal = %address, "a portal is served now");
+            applied.unbound.remove(&address);
+            applied.listeners.insert(address, Arc::new(socket));
+        }
+        self.publish(&mut current, applied);
+    }
+
     fn publish(&self, current: &mut Applied, applied: Applied) {
         let directory = Directory {
             config: applied.config.clone(),
@@ -186,6 +229,8 @@ impl Service {
         };
         self.shared.set_directory(Arc::new(directory));
         self.space_monitor.look();
+        let missing = !applied.faults.is_empty() || !applied.unbound.is_empty();
+        self.second_try.set_missing(missing);
         self.acceptor.listen(applied.listeners.clone());
         let announcement = Announcement::of(&applied.config, &applied.portals());
         self.isns
@@ -479,6 +524,7 @@ impl DataPlane for Service {
     fn shutdown(&self) {
         self.isns.stop();
         self.space_monitor.stop();
+        self.second_try.stop();
         self.acceptor.stop();
         self.shared.send_to_all(|| Message::Stop);
     }

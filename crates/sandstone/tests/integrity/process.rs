@@ -45,6 +45,11 @@ impl Process {
         process
     }
 
+    /// The state folder.
+    pub(crate) fn state(&self) -> &std::path::Path {
+        self.state.path()
+    }
+
     /// Starts the daemon after it was killed or has ended.
     pub(crate) fn restart(&mut self) {
         assert!(self.child.is_none());

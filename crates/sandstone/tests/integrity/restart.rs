@@ -82,3 +82,45 @@ fn the_configuration_changes_under_load_and_no_session_is_dropped() {
     let sessions = process.run("session list -H");
     assert_eq!(sessions.lines().count(), 4, "{sessions}");
 }
+
+#[test]
+fn what_was_missing_at_the_start_is_served_once_it_is_there() {
+    let portals = [free_portal(), free_portal()];
+    let mut process = Process::start(&["--threads", "2"], |config| {
+        config.targets.push(target(&portals));
+        for lun in [0, 1] {
+            let (unit, map) = file_unit(lun, BLOCKS, 512, true);
+            config.units.push(unit);
+            config.maps.push(map);
+        }
+    });
+    let mut session = PipelinedSession::new(portals[0], settings(0));
+    session.log_in();
+    session.wait_until_ready(1);
+    process.terminate();
+    // The disk with the one unit is not mounted, the address of the one portal belongs to another.
+    let image = process.state().join("volumes/unit-1.img");
+    let away = process.state().join("elsewhere.img");
+    std::fs::rename(&image, &away).unwrap();
+    let other = std::net::TcpListener::bind(portals[1]).unwrap();
+    process.restart();
+    session.log_in();
+    session.wait_until_ready(0);
+    assert_ne!(session.run(1, [0; 16], 0, Vec::new()).status, 0);
+    std::fs::rename(&away, &image).unwrap();
+    drop(other);
+    PipelinedSession::new(portals[1], settings(1)).log_in();
+    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    while session.run(1, [0; 16], 0, Vec::new()).status != 0 {
+        assert!(
+            std::time::Instant::now() < give_up,
+            "the unit is not served"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // The session that was there all the time sees the unit come.
+    assert_eq!(
+        session.run(0, [0; 16], 0, Vec::new()).asc(),
+        Some((0x3f, 0x0e))
+    );
+}
