@@ -113,10 +113,16 @@ impl Drop for Served {
     }
 }
 
-/// An address on which nothing listens.
+/// An address on which nothing listens, below the ports that the kernel gives to outgoing connections:
+/// none of those takes it while a daemon restarts.
 pub fn free_portal() -> SocketAddr {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    free.local_addr().unwrap()
+    loop {
+        let number = getrandom::u32().unwrap() % 20_000;
+        let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + number as u16));
+        if TcpListener::bind(portal).is_ok() {
+            return portal;
+        }
+    }
 }
 
 /// Adds these units, the target, and a map of every unit to everyone, with its place in the list as LUN.
