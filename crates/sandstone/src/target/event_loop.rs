@@ -669,6 +669,7 @@ impl EventLoop {
         };
         session.detach();
         self.cancel_orphans(key);
+        self.core.fence_off(key);
         // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
         // waits for them.
         self.ending.push((session.name, session.registered));
@@ -780,6 +781,12 @@ impl EventLoop {
             self.answer_task_management(key, connection, itt, result);
             return;
         }
+        if self.core.remove_fence(token) {
+            return;
+        }
+        let Some(operation) = self.core.operations.get_mut(token) else {
+            return;
+        };
         if operation.waiting != Waiting::Turn {
             if let Some((key, task, completion)) = self.core.granted(token) {
                 self.complete(key, task, completion);

@@ -16,6 +16,7 @@
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
+//! | writes of a lost session that are still under way | `fence.rs`, `event_loop.rs` |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | what could not be served at first | `second_try.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
@@ -25,6 +26,7 @@ mod core;
 mod describe;
 pub mod directory;
 mod event_loop;
+mod fence;
 mod listener;
 mod login;
 mod message;

@@ -67,6 +67,8 @@ pub(super) enum Work {
     },
     /// Runs a task of the device server.
     Task(TaskRun),
+    /// Keeps what comes later from these blocks until the writes of a lost session are over.
+    Fence(Arc<Unit>, BlockRange),
     /// Waits until aborted tasks are quiet, then answers a task management request.
     Management {
         /// The connection of the request.

@@ -1,6 +1,7 @@
 //! A write that a device holds up while its connection is cut must not overwrite what the initiator
 //! writes after it has logged in again: it would be lost although it was acknowledged.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -85,17 +86,18 @@ fn write_cdb() -> [u8; 16] {
     cdb
 }
 
-/// Logs in again `logins` times, the last one for good, while the first write is held up, and writes.
-fn overtaken(logins: usize) {
-    let portal = free_portal();
+/// A target whose device holds up a write of `a`, of a session whose connection is then cut.
+fn with_a_late_write() -> (
+    Arc<FirstWriteWaits>,
+    Served,
+    PipelinedSession,
+    [SocketAddr; 2],
+) {
+    let portals = [free_portal(), free_portal()];
     let device = Arc::new(FirstWriteWaits::new());
-    let served = Served::start(
-        &[portal],
-        vec![unit(0, 8, BLOCK as u32, true)],
-        vec![device.clone()],
-        limits(),
-    );
-    let mut session = PipelinedSession::new(portal, settings(0));
+    let units = vec![unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&portals, units, vec![device.clone()], limits());
+    let mut session = PipelinedSession::new(portals[0], settings(0));
     session.log_in();
     session.wait_until_ready(0);
     session.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
@@ -109,6 +111,19 @@ fn overtaken(logins: usize) {
         std::thread::sleep(Duration::from_millis(1));
     }
     session.cut();
+    (device, served, session, portals)
+}
+
+fn assert_b_came_last(session: &mut PipelinedSession) {
+    let mut read = write_cdb();
+    read[0] = 0x88;
+    let found = session.run(0, read, BLOCK, Vec::new());
+    assert!(found.data_in == [b'b'; BLOCK], "the first write came last");
+}
+
+/// Logs in again `logins` times, the last one for good, while the first write is held up, and writes.
+fn overtaken(logins: usize) {
+    let (device, served, mut session, _) = with_a_late_write();
     let again = std::thread::spawn(move || {
         for _ in 1..logins {
             // Impatient: it goes away before it is answered.
@@ -124,11 +139,31 @@ fn overtaken(logins: usize) {
     std::thread::sleep(Duration::from_millis(500));
     device.let_go();
     let mut session = again.join().unwrap();
-    let mut read = write_cdb();
-    read[0] = 0x88;
-    let found = session.run(0, read, BLOCK, Vec::new());
-    assert!(found.data_in == [b'b'; BLOCK], "the first write came last");
+    assert_b_came_last(&mut session);
     session.cut();
+    served.stop();
+}
+
+/// The other path of a multipath initiator: a session of its own, logged in all the time.
+#[test]
+fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
+    let (device, served, lost, portals) = with_a_late_write();
+    let mut other = PipelinedSession::new(portals[1], settings(1));
+    other.log_in();
+    other.wait_until_ready(0);
+    // Time enough to notice the cut: only then can an initiator be sure that its path is lost.
+    std::thread::sleep(Duration::from_millis(300));
+    let write = std::thread::spawn(move || {
+        let written = other.run(0, write_cdb(), 0, vec![b'b'; BLOCK]);
+        assert_eq!(written.status, 0);
+        other
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    device.let_go();
+    let mut other = write.join().unwrap();
+    assert_b_came_last(&mut other);
+    drop(lost);
+    other.cut();
     served.stop();
 }
 

@@ -1,0 +1,67 @@
+//! Fences behind the writes of a lost session: a device may hold them up, and the initiator writes the
+//! same blocks again meanwhile, through another path. What it writes then must come after them.
+//!
+//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever wants the
+//! range later waits behind it. As soon as it is granted, the writes before are over and it goes away.
+
+use std::sync::Arc;
+
+use iscsi::target::TaskId;
+use scsi::BlockRange;
+use scsi::range_lock::Hold;
+
+use super::core::Core;
+use super::operation::{Operation, SessionKey, Token, Waiting, Work};
+use super::unit::Unit;
+
+impl Core {
+    /// Puts a fence behind everything that a session, which is lost, still has under way.
+    pub(super) fn fence_off(&mut self, lost: SessionKey) {
+        for token in self.operations.of_session(lost) {
+            let Some(operation) = self.operations.get_mut(token) else {
+                continue;
+            };
+            // Behind what is held exclusively everybody waits anyhow.
+            let shared = operation.held.iter();
+            let shared = shared.filter(|(_, _, hold)| *hold == Hold::Shared);
+            let ranges: Vec<_> = shared
+                .map(|(unit, range, _)| (unit.clone(), *range))
+                .collect();
+            for (unit, range) in ranges {
+                self.fence(unit, range);
+            }
+        }
+    }
+
+    fn fence(&mut self, unit: Arc<Unit>, range: BlockRange) {
+        let token = self.operations.insert(Operation {
+            session: SessionKey::NONE,
+            task: TaskId::from_bits(u64::MAX),
+            entry: None,
+            work: Work::Fence(unit.clone(), range),
+            waiting: Waiting::Range(range, Hold::Exclusive),
+            held: Vec::new(),
+            cancelled: false,
+            data_out_wanted: None,
+            observers: Vec::new(),
+        });
+        if unit.range_lock.lock(range, Hold::Exclusive, token.0) {
+            self.remove_fence(token);
+        }
+    }
+
+    /// Takes away a fence that was granted. `false` where the token names something else.
+    pub(super) fn remove_fence(&mut self, token: Token) -> bool {
+        let Some(operation) = self.operations.get_mut(token) else {
+            return false;
+        };
+        let Work::Fence(unit, range) = &operation.work else {
+            return false;
+        };
+        unit.range_lock.unlock(*range, Hold::Exclusive);
+        if self.operations.take(token).is_some() {
+            self.operations.retire(token);
+        }
+        true
+    }
+}
