@@ -6,6 +6,7 @@ disks=($(multipathd show paths raw format %d))
 A=/dev/${disks[0]}
 multipath -ll | tee /tmp/multipath
 grep -q "hwhandler='1 alua'" /tmp/multipath || fail "no ALUA handler"
+multipathd show config local | grep -q SNDSTONE || fail "multipathd does not know the documented rule"
 [ "$(grep -c 'prio=50' /tmp/multipath)" = 1 ] || fail "no single group with priority 50"
 [ "$(grep -c 'prio=10' /tmp/multipath)" = 1 ] || fail "no single group with priority 10"
 sg_rtpg -d "$A" | tee /tmp/groups

@@ -49,6 +49,8 @@ defaults {
     no_path_retry 90
 }
 CONF
+    # What docs/clients.md tells users to put there.
+    cat /lab/devices.conf >>/etc/multipath.conf
     cat >/etc/iscsi/iscsid.conf <<CONF
 iscsid.startup = /bin/true
 node.startup = manual

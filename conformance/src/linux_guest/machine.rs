@@ -19,6 +19,8 @@ use crate::process::{self, Running};
 use super::image::Image;
 
 const LIBRARY: &str = include_str!("../../guest/library.sh");
+/// The users' document, for its part of multipath.conf.
+const CLIENTS: &str = include_str!("../../../docs/clients.md");
 const MEMORY_MIB: &str = "768";
 
 /// Boots `image` with a network card on each path of `namespace`, runs `script` with `arguments`
@@ -73,12 +75,23 @@ fn lab_archive(script: &str, arguments: &[String]) -> Vec<u8> {
     archive.folder("lab");
     archive.file("lab/library.sh", 0o644, LIBRARY.as_bytes());
     archive.file("lab/script.sh", 0o755, script.as_bytes());
+    archive.file("lab/devices.conf", 0o644, devices_section().as_bytes());
     let lines: String = arguments
         .iter()
         .map(|argument| format!("{argument}\n"))
         .collect();
     archive.file("lab/arguments", 0o644, lines.as_bytes());
     archive.finish()
+}
+
+/// The `devices` section of multipath.conf as the document shows it.
+fn devices_section() -> String {
+    CLIENTS
+        .lines()
+        .skip_while(|line| *line != "    devices {")
+        .take_while(|line| line.starts_with("    "))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn qemu(
@@ -210,5 +223,15 @@ fn converse(
         if let Some(status) = machine.child.try_wait()? {
             bail!("QEMU ended: {}", process::ended(status));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_document_has_a_devices_section() {
+        let text = super::devices_section();
+        assert!(text.contains("SNDSTONE") && text.trim_end().ends_with('}'));
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
     }
 }
