@@ -315,17 +315,17 @@ impl Connection {
         }
     }
 
-    /// Reads once and reports what ended.
+    /// Reads once and reports what ended. `false` where nothing was waiting.
     pub(super) fn receive(
         &mut self,
         payload: &mut Payload,
         events: &mut Vec<Event>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let read = match self.stream.read(&mut self.incoming[self.kept..]) {
             Ok(0) => return Err("the target closed the session".into()),
             Ok(read) => read,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Ok(());
+                return Ok(false);
             }
             Err(e) => return Err(format!("session lost while receiving: {e}")),
         };
@@ -359,7 +359,7 @@ impl Connection {
         }
         self.incoming.copy_within(at..end, 0);
         self.kept = end - at;
-        Ok(())
+        Ok(true)
     }
 
     fn take(
