@@ -199,6 +199,12 @@ impl<'a> Bhs<'a> {
     pub const fn itt(self) -> u32 {
         be32(self.0, 16)
     }
+
+    /// ExpStatSN, which lies in bytes 28 to 31 of every PDU of an initiator (RFC 7143 §11).
+    #[inline]
+    pub const fn exp_stat_sn(self) -> u32 {
+        be32(self.0, 28)
+    }
 }
 
 /// `length` rounded up to a multiple of four, as data segments and AHS are on the wire.

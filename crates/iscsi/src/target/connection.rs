@@ -71,6 +71,8 @@ pub(super) struct Connection<P> {
     pub(super) transmit: TransmitQueue<P>,
     pub(super) sink: Sink,
     pub(super) stat_sn: u32,
+    /// The status that the initiator said it expects next: it has all before.
+    pub(super) exp_stat_sn: u32,
     pub(super) next_ttt: u32,
     pub(super) initiator_max_data_segment: u32,
     pub(super) last_heard: Duration,
@@ -89,6 +91,7 @@ impl<P: Payload> Connection<P> {
             transmit: TransmitQueue::new(header_digest, data_digest),
             sink: Sink::Discard,
             stat_sn: settings.stat_sn,
+            exp_stat_sn: settings.stat_sn,
             next_ttt: 0,
             initiator_max_data_segment: settings.initiator_max_recv_data_segment_length,
             last_heard: now,

@@ -22,7 +22,7 @@ use super::connection::{Connection, ConnectionSettings, SessionSettings, Sink};
 use super::receive::{Piece, ReceiveError};
 use super::task_table::{Task, TaskId, TaskTable};
 use crate::payload::{DataOutBuffer, Payload};
-use crate::pdu::{LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
+use crate::pdu::{Bhs, LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
 
 /// A command handed to the device server.
 #[derive(Clone, Copy, Debug)]
@@ -281,6 +281,16 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         tasks.filter(|(_, task)| task.transfer.is_some()).count()
     }
 
+    /// Commands that the initiator waited for when it sent its last PDU on this connection, as its
+    /// ExpStatSN tells (RFC 7143 §4.2.2.2): those in flight, and those whose status it did not have yet.
+    /// A hint; the initiator may say what it likes.
+    pub fn outstanding(&self, index: usize) -> u32 {
+        let unheard = self.connections[index].as_ref().map_or(0, |connection| {
+            connection.stat_sn.wrapping_sub(connection.exp_stat_sn)
+        });
+        unheard.saturating_add(self.in_flight() as u32)
+    }
+
     /// Takes bytes from a connection. Stops early where the runtime must act on an [`Event`]; call
     /// again with the rest.
     ///
@@ -311,6 +321,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             let event = match connection.receiver.next(input)? {
                 None => return Ok(None),
                 Some(Piece::Header(bhs)) => {
+                    connection.exp_stat_sn = Bhs::new(&bhs).exp_stat_sn();
                     self.begin(index, &bhs, router)?;
                     None
                 }

@@ -8,6 +8,7 @@ use iscsi::target::Session;
 use iscsi::target::discovery::TextExchange;
 use smallvec::SmallVec;
 
+use super::gathering::Gathering;
 use super::login::LoginConnection;
 use super::operation::SessionKey;
 use super::payload::{DataIn, DataOut};
@@ -56,6 +57,8 @@ pub(super) struct Connection {
     pub ready: bool,
     /// Its place in its session, once it has logged in.
     pub seat: Option<Seat>,
+    /// When its input is taken.
+    pub gathering: Gathering,
     /// When it was accepted.
     pub since: Instant,
 }
@@ -92,6 +95,7 @@ impl Connection {
         local: SocketAddr,
         role: Role,
     ) -> Self {
+        let now = Instant::now();
         Self {
             stream,
             peer,
@@ -103,7 +107,8 @@ impl Connection {
             dirty: false,
             ready: false,
             seat: None,
-            since: Instant::now(),
+            gathering: Gathering::new(now),
+            since: now,
         }
     }
 

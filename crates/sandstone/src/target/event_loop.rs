@@ -199,6 +199,12 @@ impl EventLoop {
 
     /// Reads a connection until nothing is waiting or its share of the turn is used up.
     fn readable(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot)
+            && connection.gathering.goes_on(self.now)
+        {
+            self.mark_ready(slot);
+            return;
+        }
         for _ in 0..READS_PER_TURN {
             let Some(connection) = self.connections.get(slot) else {
                 return;
@@ -423,14 +429,33 @@ impl EventLoop {
                 false
             }
             Received::Nothing => false,
-            Received::Last(_) => {
-                self.take_input(slot, key, index, &buffer[..count]);
+            Received::Last(bytes) => {
+                let before = session.protocol.counters().commands;
+                if self.take_input(slot, key, index, &buffer[..count]) {
+                    self.taken(slot, key, before, bytes);
+                }
                 false
             }
             Received::More(_) => self.take_input(slot, key, index, &buffer[..count]),
         };
         self.buffer = buffer;
         alive
+    }
+
+    /// So many bytes of input were taken from a session that had had `before` commands.
+    fn taken(&mut self, slot: usize, key: SessionKey, before: u64, bytes: usize) {
+        if let (Some(session), Some(connection)) =
+            (self.sessions.get(&key), self.connections.get_mut(slot))
+        {
+            let commands = session.protocol.counters().commands - before;
+            let Role::Session(_, index) = connection.role else {
+                return;
+            };
+            let outstanding = session.protocol.outstanding(index);
+            connection
+                .gathering
+                .taken(commands, outstanding, bytes, self.now);
+        }
     }
 
     fn mark_ready_when_written(&mut self, slot: usize) {

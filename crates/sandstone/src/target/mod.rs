@@ -27,6 +27,7 @@ mod describe;
 pub mod directory;
 mod event_loop;
 mod fence;
+mod gathering;
 mod listener;
 mod login;
 mod message;

@@ -236,11 +236,7 @@ impl Load {
     }
 
     /// Takes what has arrived in a session and sends what follows. `false` where nothing has.
-    fn serve_session(
-        &mut self,
-        session: usize,
-        events: &mut Vec<Event>,
-    ) -> Result<bool, String> {
+    fn serve_session(&mut self, session: usize, events: &mut Vec<Event>) -> Result<bool, String> {
         if !self.connections[session].receive(&mut self.payload, events)? {
             if self.blocked[session] {
                 self.flush(session)?;
