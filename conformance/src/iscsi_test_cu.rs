@@ -67,6 +67,22 @@ pub(crate) const LABS: &[Lab] = &[
         },
     },
     Lab {
+        name: "suite-read-only",
+        about: "iscsi-test-cu's tests of a write-protected unit",
+        guest: false,
+        run: |bench| {
+            run(
+                bench,
+                Unit {
+                    read_only: true,
+                    ..Unit::new(Backend::Memory, 512)
+                },
+                1,
+                &["--test=SCSI.ReadOnly"],
+            )
+        },
+    },
+    Lab {
         name: "suite-sanitize",
         about: "iscsi-test-cu's SANITIZE tests on a unit that offers it",
         guest: false,
@@ -93,6 +109,7 @@ struct Unit {
     backend: Backend,
     block_size: u32,
     physical_block_size: u32,
+    read_only: bool,
 }
 
 impl Unit {
@@ -103,6 +120,7 @@ impl Unit {
             backend,
             block_size,
             physical_block_size: block_size,
+            read_only: false,
         }
     }
 }
@@ -117,7 +135,7 @@ const WHY: &[(&str, &str)] = &[
     ("Media is not removable", "no unit of Sandstone is"),
     (
         "Logical unit is not write-protected",
-        "the other tests need one that can be written",
+        "suite-read-only runs it",
     ),
     (
         "Task Management functionfor ColdReset",
@@ -147,6 +165,7 @@ fn run(bench: &Bench, unit: Unit, paths: usize, options: &[&str]) -> Result<Outc
         backend: unit.backend,
         block_size: unit.block_size,
         physical_block_size: unit.physical_block_size,
+        read_only: unit.read_only,
         addresses,
         ..Spec::default()
     })?;

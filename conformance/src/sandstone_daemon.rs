@@ -24,6 +24,7 @@ pub(crate) fn launch(program: &Path, spec: &Spec, folder: &Path, first: bool) ->
         && spec.chap.is_none()
         && spec.isns.is_none()
         && spec.namespace.is_none()
+        && !spec.read_only
         && spec.backend == Backend::Memory;
     if plain {
         demo(program, spec, folder)
@@ -130,8 +131,9 @@ fn configuration(spec: &Spec) -> String {
         text,
         "[[units]]\nname = \"disk\"\nnaa = \"60a9800043346c2d5234753154757a70\"\nserial = \"CONFORMANCE0001\"\n\
          backend = {backend}\nblock_size = {}\nphysical_block_size = {}\nwrite_cache = true\nthin = {thin}\n\
+         read_only = {}\n\
          \n[[targets]]\niqn = \"{TARGET}\"\nalias = \"conformance\"",
-        spec.block_size, spec.physical_block_size
+        spec.block_size, spec.physical_block_size, spec.read_only
     );
     for (index, address) in spec.addresses.iter().enumerate() {
         let tag = index + 1;

@@ -41,6 +41,8 @@ pub(crate) struct Spec {
     pub(crate) block_size: u32,
     /// Physical block length in bytes.
     pub(crate) physical_block_size: u32,
+    /// Write-protected.
+    pub(crate) read_only: bool,
     /// Addresses to listen on; each is a portal group of its own.
     pub(crate) addresses: Vec<String>,
     /// Port for all of them; 0 takes a free one.
@@ -60,6 +62,7 @@ impl Default for Spec {
             size_mib: 256,
             block_size: 512,
             physical_block_size: 4096,
+            read_only: false,
             addresses: vec!["127.0.0.1".to_owned()],
             port: 0,
             namespace: None,
