@@ -16,7 +16,7 @@ use crate::server::{Backend, Spec};
 
 /// No test of the suite is silent for longer unless it hangs.
 const SILENCE: Duration = Duration::from_secs(45);
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(420);
 
 /// The suite once for each kind of logical unit, and over two paths.
 pub(crate) const LABS: &[Lab] = &[

@@ -157,14 +157,15 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(report(&rows))
 }
 
-/// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time.
+/// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time, and a second
+/// one once the other labs leave room for it.
 fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
     let (guests, others): (Vec<usize>, Vec<usize>) =
         (0..labs.len()).partition(|&index| labs[index].guest);
     let guests = Mutex::new(guests.into_iter());
     let others = Mutex::new(others.into_iter());
     let rows = Mutex::new(Vec::with_capacity(labs.len()));
-    let lane = |queue: &Mutex<std::vec::IntoIter<usize>>| {
+    let drain = |queue: &Mutex<std::vec::IntoIter<usize>>| {
         loop {
             // Bound first: the lock must not be held while the lab runs.
             let next = locked(queue).next();
@@ -174,9 +175,13 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| lane(&guests));
-        for _ in 0..LANES {
-            scope.spawn(|| lane(&others));
+        scope.spawn(|| drain(&guests));
+        scope.spawn(|| {
+            drain(&others);
+            drain(&guests);
+        });
+        for _ in 1..LANES {
+            scope.spawn(|| drain(&others));
         }
     });
     let mut rows = rows

@@ -18,7 +18,7 @@ pub(crate) use image::{Image, make_ext4};
 pub(crate) use machine::firmware;
 
 const PORT: u16 = 3260;
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(420);
 
 struct Scenario {
     script: &'static str,
