@@ -319,7 +319,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
             connection.last_heard = now;
             let event = match connection.receiver.next(input)? {
-                None => return Ok(None),
+                // The gap that requests of other connections waited for may have closed.
+                None => return self.run_early(router),
                 Some(Piece::Header(bhs)) => {
                     connection.exp_stat_sn = Bhs::new(&bhs).exp_stat_sn();
                     self.begin(index, &bhs, router)?;
@@ -405,6 +406,24 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.connections[index]
             .as_ref()
             .map_or(0, |connection| connection.transmit.queued_bytes())
+    }
+
+    /// Bytes that the session keeps for this connection beside commands' data: answers that wait to be
+    /// sent, and requests that came before their turn. A runtime does not read on where these are many.
+    #[inline]
+    pub fn held_bytes(&self, index: usize) -> usize {
+        let answers = self.connections[index]
+            .as_ref()
+            .map_or(0, |connection| connection.transmit.own_bytes());
+        if self.early.is_empty() {
+            return answers;
+        }
+        let early = self.early.values();
+        let early = early.filter(|early| early.connection == index);
+        answers
+            + early
+                .map(|early| size_of::<Early>() + early.data.len())
+                .sum::<usize>()
     }
 
     /// The socket took `count` bytes.

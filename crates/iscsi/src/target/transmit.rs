@@ -41,6 +41,15 @@ impl<P: Payload> Outgoing<P> {
         }
     }
 
+    /// What it keeps itself, not by reference to a command's data.
+    fn own_len(&self) -> usize {
+        let bytes = match &self.data {
+            DataSegment::Bytes(bytes) => bytes.len(),
+            DataSegment::Empty | DataSegment::Payload(..) => 0,
+        };
+        size_of::<Self>() + bytes
+    }
+
     fn len(&self) -> usize {
         usize::from(self.head_len) + self.data_len() + usize::from(self.tail_len)
     }
@@ -55,6 +64,8 @@ pub(super) struct TransmitQueue<P> {
     /// Bytes of the first PDU that have left already.
     sent_of_first: usize,
     queued_bytes: usize,
+    /// Those of them that were made for the queue alone.
+    own_bytes: usize,
 }
 
 impl<P: Payload> TransmitQueue<P> {
@@ -65,12 +76,18 @@ impl<P: Payload> TransmitQueue<P> {
             queue: VecDeque::new(),
             sent_of_first: 0,
             queued_bytes: 0,
+            own_bytes: 0,
         }
     }
 
     /// Bytes that have not left yet.
     pub(super) fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    /// Bytes that the queue itself keeps: headers, sense data, text, answers to pings.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     /// Appends a PDU whose header already states `data`'s length.
@@ -98,6 +115,7 @@ impl<P: Payload> TransmitQueue<P> {
             pdu.tail_len += 4;
         }
         self.queued_bytes += pdu.len();
+        self.own_bytes += pdu.own_len();
         self.queue.push_back(pdu);
     }
 
@@ -135,6 +153,7 @@ impl<P: Payload> TransmitQueue<P> {
             && self.sent_of_first >= first.len()
         {
             self.sent_of_first -= first.len();
+            self.own_bytes -= first.own_len();
             self.queue.pop_front();
         }
     }

@@ -59,6 +59,8 @@ pub(super) struct Connection {
     pub seat: Option<Seat>,
     /// When its input is taken.
     pub gathering: Gathering,
+    /// It is not read until its output has left, or what it sent too early has had its turn.
+    pub paused: bool,
     /// When it was accepted.
     pub since: Instant,
 }
@@ -106,6 +108,7 @@ impl Connection {
             blocked: false,
             dirty: false,
             ready: false,
+            paused: false,
             seat: None,
             gathering: Gathering::new(now),
             since: now,

@@ -35,6 +35,9 @@ const BUFFER: usize = 256 * 1024;
 const READS_PER_TURN: usize = 4;
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
+/// The same for what a connection makes the session keep outside the memory budget: a session has its
+/// floor of it, and little more.
+const HELD_LIMIT: usize = 256 << 10;
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -405,9 +408,10 @@ impl EventLoop {
         let Some(session) = self.sessions.get_mut(&key) else {
             return false;
         };
-        if session.protocol.queued_bytes(index) > OUTPUT_LIMIT {
-            // The peer does not take what it asked for: it is read again once it has.
-            self.mark_ready_when_written(slot);
+        if takes_too_much(session, index) {
+            // It is read again once it has taken what it asked for.
+            self.connections[slot].paused = true;
+            self.mark_dirty(slot);
             return false;
         }
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -458,11 +462,6 @@ impl EventLoop {
         }
     }
 
-    fn mark_ready_when_written(&mut self, slot: usize) {
-        // `write` marks the connection ready as soon as its queue is short again.
-        self.mark_dirty(slot);
-    }
-
     /// Gives bytes to the protocol. `false` if the connection is gone.
     fn take_input(&mut self, slot: usize, key: SessionKey, index: usize, bytes: &[u8]) -> bool {
         let mut input = bytes;
@@ -485,6 +484,9 @@ impl EventLoop {
                 Ok(None) => {
                     let (exp_cmd_sn, max_cmd_sn) = session.protocol.command_window();
                     session.registered.note_window(exp_cmd_sn, max_cmd_sn);
+                    if session.connections.len() > 1 {
+                        self.mark_session_dirty(key);
+                    }
                     return true;
                 }
                 Ok(Some(event)) => self.protocol_event(key, event),
@@ -494,6 +496,17 @@ impl EventLoop {
                 }
             }
         }
+    }
+
+    /// What one connection brought may be what requests of the others waited for: those have answers to
+    /// send now, or may be read again.
+    #[cold]
+    fn mark_session_dirty(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get(&key) else {
+            return;
+        };
+        let slots: smallvec::SmallVec<[usize; 4]> = session.connections.values().copied().collect();
+        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
     }
 
     fn connection_error(
@@ -614,7 +627,6 @@ impl EventLoop {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        let was_long = session.protocol.queued_bytes(index) > OUTPUT_LIMIT;
         let result = self.connections[slot].write(&mut session.protocol, index);
         let left = session.protocol.queued_bytes(index);
         let finished = left == 0 && session.protocol.is_logged_out(index);
@@ -622,7 +634,8 @@ impl EventLoop {
             self.close_connection(slot, "the socket is broken");
         } else if finished {
             self.close_connection(slot, "logged out");
-        } else if was_long && left <= OUTPUT_LIMIT {
+        } else if self.connections[slot].paused && !takes_too_much(session, index) {
+            self.connections[slot].paused = false;
             self.mark_ready(slot);
         }
     }
@@ -866,4 +879,11 @@ impl EventLoop {
             }
         }
     }
+}
+
+/// Whether a connection has to wait before it may ask for more.
+#[inline]
+fn takes_too_much(session: &ServedSession, index: usize) -> bool {
+    session.protocol.queued_bytes(index) > OUTPUT_LIMIT
+        || session.protocol.held_bytes(index) > HELD_LIMIT
 }

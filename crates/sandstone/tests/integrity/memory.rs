@@ -303,3 +303,101 @@ fn whoever_sits_on_scarce_memory_is_sent_away() {
     good.cut();
     served.stop();
 }
+
+/// Lets 20 sessions send `flood` each, as far as the target takes it, and says what memory that costs.
+fn cost_of(flood: &[u8]) -> u64 {
+    let portal = free_portal();
+    let process = process(&["--threads", "2", "--memory-cap", "64M"], portal);
+    let mut good = logged_in(portal, 255);
+    let before = process.memory("VmRSS");
+    let mut sessions: Vec<PipelinedSession> =
+        (0..20).map(|number| logged_in(portal, number)).collect();
+    let mut sent = [0; 20];
+    for _ in 0..40 {
+        for (session, sent) in sessions.iter_mut().zip(&mut sent) {
+            *sent += session.send_some(&flood[*sent..]);
+        }
+        works(&mut good);
+    }
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    process.memory("VmHWM").saturating_sub(before)
+}
+
+#[test]
+fn commands_ahead_of_their_turn_stay_within_the_cap() {
+    let mut flood = Vec::new();
+    for number in 0..100_u32 {
+        let mut command = vec![0; 48];
+        (command[0], command[1]) = (0x01, 0xa1);
+        let length = 256_u32 << 10;
+        command[4..8].copy_from_slice(&length.to_be_bytes());
+        command[16..20].copy_from_slice(&(1000 + number).to_be_bytes());
+        command[20..24].copy_from_slice(&length.to_be_bytes());
+        // The one that is due is never sent; these fit into the window behind it.
+        command[24..28].copy_from_slice(&(20 + number).to_be_bytes());
+        command[32..48].copy_from_slice(&cdb(0x8a, 0, 64));
+        flood.extend(command);
+        flood.resize(flood.len() + length as usize, 0x55);
+    }
+    let cost = cost_of(&flood);
+    assert!(cost < CAP + OVERHEAD, "{} MiB", cost / MIB);
+}
+
+#[test]
+fn pings_whose_answers_nobody_fetches_stay_within_the_cap() {
+    let mut flood = Vec::new();
+    for number in 0..300_u32 {
+        let mut ping = vec![0; 48];
+        (ping[0], ping[1]) = (0x40, 0x80);
+        let length = 64_u32 << 10;
+        ping[4..8].copy_from_slice(&length.to_be_bytes());
+        ping[16..20].copy_from_slice(&(1000 + number).to_be_bytes());
+        ping[20..24].fill(0xff);
+        flood.extend(ping);
+        flood.resize(flood.len() + length as usize, 0x55);
+    }
+    let cost = cost_of(&flood);
+    assert!(cost < CAP + OVERHEAD, "{} MiB", cost / MIB);
+}
+
+/// The same with a session that does nothing wrong: its second connection is ahead by more than is kept,
+/// until the first one has sent what is due.
+#[test]
+fn a_connection_that_is_ahead_waits_for_the_other() {
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
+    let units = vec![served::unit(0, 1024, 4096, true)];
+    let served = Served::start(&[portal], units, vec![disk], served::limits());
+    let mut first = PipelinedSession::new(portal, settings(1));
+    first.settings.limits.max_connections = 2;
+    first.log_in();
+    first.wait_until_ready(0);
+    let mut second = first.second_connection(1);
+    second.log_in();
+    for command in 0..20 {
+        let data = vec![command as u8 + 1; 256 << 10];
+        second.write(command, 0, cdb(0x8a, command * 32, 64), data);
+    }
+    let mut ended = Vec::new();
+    for _ in 0..50 {
+        second.pump(&mut ended).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert!(ended.is_empty(), "not before their turn");
+    assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
+    let mut sessions = [second];
+    while ended.len() < 20 {
+        wait(&sessions);
+        sessions[0].pump(&mut ended).unwrap();
+    }
+    assert!(ended.iter().all(|ended| ended.status == GOOD), "{ended:?}");
+    // In order, each over the half of the one before.
+    let mut reader = logged_in(portal, 2);
+    for command in 0..20 {
+        let found = reader.run(0, cdb(0x88, command * 32, 32), 128 << 10, Vec::new());
+        assert!(found.data_in.iter().all(|byte| *byte == command as u8 + 1));
+    }
+    reader.cut();
+    first.cut();
+    served.stop();
+}

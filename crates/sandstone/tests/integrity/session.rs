@@ -46,6 +46,9 @@ pub(crate) struct PipelinedSession {
 struct Link {
     stream: TcpStream,
     session: Session,
+    tsih: u16,
+    /// CmdSN of the next command.
+    next_cmd_sn: u32,
     out: Vec<u8>,
     commands: Commands,
 }
@@ -154,6 +157,8 @@ impl PipelinedSession {
                     self.link = Some(Link {
                         stream,
                         session: Session::new(&logged_in),
+                        tsih: logged_in.tsih,
+                        next_cmd_sn: logged_in.cmd_sn,
                         out: Vec::new(),
                         commands: Commands::default(),
                     });
@@ -161,6 +166,19 @@ impl PipelinedSession {
                 }
             }
         }
+    }
+
+    /// A second connection of the same session (MC/S), not logged in yet, whose commands come after the
+    /// next `ahead` commands of this one.
+    pub(crate) fn second_connection(&self, ahead: u32) -> Self {
+        let link = self.link.as_ref().expect("the session is logged in");
+        let settings = LoginSettings {
+            tsih: link.tsih,
+            cid: 1,
+            cmd_sn: link.next_cmd_sn.wrapping_add(ahead),
+            ..self.settings.clone()
+        };
+        Self::new(self.portal, settings)
     }
 
     /// Cuts the connection; commands under way will not be answered.
@@ -197,6 +215,7 @@ impl PipelinedSession {
     ) {
         let link = self.link.as_mut().expect("the session is logged in");
         link.commands.data_out.insert(cookie, data);
+        link.next_cmd_sn = link.next_cmd_sn.wrapping_add(1);
         let command = Command {
             lun: u64::from(lun) << 48,
             cdb,
@@ -228,6 +247,20 @@ impl PipelinedSession {
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let link = self.link.as_mut().expect("the session is logged in");
         link.stream.write_all(bytes).expect("the socket has room");
+    }
+
+    /// Sends bytes that no initiator would, as far as the target takes them. Returns how many it took.
+    pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
+        let link = self.link.as_mut().expect("the session is logged in");
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match link.stream.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => panic!("the target hung up: {error}"),
+            }
+        }
+        sent
     }
 
     /// Sends what is to be sent until the target takes no more, and reads nothing.
