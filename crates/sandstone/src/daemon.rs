@@ -32,6 +32,21 @@ pub struct DaemonOptions {
     pub default_portals: Vec<SocketAddr>,
 }
 
+/// SIGINT and SIGTERM, caught from now on: they end a daemon in order, also one that has just begun to
+/// serve.
+#[derive(Debug)]
+pub struct StopSignals(Signals);
+
+impl StopSignals {
+    /// Catches them.
+    ///
+    /// # Errors
+    /// The kernel refuses the signal handlers.
+    pub fn catch() -> std::io::Result<Self> {
+        Signals::new([SIGINT, SIGTERM]).map(Self)
+    }
+}
+
 /// A running daemon.
 pub struct Daemon {
     service: Arc<Service>,
@@ -93,14 +108,9 @@ impl Daemon {
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order.
-    ///
-    /// # Errors
-    /// The kernel refuses the signal handlers.
-    pub fn run_until_signalled(self) -> std::io::Result<()> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        signals.forever().next();
+    pub fn run_until(self, mut signals: StopSignals) {
+        signals.0.forever().next();
         self.stop();
-        Ok(())
     }
 
     /// No new logins, a logout request to every initiator, everything answered that was begun.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Connection;
 use super::client_instructions::{Access, instructions};
 use super::completion::size;
-use super::serve::{failed, log_to_stderr, run_until_signalled};
+use super::serve::{catch_signals, failed, log_to_stderr};
 use crate::config::change::{AddMap, Change, CreateTarget, CreateUnit};
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
 use crate::config::quantity::format_size;
@@ -254,6 +254,10 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
     if args.once {
         return self_test(args, daemon, portal);
     }
+    let signals = match catch_signals() {
+        Ok(signals) => signals,
+        Err(error) => return failed(&error),
+    };
     if args.json {
         let served = Served {
             url: access.url(),
@@ -266,7 +270,8 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
     } else {
         announce(args, access, state, &daemon);
     }
-    run_until_signalled(daemon)
+    daemon.run_until(signals);
+    ExitCode::SUCCESS
 }
 
 fn announce(args: &Args, access: &Access, state: &Path, daemon: &Daemon) {

@@ -9,7 +9,7 @@ use super::completion::size;
 use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
-use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions};
+use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals};
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]
@@ -42,10 +42,12 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
     };
-    match Daemon::start(options) {
-        Ok(daemon) => {
+    let started = catch_signals().and_then(|signals| Ok((signals, Daemon::start(options)?)));
+    match started {
+        Ok((signals, daemon)) => {
             tracing::info!(control = %daemon.control(), "serving");
-            run_until_signalled(daemon)
+            daemon.run_until(signals);
+            ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
     }
@@ -63,15 +65,15 @@ pub(super) fn log_to_stderr(level: &str) {
         .try_init();
 }
 
-pub(super) fn run_until_signalled(daemon: Daemon) -> ExitCode {
-    match daemon.run_until_signalled() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&Error::new(
+/// Catches the signals that end a daemon in order.
+pub(super) fn catch_signals() -> Result<StopSignals, Error> {
+    StopSignals::catch().map_err(|error| {
+        Error::new(
             ErrorKind::Unavailable,
             format!("signals cannot be waited for: {error}"),
-            "report this; the daemon has ended",
-        )),
-    }
+            "report this; nothing is served",
+        )
+    })
 }
 
 pub(super) fn failed(error: &Error) -> ExitCode {
