@@ -121,6 +121,8 @@ impl MemoryDevice {
         if first == last
             && let Some(page) = pages.next()
         {
+            // The network takes the bytes after the rest of this turn's commands.
+            page.prefetch();
             return Pages::from_page(page, within, len);
         }
         Pages::from_pages(pages, within, len)

@@ -48,6 +48,18 @@ impl Page {
         std::ptr::eq(self.0.as_ptr().cast_const(), ZEROES.0.as_ptr())
     }
 
+    /// Asks for the first 1024 bytes to be brought near the processor while it goes on; the rest follows by
+    /// itself once they are read in order. Most of what a cold page costs is waiting for memory.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for line in (0..1024).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the address lies inside the page, and a prefetch changes nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().add(line).cast()) };
+        }
+    }
+
     /// The bytes for writing, where this handle is the only one.
     pub fn get_mut(&mut self) -> Option<&mut [u8; PAGE_SIZE]> {
         // Acquire pairs with the Release of the handle that went last.

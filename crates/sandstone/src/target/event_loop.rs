@@ -38,6 +38,8 @@ const OUTPUT_LIMIT: usize = 8 << 20;
 /// The same for what a connection makes the session keep outside the memory budget: a session has its
 /// floor of it, and little more.
 const HELD_LIMIT: usize = 256 << 10;
+/// How long a loop looks away while input gathers.
+const LOOK_AWAY: Duration = Duration::from_micros(10);
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -59,6 +61,8 @@ pub(super) struct EventLoop {
     dirty: Vec<usize>,
     /// Connections that may have more input than one turn took.
     ready: Vec<usize>,
+    /// How many of these only let their input gather.
+    gathering: usize,
     buffer: Vec<u8>,
     start: Instant,
     pub(super) now: Instant,
@@ -113,6 +117,7 @@ impl EventLoop {
             delayed: Vec::new(),
             dirty: Vec::new(),
             ready: Vec::new(),
+            gathering: 0,
             buffer: vec![0; BUFFER],
             start: now,
             now,
@@ -128,6 +133,7 @@ impl EventLoop {
         let mut events = Events::with_capacity(1024);
         let mut completions = Vec::new();
         while !self.stopping {
+            self.let_gather();
             let timeout = self.timeout();
             let before = self.now;
             if let Err(error) = self.poll.poll(&mut events, timeout)
@@ -163,6 +169,23 @@ impl EventLoop {
             }
         }
         self.connections.clear();
+    }
+
+    /// Looks away for a moment where there is nothing to do but to let input gather: each look at the
+    /// sockets makes the kernel tell of the next piece anew, at the sender's cost where it is local.
+    fn let_gather(&mut self) {
+        let gathering = std::mem::take(&mut self.gathering);
+        if gathering == 0
+            || gathering < self.ready.len()
+            || !self.core.orders.is_empty()
+            || self.core.lane.in_flight() > 0
+        {
+            return;
+        }
+        let until = self.now + LOOK_AWAY;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
     }
 
     fn timeout(&mut self) -> Option<Duration> {
@@ -205,6 +228,7 @@ impl EventLoop {
         if let Some(connection) = self.connections.get_mut(slot)
             && connection.gathering.goes_on(self.now)
         {
+            self.gathering += usize::from(!connection.ready);
             self.mark_ready(slot);
             return;
         }

@@ -116,7 +116,7 @@ mod tests {
             (slow, 1, 4144, 32, "slow writes"),
             (QUICK, 1, 4144, 8, "few outstanding"),
             (QUICK, 1, 48, 32, "reads"),
-            (QUICK, 10, 4144, 64, "batches"),
+            (QUICK, 16, 4144, 64, "batches"),
         ] {
             let (mut gathering, now) = after(gap, commands, bytes, outstanding);
             assert!(!gathering.goes_on(now), "{what}");
