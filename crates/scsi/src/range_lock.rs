@@ -5,7 +5,8 @@
 //! atomic command owns them. Two ranges may fall onto one stripe by accident: that costs a wait, never
 //! correctness.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,8 +39,9 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// The range whose stripes are marked [`WANTED`]: that of the first waiter.
-    marked: Option<BlockRange>,
+    /// For each stripe that is marked [`WANTED`], how many who wait need it. All who wait mark theirs,
+    /// not the first alone, and a mark never flickers: else a newcomer would overtake.
+    marks: BTreeMap<u64, u32>,
 }
 
 /// The locks of one logical unit.
@@ -104,16 +106,25 @@ impl RangeLock {
     /// [`RangeLock::unlock`].
     pub fn cancel(&self, waiter: u64) -> bool {
         let mut queue = self.queue();
-        let before = queue.waiting.len();
-        queue.waiting.retain(|waiting| waiting.waiter != waiter);
-        let removed = queue.waiting.len() < before;
+        let place = queue.waiting.iter().position(|w| w.waiter == waiter);
+        let removed = place.and_then(|place| queue.waiting.remove(place));
+        if let Some(waiting) = &removed {
+            self.unmark(&mut queue, waiting.range);
+        }
         self.advance(queue);
-        removed
+        removed.is_some()
     }
 
     /// Each stripe of the range once.
     #[inline]
     fn stripes_of(&self, range: BlockRange) -> impl Iterator<Item = &AtomicU32> {
+        self.numbers_of(range)
+            .map(|number| &self.stripes[number as usize])
+    }
+
+    /// The number of each stripe of the range once.
+    #[inline]
+    fn numbers_of(&self, range: BlockRange) -> impl Iterator<Item = u64> + use<> {
         let first = range.start.0 >> self.shift;
         let last = if range.is_empty() {
             first
@@ -121,7 +132,29 @@ impl RangeLock {
             (range.end() - 1) >> self.shift
         };
         let count = (last - first + 1).min(STRIPES);
-        (0..count).map(move |n| &self.stripes[(first.wrapping_add(n) % STRIPES) as usize])
+        (0..count).map(move |n| first.wrapping_add(n) % STRIPES)
+    }
+
+    /// Marks the stripes of one who begins to wait.
+    fn mark(&self, queue: &mut Queue, range: BlockRange) {
+        for number in self.numbers_of(range) {
+            *queue.marks.entry(number).or_default() += 1;
+            self.stripes[number as usize].fetch_or(WANTED, SeqCst);
+        }
+    }
+
+    /// Takes the marks of one who no longer waits away, where nobody else needs them.
+    fn unmark(&self, queue: &mut Queue, range: BlockRange) {
+        for number in self.numbers_of(range) {
+            let Entry::Occupied(mut marks) = queue.marks.entry(number) else {
+                continue;
+            };
+            *marks.get_mut() -= 1;
+            if *marks.get() == 0 {
+                marks.remove();
+                self.stripes[number as usize].fetch_and(!WANTED, SeqCst);
+            }
+        }
     }
 
     #[inline]
@@ -146,6 +179,7 @@ impl RangeLock {
             hold,
             waiter,
         });
+        self.mark(&mut queue, range);
         let woken = self.take_grantable(&mut queue);
         drop(queue);
         let mut granted = false;
@@ -166,26 +200,17 @@ impl RangeLock {
         woken.into_iter().for_each(|waiter| (self.wake)(waiter));
     }
 
-    /// Grants waiters in their order until one must go on waiting. While one waits, every stripe that
-    /// the first needs is marked, so that whoever releases one comes here.
+    /// Grants waiters in their order until one must go on waiting. Every stripe that one who waits needs
+    /// is marked, so that whoever releases one comes here.
     fn take_grantable(&self, queue: &mut Queue) -> Vec<u64> {
-        if let Some(marked) = queue.marked.take() {
-            self.stripes_of(marked).for_each(|stripe| {
-                stripe.fetch_and(!WANTED, SeqCst);
-            });
-        }
         let mut woken = Vec::new();
         while let Some(first) = queue.waiting.front() {
-            let (range, hold) = (first.range, first.hold);
-            self.stripes_of(range).for_each(|stripe| {
-                stripe.fetch_or(WANTED, SeqCst);
-            });
+            let (range, hold, waiter) = (first.range, first.hold, first.waiter);
             let free = self.stripes_of(range).all(|stripe| {
                 let state = stripe.load(SeqCst);
                 state & OWNED == 0 && (hold == Hold::Shared || state == WANTED)
             });
             if !free {
-                queue.marked = Some(range);
                 break;
             }
             // WANTED is set on all of them: nobody else enters between the look and the grant.
@@ -194,9 +219,9 @@ impl RangeLock {
                     Hold::Shared => stripe.fetch_add(1, SeqCst),
                     Hold::Exclusive => stripe.fetch_or(OWNED, SeqCst),
                 };
-                stripe.fetch_and(!WANTED, SeqCst);
             });
-            woken.push(first.waiter);
+            self.unmark(queue, range);
+            woken.push(waiter);
             queue.waiting.pop_front();
         }
         woken
@@ -256,6 +281,42 @@ mod tests {
         assert!(lock.cancel(2));
         assert_eq!(*woken.lock().unwrap(), [3]);
         assert!(!lock.cancel(3));
+    }
+
+    #[test]
+    fn newcomers_queue_behind_everyone_who_waits_not_the_first_alone() {
+        let (lock, woken) = lock();
+        let (near, far) = (range(0, 8), range(100_000, 8));
+        assert!(lock.lock(near, Hold::Shared, 1));
+        assert!(lock.lock(far, Hold::Shared, 2));
+        assert!(!lock.lock(near, Hold::Exclusive, 3));
+        assert!(!lock.lock(far, Hold::Exclusive, 4));
+        assert!(
+            !lock.lock(far, Hold::Shared, 5),
+            "it would overtake 4, which waits behind 3"
+        );
+        lock.unlock(far, Hold::Shared);
+        assert!(!lock.lock(far, Hold::Shared, 6), "still before its turn");
+        lock.unlock(near, Hold::Shared);
+        assert_eq!(*woken.lock().unwrap(), [3, 4]);
+        lock.unlock(far, Hold::Exclusive);
+        assert_eq!(*woken.lock().unwrap(), [3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn marks_go_with_the_last_who_waits() {
+        let (lock, woken) = lock();
+        assert!(lock.lock(range(0, 1), Hold::Exclusive, 1));
+        for waiter in 2..6 {
+            assert!(!lock.lock(range(0, 200), Hold::Exclusive, waiter));
+        }
+        for waiter in 2..6 {
+            assert!(lock.cancel(waiter));
+        }
+        lock.unlock(range(0, 1), Hold::Exclusive);
+        assert_eq!(*woken.lock().unwrap(), [0; 0]);
+        assert!(lock.stripes.iter().all(|stripe| stripe.load(SeqCst) == 0));
+        assert!(lock.queue().marks.is_empty());
     }
 
     #[test]
