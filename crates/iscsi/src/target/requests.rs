@@ -21,6 +21,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         bhs: &RawBhs,
         data: Vec<u8>,
     ) -> Result<Option<Event>, ConnectionError> {
+        // It used up a CmdSN and takes no place among the commands: the window moves on.
+        self.window.allow(self.depth, self.in_flight() as u32);
         match Bhs::new(bhs).opcode() {
             Ok(Opcode::NopOut) => {
                 self.nop_out(index, bhs, data);
