@@ -165,6 +165,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let mut sink = Sink::Discard;
         match admission {
             Admission::Done(completion) => {
+                self.tasks.use_up(id);
                 self.window.allow(self.depth, self.in_flight() as u32);
                 self.respond(&task, completion);
             }

@@ -128,6 +128,14 @@ impl<B> TaskTable<B> {
         id
     }
 
+    /// Never gives this id, which a command had that ended before it was inserted: the runtime may still
+    /// know it.
+    #[inline]
+    pub(super) fn use_up(&mut self, id: TaskId) {
+        let generation = &mut self.slots[id.index as usize].generation;
+        *generation = generation.wrapping_add(1);
+    }
+
     /// Makes a task known by its tag.
     pub(super) fn list(&mut self, id: TaskId) {
         if let Some(task) = self.get_mut(id)
@@ -192,5 +200,21 @@ impl<B> TaskTable<B> {
                 task,
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_up_id_is_never_given_again() {
+        let mut table: TaskTable<Vec<u8>> = TaskTable::new();
+        let first = table.next_id();
+        table.use_up(first);
+        let second = table.next_id();
+        assert_ne!(first, second, "the runtime may still know the first");
+        table.use_up(second);
+        assert_ne!(table.next_id(), second);
     }
 }

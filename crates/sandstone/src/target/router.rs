@@ -262,14 +262,15 @@ impl Router<'_> {
     /// The data-out of a queued command is in.
     #[cold]
     fn queued_data(&mut self, token: Token, pages: Pages, taken: Option<Reservation>) -> Progress {
+        // Where its operation is gone, the command was not carried out, and its initiator hears so.
         let Some(operation) = self.core.operations.get_mut(token) else {
-            return Progress::Done(good(None));
+            return Progress::Done(busy());
         };
         let Work::Queued {
             data, memory, turn, ..
         } = &mut operation.work
         else {
-            return Progress::Done(good(None));
+            return Progress::Done(busy());
         };
         *data = Some(pages);
         *memory = taken;
@@ -380,4 +381,13 @@ fn task_set_full() -> Completion<DataIn> {
 /// For a task attribute that cannot be honoured (SPC-4: INVALID MESSAGE ERROR).
 fn invalid_message() -> Response {
     Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
+}
+
+/// For a command that was not carried out: it may come again.
+#[cold]
+fn busy() -> Completion<DataIn> {
+    Completion {
+        status: Status::Busy as u8,
+        ..good(None)
+    }
 }
