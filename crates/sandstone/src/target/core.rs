@@ -217,6 +217,7 @@ impl Core {
             on: None,
             requests: VecDeque::new(),
             answer: Answer::Done,
+            changes: false,
         };
         let token = self.park(session, task, entry, Work::Task(run), Waiting::Device);
         if let Some(range) = exclusive {
@@ -269,15 +270,25 @@ impl Core {
                     return Progress::Pending;
                 }
             }
-            match self.submit_requests(token, &mut operation) {
+            match self.carry_out(token, &mut operation) {
                 None => {
                     operation.waiting = Waiting::Device;
                     self.operations.put_back(token, operation);
                     return Progress::Pending;
                 }
-                Some(outcome) => step = self.answer(&mut operation, outcome),
+                Some(next) => step = next,
             }
         }
+    }
+
+    /// Carries out the requests of the current step; returns the next one. `None` where a request is
+    /// pending.
+    fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
+        if let Some(response) = fenced(operation) {
+            return Some(Step::Done(response));
+        }
+        let outcome = self.submit_requests(token, operation)?;
+        Some(self.answer(operation, outcome))
     }
 
     /// Turns a step into requests, holding the range that it changes.
@@ -287,6 +298,7 @@ impl Core {
         };
         run.on = None;
         run.answer = Answer::Done;
+        run.changes = false;
         run.requests.clear();
         let step = match step {
             Step::On { unit, step } => {
@@ -328,6 +340,7 @@ impl Core {
             .iter()
             .any(|(_, _, hold)| *hold == Hold::Exclusive);
         let changed = prepare(run, &unit, step);
+        run.changes = changed.is_some() && run.on.is_none();
         if let Some(range) = changed
             && !(exclusive && run.on.is_none())
         {
@@ -480,15 +493,12 @@ impl Core {
                 self.operations.put_back(token, operation);
                 self.begin_task(token)
             }
-            (Work::Task(_), _) => match self.submit_requests(token, &mut operation) {
+            (Work::Task(_), _) => match self.carry_out(token, &mut operation) {
                 None => {
                     self.operations.put_back(token, operation);
                     Progress::Pending
                 }
-                Some(outcome) => {
-                    let step = self.answer(&mut operation, outcome);
-                    self.drive(token, operation, step)
-                }
+                Some(step) => self.drive(token, operation, step),
             },
             (Work::Write { .. }, _) => {
                 // The range is handed on to `write_locked`, which gives it back itself.
@@ -543,7 +553,8 @@ impl Core {
             }
             _ => false,
         };
-        if over && self.operations.take(token).is_some() {
+        if over && let Some(mut operation) = self.operations.take(token) {
+            operation.release();
             self.operations.retire(token);
         }
         over
@@ -638,6 +649,19 @@ impl Core {
 enum Begun {
     Requests,
     Waits(Waiting),
+}
+
+/// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
+/// range took their time, and a reservation granted meanwhile fences it. What a task does on other units
+/// it asks for by itself; one that outlives its command answers to nobody's gates.
+fn fenced(operation: &Operation) -> Option<Response> {
+    let (Work::Task(run), Some(entry)) = (&operation.work, &operation.entry) else {
+        return None;
+    };
+    if !run.changes || run.task.outlives_its_command() {
+        return None;
+    }
+    entry.mapped.itl.may_still_run(true).err()
 }
 
 fn abort_order(

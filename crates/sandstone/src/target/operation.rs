@@ -118,6 +118,8 @@ pub(super) struct TaskRun {
     pub requests: VecDeque<Request>,
     /// What the current step answers with.
     pub answer: Answer,
+    /// The current step changes blocks of the command's own unit.
+    pub changes: bool,
 }
 
 /// What the outcome of a step's last request becomes.

@@ -11,6 +11,7 @@ mod attack_3_stalled_logins;
 mod attack_7_copy_outside_the_view;
 mod attack_9_lun_used_again;
 mod content;
+mod fencing;
 mod kill;
 mod late_write;
 mod memory;
