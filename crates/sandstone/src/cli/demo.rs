@@ -11,7 +11,7 @@ use super::Connection;
 use super::client_instructions::{Access, instructions};
 use super::completion::size;
 use super::serve::{catch_signals, failed, log_to_stderr};
-use crate::config::change::{AddMap, Change, CreateTarget, CreateUnit};
+use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit};
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -129,6 +129,8 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
     })?;
     if daemon.transactions().config().unit(UNIT).is_none() {
         configure(args, &daemon)?;
+    } else {
+        move_portal(args, &daemon)?;
     }
     let access = access(&daemon.transactions().config())?;
     Ok((daemon, access))
@@ -180,6 +182,42 @@ fn configure(args: &Args, daemon: &Daemon) -> Result<(), Error> {
         Change::CreateUnit(unit),
         Change::CreateTarget(target),
         Change::AddMap(map),
+    ] {
+        daemon.transactions().commit(&change, Commit::default())?;
+    }
+    Ok(())
+}
+
+/// Moves the target of an earlier demo to the port asked for now, or to a free one where somebody else
+/// has taken its own meanwhile.
+fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
+    let Some(old) = access(&daemon.transactions().config())?
+        .portals
+        .first()
+        .copied()
+    else {
+        return Ok(());
+    };
+    let portals = daemon.transactions().data_plane().portals();
+    let taken = portals.iter().any(|portal| portal.error.is_some());
+    let port = match args.port {
+        Some(port) if port != 0 => port,
+        _ if taken => free_port(None)?,
+        _ => old.port(),
+    };
+    if port == old.port() {
+        return Ok(());
+    }
+    let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let add = AddPortal {
+        portal,
+        tag: 1,
+        target_port_group: None,
+        alua_state: None,
+    };
+    for change in [
+        Change::AddPortal(TARGET.into(), add),
+        Change::RemovePortal(TARGET.into(), old),
     ] {
         daemon.transactions().commit(&change, Commit::default())?;
     }
@@ -268,20 +306,24 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
         };
         println!("{}", serde_json::json!(served));
     } else {
-        announce(args, access, state, &daemon);
+        announce(access, state, &daemon);
     }
     daemon.run_until(signals);
     ExitCode::SUCCESS
 }
 
-fn announce(args: &Args, access: &Access, state: &Path, daemon: &Daemon) {
-    let what = match args.memory {
-        Some(size) => format!("{} of memory", format_size(size)),
-        None => format!(
+fn announce(access: &Access, state: &Path, daemon: &Daemon) {
+    // The unit may be an earlier demo's.
+    let config = daemon.transactions().config();
+    let what = match config.unit(UNIT).map(|unit| &unit.backend) {
+        Some(BackendSpec::Memory { size }) => format!("{} of memory", format_size(*size)),
+        Some(BackendSpec::File { size, .. }) => format!(
             "a thin volume of {} in {}",
-            format_size(args.size),
+            format_size(*size),
             state.display()
         ),
+        Some(BackendSpec::Device { path }) => path.display().to_string(),
+        None => state.display().to_string(),
     };
     println!("Serving {what} as");
     println!("    {}", access.url());

@@ -1,0 +1,83 @@
+//! `sandstone demo` as a new user runs it: once, and again in the same folder.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A demo that serves, and what it said first.
+struct Demo {
+    child: Child,
+    line: String,
+}
+
+impl Demo {
+    fn start(state: &Path, options: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["demo", "--state"])
+            .arg(state)
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        Self { child, line }
+    }
+
+    /// The portal in the line of `--json`.
+    fn portal(&self) -> SocketAddr {
+        let line: serde_json::Value = serde_json::from_str(&self.line).unwrap();
+        line["portal"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    free.local_addr().unwrap().port()
+}
+
+#[test]
+fn a_second_demo_moves_where_somebody_took_the_port_of_the_first() {
+    let state = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let first = Demo::start(state.path(), &["--json", "--port", &port.to_string()]);
+    assert_eq!(first.portal().port(), port);
+    drop(first);
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let second = Demo::start(state.path(), &["--json"]);
+    let moved = second.portal();
+    assert_ne!(moved.port(), port);
+    std::net::TcpStream::connect(moved).unwrap();
+    drop(second);
+    drop(taken);
+    let third = Demo::start(state.path(), &["--json"]);
+    assert_eq!(third.portal(), moved, "it stays where clients know it");
+}
+
+#[test]
+fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
+    let state = tempfile::tempdir().unwrap();
+    drop(Demo::start(state.path(), &["--json", "--size", "16M"]));
+    let port = free_port();
+    let options = ["--json", "--port", &port.to_string()];
+    let moved = Demo::start(state.path(), &options);
+    assert_eq!(moved.portal().port(), port);
+    drop(moved);
+    let told = Demo::start(state.path(), &["--size", "1G"]);
+    assert!(
+        told.line.starts_with("Serving a thin volume of 16M in "),
+        "{}",
+        told.line
+    );
+}
