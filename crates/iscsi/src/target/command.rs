@@ -21,6 +21,9 @@ const CRC_ERROR_SENSE: [u8; 18] = [
 
 const CHECK_CONDITION: u8 = 0x02;
 
+/// How many immediate commands find room where the window is full.
+const IMMEDIATE_BESIDE_WINDOW: usize = 8;
+
 /// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes.
 const MAX_WHOLE: usize = 64 * 1024;
 
@@ -54,7 +57,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     }
                 }
             }
-            Ok(Opcode::ScsiCommand) => self.command(index, bhs, router),
+            Ok(Opcode::ScsiCommand) if self.has_room_for_immediate() => {
+                self.command(index, bhs, router)
+            }
+            Ok(Opcode::ScsiCommand) => {
+                self.reject(index, bhs, RejectReason::ImmediateCommandReject);
+                self.set_sink(index, Sink::Discard);
+                Ok(())
+            }
             Ok(Opcode::DataOut) => self.data_out_header(index, bhs),
             Ok(Opcode::SnackRequest) => {
                 self.reject(index, bhs, RejectReason::SnackReject);
@@ -72,6 +82,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 ))
             }
         }
+    }
+
+    /// Immediate commands need no place in the window, but as many as the window has, and a few more,
+    /// are all that may be under way (RFC 7143 §4.2.2.1 lets a target reject the others).
+    fn has_room_for_immediate(&self) -> bool {
+        self.in_flight() < self.settings.queue_depth as usize + IMMEDIATE_BESIDE_WINDOW
     }
 
     fn request_header(&mut self, index: usize, bhs: &RawBhs) {

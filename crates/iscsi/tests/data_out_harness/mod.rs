@@ -12,7 +12,7 @@ use iscsi::pdu::{
     TaskAttribute, padded,
 };
 use iscsi::target::{
-    Admission, Completion, ConnectionError, ConnectionSettings, IncomingCommand, Session,
+    Admission, Completion, ConnectionError, ConnectionSettings, Event, IncomingCommand, Session,
     SessionSettings, TaskId, TaskRouter,
 };
 
@@ -201,6 +201,17 @@ impl Target {
         }
         assert!(outcome.as_ref().is_ok_and(Option::is_none) || outcome.is_err());
         outcome.map(|_| ())
+    }
+
+    /// Sends a request without data; whether the runtime is asked to manage tasks.
+    pub(crate) fn asks_for_task_management(&mut self, bhs: &RawBhs) -> bool {
+        let event = self.session.receive(
+            self.connection,
+            &mut &bhs[..],
+            Duration::ZERO,
+            &mut self.router,
+        );
+        matches!(event, Ok(Some(Event::TaskManagement { .. })))
     }
 
     pub(crate) fn write(
