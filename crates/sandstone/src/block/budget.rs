@@ -2,7 +2,8 @@
 //!
 //! A loop takes a reservation before it lets an initiator send data and before it reads data for one,
 //! and gives it back once the data has gone. Where there is none it answers TASK SET FULL, and closes
-//! command windows (back-pressure), so that no number of sessions can exhaust memory.
+//! command windows (back-pressure), so that no number of sessions can exhaust memory. What counts is whole
+//! pages: a block of 512 bytes takes one.
 //!
 //! # Fairness
 //! A quarter of the budget is set apart: every session has the same small part of it, its *floor*, to
@@ -12,10 +13,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::page::PAGE_SIZE;
+
 /// The part of the budget that is divided among the sessions.
 const FLOORS: u64 = 4;
-/// A session can always have one small command.
-const LEAST_FLOOR: u64 = 4096;
+/// A session can always have one small command, also where it straddles two pages.
+const LEAST_FLOOR: u64 = 2 * PAGE_SIZE as u64;
 
 /// A number of bytes that may be in flight at once.
 #[derive(Debug)]
@@ -129,9 +132,9 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    /// A budget with a pool of 48 KiB and four floors of 4 KiB.
+    /// A budget with a pool of 96 KiB and four floors of 8 KiB.
     fn budget() -> Arc<Budget> {
-        Budget::new(64 << 10, 4)
+        Budget::new(128 << 10, 4)
     }
 
     const KIB: u64 = 1 << 10;
@@ -145,7 +148,7 @@ mod tests {
             taken.push(more);
         }
         let used: u64 = shares.iter().map(|share| share.used()).sum();
-        assert!(used <= 64 * KIB, "{used}");
+        assert!(used <= 128 * KIB, "{used}");
         assert!(budget.is_under_pressure());
         drop(taken);
         assert_eq!(budget.used(), 0);
@@ -157,29 +160,29 @@ mod tests {
         let budget = budget();
         let greedy = budget.share();
         let taken: Vec<_> = std::iter::from_fn(|| greedy.try_take(KIB)).collect();
-        assert_eq!(taken.len() as u64, 4 + 24, "its floor and half of the pool");
+        assert_eq!(taken.len() as u64, 8 + 48, "its floor and half of the pool");
         let other = budget.share();
-        let large = other.try_take(4 * KIB + 12 * KIB);
+        let large = other.try_take(8 * KIB + 24 * KIB);
         assert!(large.is_some());
         // The floor is always there.
         let third = budget.share();
         let fill: Vec<_> = std::iter::from_fn(|| third.try_take(KIB)).collect();
-        assert!(fill.len() >= 4);
+        assert!(fill.len() >= 8);
         let last = budget.share();
-        assert!(last.try_take(4 * KIB).is_some());
+        assert!(last.try_take(8 * KIB).is_some());
     }
 
     #[test]
     fn lets_one_oversized_request_through_alone() {
         let budget = budget();
         let (a, b) = (budget.share(), budget.share());
-        let small = a.try_take(5 * KIB).expect("free");
+        let small = a.try_take(9 * KIB).expect("free");
         assert!(b.try_take(1 << 20).is_none());
         drop(small);
         let large = b.try_take(1 << 20).expect("alone");
-        assert!(a.try_take(5 * KIB).is_none());
-        assert!(a.try_take(4 * KIB).is_some(), "its floor");
+        assert!(a.try_take(9 * KIB).is_none());
+        assert!(a.try_take(8 * KIB).is_some(), "its floor");
         drop(large);
-        assert!(a.try_take(5 * KIB).is_some());
+        assert!(a.try_take(9 * KIB).is_some());
     }
 }

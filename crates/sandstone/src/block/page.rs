@@ -19,6 +19,16 @@ pub use super::slab::{mapped_bytes, trim};
 /// Bytes in a page, and its alignment.
 pub const PAGE_SIZE: usize = 4096;
 
+/// The bytes of all pages in which `len` bytes lie that start `skew` bytes into the first.
+#[inline]
+pub const fn footprint(len: usize, skew: usize) -> usize {
+    if len == 0 {
+        0
+    } else {
+        (skew + len).next_multiple_of(PAGE_SIZE)
+    }
+}
+
 /// References beyond this are a leak; the process ends before the count can wrap.
 const MAX_REFERENCES: u32 = i32::MAX as u32;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::page::{PAGE_SIZE, Page, PageMut};
+use super::page::{PAGE_SIZE, Page, PageMut, footprint};
 
 /// Bytes in shared pages. Cheap to clone and to cut.
 #[derive(Clone, Default)]
@@ -284,12 +284,8 @@ impl PagesMut {
     /// Where `skew` is not below [`PAGE_SIZE`], or `len` is 4 GiB or more.
     pub fn allocate_at(len: usize, skew: usize) -> Self {
         assert!(skew < PAGE_SIZE, "a skew lies inside a page");
+        let pages = footprint(len, skew) / PAGE_SIZE;
         let end = u32::try_from(skew + len).expect("a buffer is shorter than 4 GiB");
-        let pages = if len == 0 {
-            0
-        } else {
-            (end as usize).div_ceil(PAGE_SIZE)
-        };
         Self {
             pages: (0..pages).map(|_| PageMut::dirty()).collect(),
             skew: skew as u32,

@@ -16,7 +16,7 @@ use super::payload::{DataIn, DataOut, Intent};
 use super::unit::{MappedUnit, TaskEntry};
 use super::view::View;
 use crate::block::budget::{Reservation, Share};
-use crate::block::page::PAGE_SIZE;
+use crate::block::page::{PAGE_SIZE, footprint};
 use crate::block::{Pages, PagesMut};
 use std::sync::Arc;
 
@@ -172,13 +172,14 @@ impl Router<'_> {
     /// Takes the memory that a read needs; `None` where it has run out.
     #[inline]
     fn room_to_read(&self, entry: &TaskEntry, range: BlockRange) -> Option<Option<Reservation>> {
-        let (_, len) = entry.mapped.unit.bytes(range);
+        let (offset, len) = entry.mapped.unit.bytes(range);
         // Long reads count always: what they refer to may be overwritten while they wait to be sent, and
         // is then kept for them alone.
         if entry.mapped.unit.reads_in_place && len < LONG_READ {
             return Some(None);
         }
-        self.share.try_take(len).map(Some)
+        let memory = footprint(len as usize, offset as usize % PAGE_SIZE);
+        self.share.try_take(memory as u64).map(Some)
     }
 
     /// Makes room for data-out, or refuses the command where memory has run out.
@@ -191,7 +192,7 @@ impl Router<'_> {
         mut intent: Intent,
     ) -> Admitted {
         let len = wanted.min(command.data_out_len) as usize;
-        let mut memory = self.share.try_take(len as u64);
+        let mut memory = self.share.try_take(footprint(len, skew) as u64);
         if memory.is_none() {
             return Admission::Done(task_set_full());
         }

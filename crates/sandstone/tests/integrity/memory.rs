@@ -264,6 +264,53 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
     served.stop();
 }
 
+/// A short write takes a page, and whole pages are what counts.
+#[test]
+fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
+    const LIMIT: u64 = MIB;
+    const PAGE: u64 = 4096;
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 512));
+    let busy = Arc::new(BusyDisk {
+        disk,
+        state: Arc::default(),
+    });
+    let limits = sandstone::target::DaemonLimits {
+        memory: LIMIT,
+        ..served::limits()
+    };
+    let units = vec![served::unit(0, 1024, 512, true)];
+    let served = Served::start(&[portal], units, vec![busy.clone()], limits);
+    let mut sessions: Vec<PipelinedSession> =
+        (0..4).map(|number| logged_in(portal, number)).collect();
+    for session in &mut sessions {
+        for command in 0..100 {
+            session.write(command, 0, cdb(0x8a, command, 1), vec![7; 512]);
+        }
+    }
+    let mut answered = 0;
+    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    loop {
+        let mut ended = Vec::new();
+        for session in &mut sessions {
+            session.pump(&mut ended).unwrap();
+        }
+        answered += ended.len() as u64;
+        let held = busy.state.0.lock().unwrap().held / 512;
+        if held + answered == 400 {
+            assert!(held * PAGE <= LIMIT, "{held} pages");
+            assert!(held >= 4, "each session gets its part");
+            break;
+        }
+        assert!(std::time::Instant::now() < give_up, "{held} {answered}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    busy.state.0.lock().unwrap().over = true;
+    busy.state.1.notify_all();
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
+}
+
 #[test]
 fn whoever_sits_on_scarce_memory_is_sent_away() {
     let portal = free_portal();
