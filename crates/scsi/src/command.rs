@@ -215,9 +215,10 @@ pub enum Step {
 /// Which tasks of a logical unit an abort reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbortScope {
-    /// Every task of the nexuses with these ids (PREEMPT AND ABORT, ABORT TASK SET).
-    Nexuses(Vec<crate::nexus::NexusId>),
-    /// Every task of the unit except the caller (CLEAR TASK SET, LOGICAL UNIT RESET).
+    /// Every task of the I_T nexuses that these are, also of those that were lost meanwhile (PREEMPT AND
+    /// ABORT).
+    Registrants(Vec<crate::persistent_reservation::Registrant>),
+    /// Every task of the unit except the caller.
     All,
 }
 

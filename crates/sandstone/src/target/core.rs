@@ -13,7 +13,7 @@ use iscsi::target::{Completion, TaskId};
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Extent, Input, Response, Status, Step};
 
-use super::message::{AbortOrder, Message, QuietSignal};
+use super::message::{AbortOrder, Message, QuietSignal, Whose};
 use super::operation::{Answer, Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
 use super::payload::DataIn;
 use super::shared::Shared;
@@ -542,6 +542,9 @@ impl Core {
         }
         operation.cancelled = true;
         let over = match (operation.waiting, &operation.work) {
+            // A task that waits for others has nothing under way itself. Did it end only after them, two
+            // that abort each other would never end.
+            (Waiting::Quiet, Work::Task(_)) => true,
             (Waiting::Turn, Work::Queued { turn: true, .. }) => true,
             (Waiting::Turn, Work::Queued { mapped, .. }) => mapped.unit.task_set.cancel(token.0),
             (Waiting::Range(..), work) => {
@@ -674,9 +677,9 @@ fn abort_order(
 ) -> AbortOrder {
     AbortOrder {
         unit: entry.mapped.unit.clone(),
-        nexuses: match scope {
-            scsi::AbortScope::Nexuses(ids) => Some(ids),
-            scsi::AbortScope::All => None,
+        whose: match scope {
+            scsi::AbortScope::Registrants(registrants) => Whose::Registrants(registrants),
+            scsi::AbortScope::All => Whose::All,
         },
         except: Some((session, task)),
         by: entry.mapped.itl.nexus().id,

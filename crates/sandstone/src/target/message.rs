@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use iscsi::target::TaskId;
-use scsi::nexus::NexusId;
+use scsi::nexus::{Nexus, NexusId};
+use scsi::persistent_reservation::Registrant;
 
 use super::directory::Directory;
 use super::listener::Arrived;
@@ -39,8 +40,8 @@ pub(super) enum Message {
 pub(super) struct AbortOrder {
     /// Tasks of this unit.
     pub unit: Arc<Unit>,
-    /// Only those of these nexuses; `None` is all.
-    pub nexuses: Option<Vec<NexusId>>,
+    /// Only those of these nexuses.
+    pub whose: Whose,
     /// Not this one: it is the command that asks.
     pub except: Option<(SessionKey, TaskId)>,
     /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
@@ -51,6 +52,28 @@ pub(super) struct AbortOrder {
     pub cleared: bool,
     /// Fires once every aborted task is quiet.
     pub signal: Arc<QuietSignal>,
+}
+
+/// Whose tasks an abort order reaches.
+#[derive(Debug)]
+pub(super) enum Whose {
+    /// Everybody's.
+    All,
+    /// Those of one nexus.
+    Nexus(NexusId),
+    /// Those of the nexuses that these are, also of those that were lost.
+    Registrants(Vec<Registrant>),
+}
+
+impl Whose {
+    /// Whether tasks of this nexus are meant.
+    pub(super) fn includes(&self, nexus: &Nexus) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nexus(id) => nexus.id == *id,
+            Self::Registrants(registrants) => registrants.contains(&Registrant::of(nexus)),
+        }
+    }
 }
 
 /// Fires when its last owner lets go: every loop has looked and every aborted task has ended.

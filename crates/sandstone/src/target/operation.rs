@@ -282,6 +282,19 @@ impl Operations {
         indices.map(|(index, _)| self.token(index as u32)).collect()
     }
 
+    /// The operations that have their place in the task set of a unit.
+    pub(super) fn of_unit<'a>(
+        &'a mut self,
+        unit: &'a Arc<Unit>,
+    ) -> impl Iterator<Item = (&'a mut Operation, Arc<MappedUnit>)> {
+        let operations = self.slots.iter_mut();
+        operations.filter_map(|slot| {
+            let operation = slot.operation.as_mut()?;
+            let mapped = operation.entry.as_ref()?.mapped.clone();
+            Arc::ptr_eq(&mapped.unit, unit).then_some((operation, mapped))
+        })
+    }
+
     /// Whether a device works on any of them.
     pub(super) fn any_on_device(&self) -> bool {
         let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());

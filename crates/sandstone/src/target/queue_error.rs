@@ -12,7 +12,7 @@ use scsi::Status;
 use scsi::logical_unit::QueueErrorPolicy;
 
 use super::core::Core;
-use super::message::{AbortOrder, QuietSignal};
+use super::message::{AbortOrder, QuietSignal, Whose};
 use super::operation::{SessionKey, Token};
 use super::payload::DataIn;
 use super::unit::MappedUnit;
@@ -36,14 +36,14 @@ impl Core {
     fn check_condition(&mut self, session: SessionKey, task: TaskId, mapped: &MappedUnit) {
         let logical = &mapped.unit.logical;
         let by = mapped.itl.nexus().id;
-        let nexuses = match logical.queue_error_policy() {
+        let whose = match logical.queue_error_policy() {
             QueueErrorPolicy::LeaveOthers => return,
-            QueueErrorPolicy::AbortAll => None,
-            QueueErrorPolicy::AbortOfNexus => Some(vec![by]),
+            QueueErrorPolicy::AbortAll => Whose::All,
+            QueueErrorPolicy::AbortOfNexus => Whose::Nexus(by),
         };
         self.spread(AbortOrder {
             unit: mapped.unit.clone(),
-            nexuses,
+            whose,
             except: Some((session, task)),
             by,
             tell: logical.task_aborted_status(),

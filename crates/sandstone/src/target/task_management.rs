@@ -15,8 +15,9 @@ use iscsi::target::discovery::TextContext;
 use scsi::UnitAttention;
 use scsi::logical_unit::Reset;
 
+use super::core::Core;
 use super::event_loop::EventLoop;
-use super::message::{AbortOrder, Message, QuietSignal};
+use super::message::{AbortOrder, Message, QuietSignal, Whose};
 use super::operation::{Operation, SessionKey, Waiting, Work};
 use super::served_session::Visible;
 use super::unit::MappedUnit;
@@ -166,7 +167,11 @@ impl EventLoop {
         let logical = &mapped.unit.logical;
         let order = AbortOrder {
             unit: mapped.unit.clone(),
-            nexuses: only_own.then(|| vec![by]),
+            whose: if only_own {
+                Whose::Nexus(by)
+            } else {
+                Whose::All
+            },
             except: None,
             by,
             tell: logical.task_aborted_status() && !only_own,
@@ -205,7 +210,7 @@ impl EventLoop {
             let unit = mapped.unit.clone();
             self.core.spread(AbortOrder {
                 unit,
-                nexuses: None,
+                whose: Whose::All,
                 except: None,
                 by,
                 tell,
@@ -225,16 +230,13 @@ impl EventLoop {
     /// Carries out the abort orders of this loop and of others.
     pub(super) fn carry_out_orders(&mut self) {
         for order in std::mem::take(&mut self.core.orders) {
+            self.core.wait_for_cancelled(&order);
             let mut victims = Vec::new();
             for (key, session) in &self.sessions {
                 let Some(nexus) = &session.nexus else {
                     continue;
                 };
-                if order
-                    .nexuses
-                    .as_ref()
-                    .is_some_and(|nexuses| !nexuses.contains(&nexus.id))
-                {
+                if !order.whose.includes(nexus) {
                     continue;
                 }
                 let Some(mapped) = session
@@ -324,5 +326,19 @@ impl EventLoop {
             }
         }
         self.mark_dirty(slot);
+    }
+}
+
+impl Core {
+    /// Has who gave an order wait also for what was cancelled before: tasks of sessions, of connections
+    /// and of LUNs that are gone, and such as were aborted already. No session may know of them any more,
+    /// but a device may still write for them.
+    fn wait_for_cancelled(&mut self, order: &AbortOrder) {
+        for (operation, mapped) in self.operations.of_unit(&order.unit) {
+            let asks = order.except == Some((operation.session, operation.task));
+            if operation.cancelled && !asks && order.whose.includes(mapped.itl.nexus()) {
+                operation.observers.push(order.signal.clone());
+            }
+        }
     }
 }

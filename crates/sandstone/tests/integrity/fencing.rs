@@ -14,7 +14,7 @@ const GOOD: u8 = 0x00;
 const RESERVATION_CONFLICT: u8 = 0x18;
 
 /// An initiator that sends data only when it is asked for it.
-fn logged_in(portal: std::net::SocketAddr, number: u8) -> PipelinedSession {
+pub(crate) fn logged_in(portal: std::net::SocketAddr, number: u8) -> PipelinedSession {
     let settings = LoginSettings::new(
         format!("iqn.2026-01.io.sandstone:node-{number}"),
         Some(TARGET.into()),
@@ -31,7 +31,12 @@ fn logged_in(portal: std::net::SocketAddr, number: u8) -> PipelinedSession {
     session
 }
 
-fn persistent_reserve_out(action: u8, kind: u8, key: u64, new_key: u64) -> ([u8; 16], Vec<u8>) {
+pub(crate) fn persistent_reserve_out(
+    action: u8,
+    kind: u8,
+    key: u64,
+    new_key: u64,
+) -> ([u8; 16], Vec<u8>) {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, action, kind, 24);
     let mut list = [key.to_be_bytes(), new_key.to_be_bytes()].concat();

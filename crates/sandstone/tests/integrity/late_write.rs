@@ -16,11 +16,11 @@ use super::process::free_portal;
 use super::served::{Served, limits, unit};
 use super::session::{PATIENCE, PipelinedSession};
 
-const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// Memory whose first write waits until it is let go.
 #[derive(Debug)]
-struct FirstWriteWaits {
+pub(crate) struct FirstWriteWaits {
     bytes: Arc<Mutex<Vec<u8>>>,
     memory: Arc<MemoryDevice>,
     writes: AtomicUsize,
@@ -29,7 +29,7 @@ struct FirstWriteWaits {
 }
 
 impl FirstWriteWaits {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             bytes: Arc::new(Mutex::new(vec![0; 8 * BLOCK])),
             memory: Arc::new(MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap()),
@@ -39,7 +39,7 @@ impl FirstWriteWaits {
         }
     }
 
-    fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         *self.gate.0.lock().unwrap() = true;
         self.gate.1.notify_all();
     }
@@ -80,14 +80,17 @@ impl BlockDevice for FirstWriteWaits {
     }
 }
 
-fn write_cdb() -> [u8; 16] {
+pub(crate) fn write_cdb() -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[13]) = (0x8a, 1);
     cdb
 }
 
-/// A target whose device holds up a write of `a`, of a session whose connection is then cut.
-fn with_a_late_write() -> (
+/// A target whose device holds up a write of `a`, of a session that did `first` before and whose
+/// connection is then cut.
+pub(crate) fn with_a_late_write(
+    first: impl FnOnce(&mut PipelinedSession),
+) -> (
     Arc<FirstWriteWaits>,
     Served,
     PipelinedSession,
@@ -100,6 +103,7 @@ fn with_a_late_write() -> (
     let mut session = PipelinedSession::new(portals[0], settings(0));
     session.log_in();
     session.wait_until_ready(0);
+    first(&mut session);
     session.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
     session.pump(&mut Vec::new()).unwrap();
     let give_up = Instant::now() + PATIENCE;
@@ -123,7 +127,7 @@ fn assert_b_came_last(session: &mut PipelinedSession) {
 
 /// Logs in again `logins` times, the last one for good, while the first write is held up, and writes.
 fn overtaken(logins: usize) {
-    let (device, served, mut session, _) = with_a_late_write();
+    let (device, served, mut session, _) = with_a_late_write(|_| {});
     let again = std::thread::spawn(move || {
         for _ in 1..logins {
             // Impatient: it goes away before it is answered.
@@ -147,7 +151,7 @@ fn overtaken(logins: usize) {
 /// The other path of a multipath initiator: a session of its own, logged in all the time.
 #[test]
 fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
-    let (device, served, lost, portals) = with_a_late_write();
+    let (device, served, lost, portals) = with_a_late_write(|_| {});
     let mut other = PipelinedSession::new(portals[1], settings(1));
     other.log_in();
     other.wait_until_ready(0);

@@ -13,6 +13,7 @@ mod attack_9_lun_used_again;
 mod content;
 mod fencing;
 mod kill;
+mod late_abort;
 mod late_write;
 mod memory;
 mod model;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use iscsi::chap::Entropy;
 use iscsi::initiator::{
-    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Session, SessionEvent,
-    SessionUser,
+    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Residual, Session,
+    SessionEvent, SessionUser,
 };
-use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute};
+use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute, TaskManagementFunction, TaskManagementResult};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Longer than anything takes: whoever waits so long waits for ever.
@@ -24,6 +24,7 @@ pub(crate) struct Ended {
     pub(crate) status: u8,
     pub(crate) sense: Vec<u8>,
     pub(crate) data_in: Vec<u8>,
+    pub(crate) residual: Residual,
 }
 
 impl Ended {
@@ -59,10 +60,15 @@ struct Commands {
     data_out: HashMap<u64, Vec<u8>>,
     data_in: HashMap<u64, Vec<u8>>,
     ended: Vec<Ended>,
+    /// Bytes of data-out that were sent.
+    sent: u64,
+    /// Task management functions that were answered.
+    managed: Vec<(u64, TaskManagementResult)>,
 }
 
 impl SessionUser for Commands {
     fn data_out(&mut self, cookie: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+        self.sent += u64::from(length);
         let data = &self.data_out[&cookie];
         out.extend_from_slice(&data[offset as usize..(offset + length) as usize]);
     }
@@ -75,7 +81,13 @@ impl SessionUser for Commands {
     }
 
     fn ended(&mut self, cookie: u64, end: CommandEnd<'_>) {
-        let CommandEnd::Status { status, sense, .. } = end else {
+        let CommandEnd::Status {
+            status,
+            sense,
+            residual,
+            ..
+        } = end
+        else {
             panic!("command {cookie} did not reach the device server: {end:?}");
         };
         self.data_out.remove(&cookie);
@@ -84,14 +96,16 @@ impl SessionUser for Commands {
             status,
             sense: sense.to_vec(),
             data_in: self.data_in.remove(&cookie).unwrap_or_default(),
+            residual,
         });
     }
 
     fn event(&mut self, event: SessionEvent) {
-        assert!(
-            !matches!(event, SessionEvent::Rejected(_)),
-            "the target rejected a PDU: {event:?}"
-        );
+        match event {
+            SessionEvent::Rejected(_) => panic!("the target rejected a PDU: {event:?}"),
+            SessionEvent::TaskManagement { cookie, result } => self.managed.push((cookie, result)),
+            _ => {}
+        }
     }
 }
 
@@ -196,19 +210,51 @@ impl PipelinedSession {
         } else {
             Direction::Write
         };
-        self.command(cookie, lun, cdb, direction, data.len(), data);
+        let simple = TaskAttribute::Simple;
+        self.command(cookie, lun, cdb, simple, direction, data.len(), data);
+    }
+
+    /// Starts a command that writes after everything before it and before everything after it.
+    pub(crate) fn write_ordered(&mut self, cookie: u64, lun: u8, cdb: [u8; 16], data: Vec<u8>) {
+        let ordered = TaskAttribute::Ordered;
+        self.command(
+            cookie,
+            lun,
+            cdb,
+            ordered,
+            Direction::Write,
+            data.len(),
+            data,
+        );
+    }
+
+    /// How many bytes of data-out the commands of this connection have sent.
+    pub(crate) fn sent(&self) -> u64 {
+        let link = self.link.as_ref().expect("the session is logged in");
+        link.commands.sent
     }
 
     /// Starts a command that reads.
     pub(crate) fn read(&mut self, cookie: u64, lun: u8, cdb: [u8; 16], length: usize) {
-        self.command(cookie, lun, cdb, Direction::Read, length, Vec::new());
+        let simple = TaskAttribute::Simple;
+        self.command(
+            cookie,
+            lun,
+            cdb,
+            simple,
+            Direction::Read,
+            length,
+            Vec::new(),
+        );
     }
 
+    #[allow(clippy::too_many_arguments, reason = "all that a command is")]
     fn command(
         &mut self,
         cookie: u64,
         lun: u8,
         cdb: [u8; 16],
+        attribute: TaskAttribute,
         direction: Direction,
         length: usize,
         data: Vec<u8>,
@@ -219,12 +265,34 @@ impl PipelinedSession {
         let command = Command {
             lun: u64::from(lun) << 48,
             cdb,
-            attribute: TaskAttribute::Simple,
+            attribute,
             direction,
             length: length as u32,
         };
         link.session
             .command(cookie, &command, &mut link.commands, &mut link.out);
+    }
+
+    /// Asks for a task management function; `task` is the command that ABORT TASK means.
+    pub(crate) fn manage(
+        &mut self,
+        cookie: u64,
+        function: TaskManagementFunction,
+        lun: u8,
+        task: Option<u64>,
+    ) {
+        let link = self.link.as_mut().expect("the session is logged in");
+        let lun = u64::from(lun) << 48;
+        let sent = link
+            .session
+            .task_management(cookie, function, lun, task, &mut link.out);
+        assert!(sent, "{function:?} could not be sent");
+    }
+
+    /// Takes the task management functions that were answered.
+    pub(crate) fn take_managed(&mut self) -> Vec<(u64, TaskManagementResult)> {
+        let link = self.link.as_mut().expect("the session is logged in");
+        std::mem::take(&mut link.commands.managed)
     }
 
     /// Moves what can be moved without waiting, and takes the commands that ended.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
-use crate::nexus::{InitiatorPort, NexusId};
+use crate::nexus::InitiatorPort;
 use crate::persistent_reservation::{
     self as reservation, Outcome, PersistentReservations, Refusal, Registrant, Surroundings,
     TransportId,
@@ -165,7 +165,6 @@ impl ReserveOut {
     fn after_save(&mut self) -> Step {
         let own = self.nexus.nexus().id;
         let state = self.nexus.unit().state();
-        let mut abort: Vec<NexusId> = Vec::new();
         for other in state.nexuses().filter(|other| other.nexus().id != own) {
             let registrant = Registrant::of(other.nexus());
             for (owed, attention) in &self.outcome.attentions {
@@ -173,14 +172,15 @@ impl ReserveOut {
                     other.raise(*attention);
                 }
             }
-            if self.outcome.abort.contains(&registrant) {
-                abort.push(other.nexus().id);
-            }
         }
+        drop(state);
+        let own = Registrant::of(self.nexus.nexus());
+        let mut abort = std::mem::take(&mut self.outcome.abort);
+        abort.retain(|registrant| *registrant != own);
         if abort.is_empty() {
             Step::Done(Response::good())
         } else {
-            Step::Abort(AbortScope::Nexuses(abort))
+            Step::Abort(AbortScope::Registrants(abort))
         }
     }
 

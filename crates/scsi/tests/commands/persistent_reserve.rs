@@ -3,6 +3,7 @@
 use crate::harness::*;
 use scsi::logical_unit::LogicalUnit;
 use scsi::nexus::NexusId;
+use scsi::persistent_reservation::Registrant;
 use scsi::{AbortScope, Status, UnitAttention};
 
 const WRITE_EXCLUSIVE: u8 = 1;
@@ -58,7 +59,9 @@ fn preempt_and_abort_takes_over_and_aborts_the_victim_s_commands() {
     good(out(&b, 5, EXCLUSIVE_ACCESS_REGISTRANTS_ONLY, 0xB, 0xA));
     assert_eq!(
         *device.aborts.lock().unwrap(),
-        [AbortScope::Nexuses(vec![NexusId(11)])]
+        [AbortScope::Registrants(vec![Registrant::of(
+            a.itls[0].nexus()
+        )])]
     );
     conflicts(a.run(&READ, &[]));
     assert_eq!(a.attention(), Some(UnitAttention::REGISTRATIONS_PREEMPTED));
@@ -66,6 +69,23 @@ fn preempt_and_abort_takes_over_and_aborts_the_victim_s_commands() {
     assert_eq!(b.attention(), None);
     let keys = reserve_in(&b, 0);
     assert_eq!(keys[4..], [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0xB]);
+}
+
+#[test]
+fn preempt_and_abort_reaches_a_victim_whose_nexus_was_lost() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    register(&a, 0xA);
+    register(&b, 0xB);
+    good(out(&a, 1, EXCLUSIVE_ACCESS_REGISTRANTS_ONLY, 0xA, 0));
+    let lost = a.itls[0].nexus();
+    device.units[0].detach(lost.id);
+    good(out(&b, 5, EXCLUSIVE_ACCESS_REGISTRANTS_ONLY, 0xB, 0xA));
+    assert_eq!(
+        *device.aborts.lock().unwrap(),
+        [AbortScope::Registrants(vec![Registrant::of(lost)])],
+        "its writes may still be at the device"
+    );
 }
 
 #[test]
