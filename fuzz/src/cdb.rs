@@ -179,6 +179,7 @@ impl Device {
         data_out: &[u8],
         mut fails: bool,
     ) -> Response {
+        assert!(task.data_out_len() <= itl.unit().max_data_out());
         let data_out = &data_out[..data_out.len().min(task.data_out_len() as usize)];
         let mut step = task.step(Input::Begin { data_out });
         for _ in 0..MAX_STEPS {

@@ -12,6 +12,9 @@ pub(crate) fn max_compare_and_write(config: &UnitConfig) -> u32 {
     MAX_COMPARE_AND_WRITE_BLOCKS.min(config.max_transfer)
 }
 
+/// No command takes a longer parameter list than this, in bytes.
+const LONGEST_PARAMETER_LIST: u32 = 128 << 10;
+
 /// The most block descriptors UNMAP takes.
 pub(crate) const MAX_UNMAP_DESCRIPTORS: u32 = 256;
 
@@ -37,5 +40,15 @@ impl LogicalUnit {
     #[inline]
     pub(crate) fn max_transfer(&self) -> u32 {
         self.fixed_config().max_transfer
+    }
+
+    /// The most bytes of data-out that any command of this unit takes. Who collects the data of a
+    /// command that is not looked at yet needs no room for more, whatever the initiator offers.
+    pub fn max_data_out(&self) -> u32 {
+        let config = self.fixed_config();
+        // COMPARE AND WRITE sends its blocks twice.
+        let blocks = config.max_transfer.max(2 * max_compare_and_write(config));
+        let bytes = blocks.saturating_mul(config.block_len);
+        bytes.max(LONGEST_PARAMETER_LIST)
     }
 }

@@ -231,6 +231,9 @@ impl Router<'_> {
             data_in_len: command.data_in_len,
         };
         let waits_for_data = command.data_out_len > 0;
+        // What its CDB takes is not known yet. More than any command can use is neither asked for nor
+        // kept, whatever its initiator offers.
+        let most = mapped.unit.logical.max_data_out();
         let data = (!waits_for_data).then(Pages::new);
         // The place in the queue was taken under this token: the operation owns it from now on.
         let token = self.core.operations.insert(Operation {
@@ -253,7 +256,8 @@ impl Router<'_> {
         if !waits_for_data {
             return Admission::Running;
         }
-        let admitted = self.collect(command.data_out_len, 0, command, Intent::Queued(token));
+        let wanted = command.data_out_len.min(most);
+        let admitted = self.collect(wanted, 0, command, Intent::Queued(token));
         if let Admission::Done(_) = admitted {
             self.core.cancel(token);
         }

@@ -19,6 +19,7 @@ mod memory;
 mod model;
 mod power_cut;
 mod process;
+mod queued_data;
 mod random;
 mod restart;
 mod served;

@@ -204,12 +204,18 @@ impl Initiator {
             Start::Write { range, .. } => {
                 self.before_write(itl.unit(), range);
                 let block_len = itl.unit().block_len();
+                let wanted = range.count.0 * u64::from(block_len);
+                assert!(wanted <= itl.unit().max_data_out().into(), "{cdb:02x?}");
                 let came = range.filled_by(data_out.len() as u64, block_len);
                 let data_out = &data_out[..came.count.0 as usize * block_len as usize];
                 self.device.write(itl.unit(), came, data_out);
                 Response::good()
             }
             Start::Task(mut task) => {
+                assert!(
+                    task.data_out_len() <= itl.unit().max_data_out(),
+                    "{cdb:02x?}"
+                );
                 let wanted = (task.data_out_len() as usize).min(data_out.len());
                 let data_out = &data_out[..wanted];
                 let mut step = task.step(Input::Begin { data_out });
