@@ -2,13 +2,14 @@
 //!
 //! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
 //! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
-//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`].
+//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`], or calls [`Lane::wait`] if it has no
+//! poller of its own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,13 @@ use smallvec::SmallVec;
 use super::transfer::Transfer;
 use super::uring::Ring;
 use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file, pool};
+
+mod resident;
+mod standing;
+
+pub use resident::Resident;
+use resident::Residents;
+use standing::Bell;
 
 /// The outcome of one request.
 pub type Outcome = Result<Done, BlockError>;
@@ -75,11 +83,14 @@ pub struct Lane {
     ring: Option<Ring>,
     /// Kept between turns to spare its allocation.
     answered: Vec<(Transfer, io::Result<usize>)>,
+    residents: Residents,
+    /// Where the lane sleeps by itself.
+    bell: Option<Bell>,
 }
 
 /// Brings outcomes from other threads to a lane.
 #[derive(Clone)]
-pub(super) struct Remote(Arc<Inbox>);
+pub(crate) struct Remote(Arc<Inbox>);
 
 /// Where pool threads put outcomes.
 struct Inbox {
@@ -126,6 +137,8 @@ impl Lane {
             }),
             ring,
             answered: Vec::new(),
+            residents: Residents::default(),
+            bell: None,
         }
     }
 
@@ -138,8 +151,9 @@ impl Lane {
     /// `None` where all completions come through the waker.
     ///
     /// The kernel may also end the poll with EINTR to finish I/O: that is a wake-up like any other.
-    pub fn poll_fd(&self) -> Option<RawFd> {
-        self.ring.as_ref().map(Ring::poll_fd)
+    pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        let ring = || self.ring.as_ref().map(Ring::poll_fd);
+        self.residents.watch().or_else(ring)
     }
 
     /// Starts what was submitted since the last call. Once per turn of the loop, before it sleeps.
@@ -147,6 +161,7 @@ impl Lane {
         if let Some(ring) = &mut self.ring {
             ring.submit();
         }
+        self.each_resident(|resident, lane| resident.flush(lane));
     }
 
     /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
@@ -154,6 +169,7 @@ impl Lane {
     pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
         self.reap_ring();
+        self.each_resident(|resident, lane| resident.turn(lane));
         if self.inbox.filled.swap(false, Ordering::Acquire) {
             let outcomes = std::mem::take(
                 &mut *self
@@ -175,7 +191,12 @@ impl Lane {
         if !self.finished.is_empty() {
             return Some(Instant::now());
         }
-        self.timers.peek().map(|timer| timer.0.deadline)
+        let timer = self.timers.peek().map(|timer| timer.0.deadline);
+        let residents = self.residents.all.iter();
+        timer
+            .into_iter()
+            .chain(residents.filter_map(|resident| resident.next_deadline()))
+            .min()
     }
 
     /// Requests that are pending, those finished but not taken included.
@@ -223,12 +244,12 @@ impl Lane {
     }
 
     /// Counts a request that becomes pending; exactly one completion follows.
-    pub(super) fn count_pending(&mut self) {
+    pub(crate) fn count_pending(&mut self) {
         self.in_flight += 1;
     }
 
     /// The way back to this lane for other threads.
-    pub(super) fn remote(&self) -> Remote {
+    pub(crate) fn remote(&self) -> Remote {
         Remote(Arc::clone(&self.inbox))
     }
 
@@ -255,7 +276,7 @@ impl Lane {
     }
 
     /// Queues the outcome of a pending request.
-    pub(super) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+    pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         let Ticket {
             token,
             mut observers,
@@ -308,6 +329,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.in_flight -= self.timers.len();
         self.timers.clear();
+        self.each_resident(|resident, lane| resident.leave(lane));
         let mut taken = Vec::new();
         loop {
             self.take_completions(&mut taken);
@@ -332,7 +354,7 @@ impl Drop for Lane {
 
 impl Remote {
     /// Queues the outcome of a pending request and wakes the loop.
-    pub(super) fn complete(&self, ticket: Ticket, outcome: Outcome) {
+    pub(crate) fn complete(&self, ticket: Ticket, outcome: Outcome) {
         let inbox = &self.0;
         let mut outcomes = inbox
             .outcomes

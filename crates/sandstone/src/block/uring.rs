@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
 use io_uring::types::Fd;
@@ -68,8 +68,9 @@ impl Ring {
     }
 
     /// Readable while completions wait.
-    pub(super) fn poll_fd(&self) -> RawFd {
-        self.ring.as_raw_fd()
+    pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring keeps its descriptor open as long as it lives, and it is borrowed here.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
     /// How many transfers are owned.

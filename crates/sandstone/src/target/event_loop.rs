@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -97,7 +98,7 @@ impl EventLoop {
         };
         if let Some(fd) = lane.poll_fd() {
             poll.registry()
-                .register(&mut SourceFd(&fd), LANE, Interest::READABLE)?;
+                .register(&mut SourceFd(&fd.as_raw_fd()), LANE, Interest::READABLE)?;
         }
         let now = Instant::now();
         let core = Core {

@@ -2,7 +2,7 @@
 //! that hide a lost wake-up.
 
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ impl Driver {
         let sleep = due.map_or(limit, |due| due.saturating_duration_since(Instant::now()));
         let timeout = sleep.min(limit).try_into().expect("a short time");
         let mut fds = vec![PollFd::new(&*self.woken, PollFlags::IN)];
-        let ring = self.lane.poll_fd().map(borrow);
+        let ring = self.lane.poll_fd();
         if let Some(ring) = &ring {
             fds.push(PollFd::new(ring, PollFlags::IN));
         }
@@ -151,10 +151,4 @@ impl Driver {
 
 fn expect_nothing(done: Done) {
     assert!(matches!(done, Done::Nothing), "{done:?}");
-}
-
-#[allow(unsafe_code)]
-fn borrow(fd: std::os::fd::RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the descriptor belongs to the lane, which lives as long as the driver that polls.
-    unsafe { BorrowedFd::borrow_raw(fd) }
 }

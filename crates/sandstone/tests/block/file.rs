@@ -235,6 +235,7 @@ fn the_suite_passes_where_there_is_no_hole_to_zero() {
 fn an_edge_triggered_poller_hears_every_completion() {
     use mio::unix::SourceFd;
     use mio::{Events, Interest, Poll, Token};
+    use std::os::fd::AsRawFd as _;
 
     let folder = folder();
     let path = folder.path().join("lun");
@@ -246,6 +247,7 @@ fn an_edge_triggered_poller_hears_every_completion() {
         return;
     };
     let mut poll = Poll::new().expect("a poller");
+    let ring = ring.as_raw_fd();
     let source = &mut SourceFd(&ring);
     poll.registry()
         .register(source, Token(0), Interest::READABLE)

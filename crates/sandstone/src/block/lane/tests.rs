@@ -116,3 +116,86 @@ fn timers_fire_in_order_and_say_when() {
 fn lanes_have_numbers_of_their_own() {
     assert_ne!(lane().0.number(), lane().0.number());
 }
+
+#[test]
+fn a_standing_lane_sleeps_until_a_completion_or_the_time() {
+    let mut lane = Lane::standing().expect("descriptors are left");
+    let start = Instant::now();
+    let until = start + Duration::from_millis(20);
+    while Instant::now() < until {
+        lane.wait(Some(until)).expect("it may wait");
+    }
+    lane.run_blocking(Ticket::new(9), || Ok(Done::Nothing));
+    let mut taken = Vec::new();
+    while taken.is_empty() {
+        lane.wait(None).expect("it may wait");
+        lane.take_completions(&mut taken);
+    }
+    assert_eq!(taken[0].0, 9);
+    let waker = lane.waker();
+    waker();
+    lane.wait(None).expect("it was woken");
+}
+
+/// Answers each request that it is handed, one turn later.
+#[derive(Debug)]
+struct Echo {
+    fd: std::os::fd::OwnedFd,
+    asked: Mutex<Vec<Ticket>>,
+}
+
+impl Resident for Echo {
+    fn poll_fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.fd)
+    }
+
+    fn flush(&self, _lane: &mut Lane) {
+        if !self.asked.lock().expect("no panic").is_empty() {
+            rustix::io::write(&self.fd, &1u64.to_ne_bytes()).expect("an eventfd");
+        }
+    }
+
+    fn turn(&self, lane: &mut Lane) {
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        for ticket in self.asked.lock().expect("no panic").drain(..) {
+            lane.complete(ticket, Ok(Done::Nothing));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn leave(&self, lane: &mut Lane) {
+        self.turn(lane);
+    }
+}
+
+#[test]
+fn a_resident_is_served_with_the_lane() {
+    use rustix::event::{EventfdFlags, eventfd};
+    let fd = eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor");
+    let asked = Mutex::new(Vec::new());
+    let echo = Arc::new(Echo { fd, asked });
+    let mut lane = Lane::standing().expect("descriptors are left");
+    lane.house(Arc::clone(&echo) as Arc<dyn Resident>)
+        .expect("room");
+    let mut taken = Vec::new();
+    for token in 0..3 {
+        lane.count_pending();
+        echo.asked
+            .lock()
+            .expect("no panic")
+            .push(Ticket::new(token));
+        lane.submit_batch();
+        while taken.len() <= token as usize {
+            lane.wait(None).expect("it may wait");
+            lane.take_completions(&mut taken);
+        }
+    }
+    assert_eq!(lane.in_flight(), 0);
+    lane.count_pending();
+    echo.asked.lock().expect("no panic").push(Ticket::new(9));
+    drop(lane);
+    assert!(echo.asked.lock().expect("no panic").is_empty());
+}

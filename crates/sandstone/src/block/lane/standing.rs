@@ -1,0 +1,81 @@
+//! A lane for a loop that owns no poller: it sleeps in the lane itself.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::Lane;
+
+/// Wakes a sleeping lane from other threads.
+#[derive(Clone, Debug)]
+pub(super) struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    fn ring(&self) {
+        // A full counter wakes as well.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    fn quieten(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+}
+
+impl Lane {
+    /// A lane with its own waker, for [`Lane::wait`].
+    ///
+    /// # Errors
+    /// The kernel has no descriptor left.
+    pub fn standing() -> io::Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell = Bell(Arc::new(fd));
+        let waker = bell.clone();
+        let mut lane = Self::new(Arc::new(move || waker.ring()));
+        lane.bell = Some(bell);
+        Ok(lane)
+    }
+
+    /// Wakes the lane from its [`Lane::wait`], now or when it comes there; from any thread.
+    pub fn waker(&self) -> super::Waker {
+        Arc::clone(&self.inbox.waker)
+    }
+
+    /// Sleeps until completions may be there, at most until `until`; a lane that [`Lane::standing`]
+    /// made. May wake early.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let until = match (until, self.next_deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+        let timeout = until.map(|until| {
+            let left = until.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let Some(bell) = &self.bell else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let bell_fd = bell.0.as_fd();
+        let work: BorrowedFd<'_> = self.poll_fd().unwrap_or(bell_fd);
+        let mut fds = [
+            PollFd::new(&bell_fd, PollFlags::IN),
+            PollFd::new(&work, PollFlags::IN),
+        ];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if fds[0].revents().contains(PollFlags::IN) {
+            bell.quieten();
+        }
+        Ok(())
+    }
+}
