@@ -27,7 +27,9 @@ impl Core {
         mapped: &MappedUnit,
         completion: &Completion<DataIn>,
     ) {
-        if completion.status == Status::CheckCondition as u8 {
+        // What outlived its command answers nobody.
+        let answered = session != SessionKey::NONE;
+        if completion.status == Status::CheckCondition as u8 && answered {
             self.check_condition(session, task, mapped);
         }
     }

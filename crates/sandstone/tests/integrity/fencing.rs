@@ -45,7 +45,7 @@ pub(crate) fn persistent_reserve_out(
 }
 
 /// A CDB of 16 bytes for one block, LBA 0.
-fn one_block(opcode: u8) -> [u8; 16] {
+pub(crate) fn one_block(opcode: u8) -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[13]) = (opcode, 1);
     cdb

@@ -1,6 +1,7 @@
 //! The target's runtime inside the test, on devices of the test's choice.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::process;
 /// A service with one portal for each of its target's portal groups.
 pub(crate) struct Served {
     service: Arc<Service>,
-    _state: tempfile::TempDir,
+    state: tempfile::TempDir,
 }
 
 /// Limits under which no test suffers by accident.
@@ -73,8 +74,20 @@ impl Served {
         };
         Self {
             service: Service::start(options, Arc::new(config)).unwrap(),
-            _state: state,
+            state,
         }
+    }
+
+    /// Where the persistent state of the unit with this LUN is stored.
+    pub(crate) fn state_file(&self, lun: u16) -> PathBuf {
+        let naa = process::file_unit(lun, 1, 512, false).0.naa;
+        let units = self.state.path().join("units");
+        units.join(format!("{naa}.state"))
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn sessions(&self) -> usize {
+        self.service.sessions().len()
     }
 
     /// Ends it; its portals are free again.

@@ -69,6 +69,7 @@ pub(crate) fn reserve_out(request: &Request<'_>) -> Result<Start, Sense> {
         scope_and_type: cdb.u8(2),
         list_len,
         outcome: Outcome::default(),
+        in_effect: false,
         unsaved: None,
     })))
 }
@@ -85,6 +86,8 @@ struct ReserveOut {
     scope_and_type: u8,
     list_len: u32,
     outcome: Outcome,
+    /// The change has taken effect: it is carried out to the end, whatever becomes of the command.
+    in_effect: bool,
     /// The states before and after, while the change is being saved.
     unsaved: Option<(PersistentReservations, PersistentReservations)>,
 }
@@ -92,6 +95,12 @@ struct ReserveOut {
 impl Task for ReserveOut {
     fn data_out_len(&self) -> u32 {
         self.list_len
+    }
+
+    /// Half of it would be worse than all: a nexus fenced off, but its commands not aborted. So two
+    /// that abort each other both end, too.
+    fn outlives_its_command(&self) -> bool {
+        self.in_effect
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
@@ -154,6 +163,7 @@ impl ReserveOut {
             },
         )?;
         unit.publish(&state);
+        self.in_effect = true;
         let after = state.reservations.clone();
         if before.to_bytes() == after.to_bytes() {
             return Ok(None);

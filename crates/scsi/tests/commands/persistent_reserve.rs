@@ -4,9 +4,11 @@ use crate::harness::*;
 use scsi::logical_unit::LogicalUnit;
 use scsi::nexus::NexusId;
 use scsi::persistent_reservation::Registrant;
-use scsi::{AbortScope, Status, UnitAttention};
+use scsi::{AbortScope, Command, Input, Start, Status, Step, TaskAttribute, UnitAttention};
 
 const WRITE_EXCLUSIVE: u8 = 1;
+/// In byte 20 of the parameter list.
+const APTPL: u8 = 1;
 const EXCLUSIVE_ACCESS_REGISTRANTS_ONLY: u8 = 6;
 
 fn out_cdb(action: u8, scope_and_type: u8, len: u32) -> [u8; 10] {
@@ -309,4 +311,38 @@ fn data_in_is_cut_to_the_allocation_length() {
     assert_eq!(cut, [0, 0, 0, 1, 0, 0, 0, 8]);
     assert_eq!(good(a.run(&[0x5E, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])), []);
     assert_eq!(a.run(&[0; 6], &[]).status, Status::Good);
+}
+
+/// Half a change would leave a fenced nexus that was never told, and whose commands go on.
+#[test]
+fn what_has_taken_effect_outlives_its_command() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 1));
+    for (who, key) in [(&a, 0xA), (&b, 0xB)] {
+        good(who.run(&out_cdb(6, 0, 24), &list(0, key, APTPL)));
+    }
+    let start = |key: u64| {
+        let command = Command {
+            cdb: &out_cdb(5, WRITE_EXCLUSIVE, 24),
+            attribute: TaskAttribute::Simple,
+            data_out_len: 24,
+            data_in_len: 0,
+        };
+        let Start::Task(mut task) = b.itls[0].start(&command, &b) else {
+            panic!("PERSISTENT RESERVE OUT is a task");
+        };
+        assert!(!task.outlives_its_command(), "nothing has happened yet");
+        let data_out = &list(key, 0xA, 0);
+        (task.step(Input::Begin { data_out }), task)
+    };
+    let (refused, task) = start(0xC);
+    assert!(matches!(refused, Step::Done(_)), "{refused:?}");
+    assert!(!task.outlives_its_command(), "nothing has changed");
+    let (saving, mut task) = start(0xB);
+    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
+    assert!(task.outlives_its_command());
+    let aborting = task.step(Input::Done);
+    assert!(matches!(aborting, Step::Abort(_)), "{aborting:?}");
+    assert!(task.outlives_its_command());
+    assert_eq!(a.attention(), Some(UnitAttention::REGISTRATIONS_PREEMPTED));
 }
