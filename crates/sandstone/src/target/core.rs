@@ -17,6 +17,7 @@ use super::message::{AbortOrder, Message, QuietSignal, Whose};
 use super::operation::{Answer, Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
 use super::payload::DataIn;
 use super::shared::Shared;
+use super::turn::{self, Turn};
 use super::unit::{TaskEntry, Unit};
 use super::unit_state;
 use crate::block::lane::Outcome;
@@ -24,6 +25,9 @@ use crate::block::{BlockError, BlockErrorKind, Done, Lane, Pages, Request, Submi
 
 /// Requests of a step are cut to this length in bytes, so that no step hogs memory or a disk.
 const STEP_CHUNK: u64 = 1024 * 1024;
+
+/// The same for the requests that give blocks back, of which there may be very many.
+const DISCARD_CHUNK: u64 = 32 << 20;
 
 /// How far an operation got.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ pub(super) struct Core {
     pub operations: Operations,
     /// Abort orders that this loop must carry out itself, at the end of the current turn.
     pub orders: Vec<Arc<AbortOrder>>,
+    /// What devices do at once for tasks in the current turn.
+    pub turn: Turn,
 }
 
 impl Core {
@@ -272,7 +278,6 @@ impl Core {
             }
             match self.carry_out(token, &mut operation) {
                 None => {
-                    operation.waiting = Waiting::Device;
                     self.operations.put_back(token, operation);
                     return Progress::Pending;
                 }
@@ -282,7 +287,7 @@ impl Core {
     }
 
     /// Carries out the requests of the current step; returns the next one. `None` where a request is
-    /// pending.
+    /// pending or waits for the next turn.
     fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
         if let Some(response) = fenced(operation) {
             return Some(Step::Done(response));
@@ -352,22 +357,36 @@ impl Core {
         Begun::Requests
     }
 
-    /// Submits the requests of the current step in turn. `None` where one is pending.
+    /// Submits the requests of the current step one after the other. `None` where one is pending, or
+    /// waits for the next turn; the operation says which.
     fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
         let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
             return Some(Ok(Done::Nothing));
         };
         let mut outcome = Ok(Done::Nothing);
-        while let Some(request) = run.requests.pop_front() {
+        while !run.requests.is_empty() {
+            if self.turn.is_over() {
+                operation.waiting = Waiting::NextTurn;
+                self.turn.wait(token);
+                return None;
+            }
+            let Some(request) = run.requests.pop_front() else {
+                break;
+            };
             let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
             unit.note_request(&request);
+            let weight = turn::weight(&request);
             match unit
                 .device
                 .submit(request, Ticket::new(token.0), &mut self.lane)
             {
-                Submitted::Pending => return None,
+                Submitted::Pending => {
+                    operation.waiting = Waiting::Device;
+                    return None;
+                }
                 Submitted::Ready(ready) => outcome = ready,
             }
+            self.turn.count(weight);
             if outcome.is_err() {
                 break;
             }
@@ -463,7 +482,7 @@ impl Core {
         }
     }
 
-    /// What an operation waited for has happened (its range, or quiet).
+    /// What an operation waited for has happened (its range, quiet, or the next turn).
     pub(super) fn granted(
         &mut self,
         token: Token,
@@ -542,9 +561,7 @@ impl Core {
         }
         operation.cancelled = true;
         let over = match (operation.waiting, &operation.work) {
-            // A task that waits for others has nothing under way itself. Did it end only after them, two
-            // that abort each other would never end.
-            (Waiting::Quiet, Work::Task(_)) => true,
+            (Waiting::NextTurn, _) => true,
             (Waiting::Turn, Work::Queued { turn: true, .. }) => true,
             (Waiting::Turn, Work::Queued { mapped, .. }) => mapped.unit.task_set.cancel(token.0),
             (Waiting::Range(..), work) => {
@@ -748,8 +765,7 @@ fn prepare(run: &mut TaskRun, unit: &Unit, step: Step) -> Option<BlockRange> {
         Step::Unmap { ranges } => {
             let mut whole: Option<BlockRange> = None;
             for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-                let (offset, len) = unit.bytes(range);
-                run.requests.push_back(Request::Discard { offset, len });
+                push_discards(run, unit, range);
                 whole = Some(whole.map_or(range, |whole| hull(whole, range)));
             }
             if whole.is_some() && !cached {
@@ -790,6 +806,17 @@ fn push_pattern(run: &mut TaskRun, unit: &Unit, range: BlockRange, pattern: &[u8
         });
         offset += take;
         left -= take;
+    }
+}
+
+/// The pieces end where any device can give back whole blocks: at multiples of their length.
+fn push_discards(run: &mut TaskRun, unit: &Unit, range: BlockRange) {
+    let (mut offset, mut left) = unit.bytes(range);
+    while left > 0 {
+        let len = left.min(DISCARD_CHUNK - offset % DISCARD_CHUNK);
+        run.requests.push_back(Request::Discard { offset, len });
+        offset += len;
+        left -= len;
     }
 }
 

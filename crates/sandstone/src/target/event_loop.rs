@@ -28,6 +28,7 @@ use super::router::Router;
 use super::served_session::ServedSession;
 use super::shared::Shared;
 use super::spin::Spin;
+use super::turn::Turn;
 use crate::block::Lane;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
@@ -107,6 +108,7 @@ impl EventLoop {
             lane,
             operations: Operations::new(index),
             orders: Vec::new(),
+            turn: Turn::default(),
         };
         Ok(Self {
             core,
@@ -148,6 +150,7 @@ impl EventLoop {
                 self.spin.slept(before, self.now);
             }
             let mut worked = !events.is_empty() || !self.ready.is_empty();
+            worked |= self.go_on_with_tasks();
             for slot in std::mem::take(&mut self.ready) {
                 if let Some(connection) = self.connections.get_mut(slot) {
                     connection.ready = false;
@@ -179,6 +182,7 @@ impl EventLoop {
         if gathering == 0
             || gathering < self.ready.len()
             || !self.core.orders.is_empty()
+            || self.core.turn.is_awaited()
             || self.core.lane.in_flight() > 0
         {
             return;
@@ -190,7 +194,10 @@ impl EventLoop {
     }
 
     fn timeout(&mut self) -> Option<Duration> {
-        if !self.ready.is_empty() || !self.core.orders.is_empty() || self.spin.go_on(Instant::now())
+        if !self.ready.is_empty()
+            || !self.core.orders.is_empty()
+            || self.core.turn.is_awaited()
+            || self.spin.go_on(Instant::now())
         {
             return Some(Duration::ZERO);
         }
@@ -578,6 +585,18 @@ impl EventLoop {
         };
         let slots: Vec<usize> = session.connections.values().copied().collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+    }
+
+    /// Begins a turn with the tasks that had to wait for it. Whether there were any.
+    fn go_on_with_tasks(&mut self) -> bool {
+        self.core.turn.begin();
+        let awaited = self.core.turn.is_awaited();
+        while let Some(token) = self.core.turn.next() {
+            if let Some((key, task, completion)) = self.core.granted(token) {
+                self.complete(key, task, completion);
+            }
+        }
+        awaited
     }
 
     /// Submits and completes block requests. Whether there was anything to do.

@@ -13,6 +13,7 @@
 //! | bytes become commands | `event_loop.rs`, `connection.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
+//! | a long command lets others go on | `turn.rs` |
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
@@ -46,6 +47,7 @@ mod socket_options;
 mod space_monitor;
 mod spin;
 mod task_management;
+mod turn;
 mod unit;
 mod unit_state;
 mod upkeep;

@@ -144,6 +144,8 @@ pub(super) enum Waiting {
     Device,
     /// Other tasks to become quiet.
     Quiet,
+    /// The loop's next turn: this one has had its share.
+    NextTurn,
 }
 
 /// A command, or a task management request, in progress.

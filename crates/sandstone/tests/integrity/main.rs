@@ -15,6 +15,7 @@ mod fencing;
 mod kill;
 mod late_abort;
 mod late_write;
+mod long_commands;
 mod lost_preemption;
 mod memory;
 mod model;

@@ -14,6 +14,8 @@ use super::process;
 
 /// A service with one portal for each of its target's portal groups.
 pub(crate) struct Served {
+    /// The first portal.
+    pub(crate) portal: SocketAddr,
     service: Arc<Service>,
     state: tempfile::TempDir,
 }
@@ -73,6 +75,7 @@ impl Served {
             layer: Some(layer),
         };
         Self {
+            portal: portals[0],
             service: Service::start(options, Arc::new(config)).unwrap(),
             state,
         }
