@@ -73,9 +73,7 @@ impl Transfer {
         match moved {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::Again,
             Err(error) => Progress::Finished(Err(error)),
-            // A read that meets the end of the file: somebody cut it.
-            Ok(0) if self.is_read() => Progress::Finished(Err(Errno::NXIO.into())),
-            Ok(0) => Progress::Finished(Err(Errno::IO.into())),
+            Ok(0) => self.stuck(),
             Ok(count) => {
                 let before = self.done;
                 self.done = (before + count).min(self.len());
@@ -87,9 +85,23 @@ impl Transfer {
                 }
                 // Direct I/O goes on where it may.
                 self.done -= self.done % self.file.alignment();
+                if self.done == before {
+                    return self.stuck();
+                }
                 Progress::Again
             }
         }
+    }
+
+    /// Nothing was moved, or less than direct I/O can go on behind: asked again, the kernel would answer
+    /// the same for ever.
+    fn stuck(&self) -> Progress {
+        Progress::Finished(Err(if self.is_read() {
+            // It met the end of the file: somebody cut it.
+            Errno::NXIO.into()
+        } else {
+            Errno::IO.into()
+        }))
     }
 
     /// Moves all bytes with system calls that block.

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use sandstone::block::file::{FileDevice, FileOptions};
@@ -93,6 +94,31 @@ fn data_is_there_after_reopening() {
         driver
             .try_write(8192, &[round; 4096], true)
             .expect("a durable write succeeds");
+    }
+}
+
+#[test]
+fn a_file_cut_inside_a_block_is_an_error_too() {
+    let folder = folder();
+    let path = folder.path().join("lun");
+    FileDevice::create(&path, 2 << 20, SPARSE).expect("a new file");
+    let device = Arc::new(FileDevice::open(&path, SPARSE).expect("opens"));
+    let file = OpenOptions::new().write(true).open(&path).expect("a file");
+    // What is left is no whole sector: the kernel hands it out, and direct I/O cannot go on behind it.
+    file.set_len((1 << 20) + 100).expect("cut");
+    for way in [Path::Uring, Path::Pool] {
+        // One that ends in the cut block, and one that begins there.
+        for offset in [(1 << 20) - 4096, 1 << 20] {
+            let (sender, outcome) = channel();
+            let device = Arc::clone(&device);
+            std::thread::spawn(move || {
+                let mut driver = Driver::new(device, way);
+                let _ = sender.send(driver.run(Request::Read { offset, len: 8192 }));
+            });
+            let outcome = outcome.recv_timeout(Duration::from_secs(20));
+            let error = outcome.expect("the read ends").expect_err("no data there");
+            assert_eq!(error.kind(), BlockErrorKind::Gone, "{error}");
+        }
     }
 }
 
