@@ -16,6 +16,7 @@
 //! - Every lock is held for a bounded, I/O-free stretch of code.
 
 pub mod alua;
+pub mod application_client;
 pub mod cdb;
 pub mod command;
 pub mod command_table;
