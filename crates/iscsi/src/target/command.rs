@@ -1,6 +1,8 @@
 //! SCSI commands and their data-out, from the header of the command to the moment at which the
 //! device server has everything (RFC 7143 §4.2.5, §11.3, §11.7).
 
+use std::collections::BTreeMap;
+
 use super::command_window::Arrival;
 use super::connection::Sink;
 use super::data_out::{DataOutTransfer, check_unsolicited};
@@ -51,8 +53,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => {
                 match self.window.arrive(cmd_sn(bhs)) {
                     Arrival::Next => self.command(index, bhs, router),
-                    arrival => {
-                        self.not_next(index, bhs, arrival);
+                    Arrival::Early => {
+                        self.not_next(index, bhs, Arrival::Early);
+                        self.check_early(index, bhs)
+                    }
+                    Arrival::Outside => {
+                        self.set_sink(index, Sink::Discard);
                         Ok(())
                     }
                 }
@@ -124,6 +130,21 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         };
     }
 
+    /// What an early command announces is checked on the connection that it came on: once it is due,
+    /// another one's input may be what is looked at.
+    #[cold]
+    fn check_early(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
+        let Ok(command) = ScsiCommand::parse(bhs) else {
+            return Ok(());
+        };
+        let (immediate, limits) = (command.data_segment_length, self.settings.bursts());
+        let offered = offered(&command);
+        check_unsolicited(offered, immediate, command.is_final, &limits).map_err(|what| {
+            self.reject(index, bhs, RejectReason::ProtocolError);
+            ConnectionError::Protocol(what)
+        })
+    }
+
     fn set_sink(&mut self, index: usize, sink: Sink) {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.sink = sink;
@@ -152,7 +173,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Ok(());
         }
         let edtl = command.expected_data_transfer_length;
-        let offered = if command.write { edtl } else { 0 };
+        let offered = offered(&command);
         let limits = self.settings.bursts();
         if let Err(what) = check_unsolicited(
             offered,
@@ -258,25 +279,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Ok(());
         };
         let Some(id) = self.tasks.find(pdu.itt) else {
-            // An aborted or refused command's data, or data of a command that is not due yet.
-            let early = self
-                .early
-                .values()
-                .find(|early| early.connection == index && Bhs::new(&early.bhs).itt() == pdu.itt);
-            let sink = match early {
-                Some(early)
-                    if early.data.len() == pdu.buffer_offset as usize && !early.data_final =>
-                {
-                    Sink::EarlyData {
-                        itt: pdu.itt,
-                        offset: early.data.len(),
-                        is_final: pdu.is_final,
-                    }
-                }
-                _ => Sink::Discard,
-            };
-            self.set_sink(index, sink);
-            return Ok(());
+            return self.early_data_header(index, bhs, &pdu);
         };
         let Some(task) = self.tasks.get_mut(id) else {
             return Ok(());
@@ -306,6 +309,36 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
+    /// Data of a command that is not due yet, or that was aborted or refused.
+    #[cold]
+    fn early_data_header(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+        pdu: &DataOut,
+    ) -> Result<(), ConnectionError> {
+        let first_burst = self.settings.first_burst_length;
+        let Some(early) = early_of(&mut self.early, index, pdu.itt) else {
+            self.set_sink(index, Sink::Discard);
+            return Ok(());
+        };
+        let have = early.data.len() as u32;
+        let room = ScsiCommand::parse(&early.bhs).map_or(0, |command| offered(&command));
+        let room = room.min(first_burst).saturating_sub(have);
+        let fits = pdu.ttt == RESERVED_TAG
+            && pdu.buffer_offset == have
+            && pdu.data_sn == early.data_pdus
+            && pdu.data_segment_length <= room;
+        if early.data_final || !fits {
+            self.reject(index, bhs, RejectReason::ProtocolError);
+            return Err(ConnectionError::Protocol("unexpected unsolicited data"));
+        }
+        early.data_pdus += 1;
+        let (itt, is_final) = (pdu.itt, pdu.is_final);
+        self.set_sink(index, Sink::EarlyData { itt, is_final });
+        Ok(())
+    }
+
     /// Bytes of the current PDU's data segment.
     #[inline]
     pub(super) fn data(&mut self, index: usize, bytes: &[u8]) {
@@ -329,17 +362,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 data.extend_from_slice(&bytes[..bytes.len().min(MAX_WHOLE - data.len())])
             }
             Sink::Early { data, .. } => data.extend_from_slice(bytes),
-            Sink::EarlyData { itt, offset, .. } => {
-                let limit = self.settings.first_burst_length as usize;
-                if let Some(early) = self
-                    .early
-                    .values_mut()
-                    .find(|early| Bhs::new(&early.bhs).itt() == *itt)
-                    && early.data.len() == *offset
-                    && early.data.len() + bytes.len() <= limit
-                {
+            Sink::EarlyData { itt, .. } => {
+                if let Some(early) = early_of(&mut self.early, index, *itt) {
                     early.data.extend_from_slice(bytes);
-                    *offset += bytes.len();
                 }
             }
         }
@@ -394,17 +419,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     bhs,
                     ahs,
                     data,
+                    data_pdus: 0,
                 };
                 self.early.insert(cmd_sn(&bhs), early);
                 // The gap may have closed while this PDU was arriving.
                 self.run_early(router)
             }
-            Sink::EarlyData { itt, is_final, .. } => {
-                if let Some(early) = self
-                    .early
-                    .values_mut()
-                    .find(|early| Bhs::new(&early.bhs).itt() == itt)
-                {
+            Sink::EarlyData { itt, is_final } => {
+                if let Some(early) = early_of(&mut self.early, index, itt) {
                     early.data_final |= is_final;
                 }
                 self.run_early(router)
@@ -548,17 +570,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.open_window();
     }
 
-    /// Runs requests that were early and whose turn has come.
+    /// Runs requests that were early and whose turn has come. A command whose unsolicited data is still
+    /// on its way is begun all the same: what comes behind it may be more than is kept ahead of its turn.
     pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
         while !self.early.is_empty() {
             let next = self.window.exp_cmd_sn();
-            // A command waits for its last unsolicited data too, so that it can be run as one PDU.
-            if self.early.get(&next).is_none_or(|early| !early.data_final) {
-                return Ok(None);
-            }
             let Some(early) = self.early.remove(&next) else {
                 return Ok(None);
             };
@@ -584,7 +603,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             mut bhs,
             ahs,
             data,
-            ..
+            data_pdus,
+            data_final,
         } = early;
         if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
             return self.request(index, &bhs, data);
@@ -592,11 +612,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         // As if all that arrived so far had been immediate data of one PDU.
         let [_, a, b, c] = (data.len() as u32).to_be_bytes();
         bhs[5..8].copy_from_slice(&[a, b, c]);
-        bhs[1] |= 0x80;
+        bhs[1] = bhs[1] & 0x7f | if data_final { 0x80 } else { 0 };
         let Some(connection) = self.connections[index].as_mut() else {
             return Ok(None);
         };
-        let own_sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        let mut own_sink = std::mem::replace(&mut connection.sink, Sink::Discard);
         let own_ahs = connection.receiver.swap_ahs(ahs);
         let immediate_data = std::mem::replace(&mut self.settings.immediate_data, true);
         let begun = self.command(index, &bhs, router);
@@ -606,12 +626,48 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Ok(None);
         };
         connection.receiver.swap_ahs(own_ahs);
-        let sink = std::mem::replace(&mut connection.sink, own_sink);
+        let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        if let Sink::Immediate { task, offset } = sink {
+            let mut left = 0;
+            if let Sink::EarlyData { itt, is_final } = own_sink
+                && itt == Bhs::new(&bhs).itt()
+            {
+                // In the midst of its data: the rest goes where the transfer says.
+                left = connection.receiver.data_left() as u32;
+                own_sink = Sink::DataOut {
+                    task,
+                    offset,
+                    ttt: RESERVED_TAG,
+                    is_final,
+                };
+            }
+            let task = self.tasks.get_mut(task);
+            if let Some(transfer) = task.and_then(|task| task.transfer.as_mut()) {
+                transfer.resume(data_pdus, left);
+            }
+        }
+        self.set_sink(index, own_sink);
         begun?;
         if let Sink::Immediate { task, .. } = sink {
             self.advance(task, router);
         }
         Ok(None)
+    }
+}
+
+/// The early request of a connection that has this Initiator Task Tag.
+fn early_of(early: &mut BTreeMap<u32, Early>, index: usize, itt: u32) -> Option<&mut Early> {
+    let mut early = early.values_mut();
+    early.find(|early| early.connection == index && Bhs::new(&early.bhs).itt() == itt)
+}
+
+/// How many bytes of data-out a command offers.
+#[inline]
+fn offered(command: &ScsiCommand) -> u32 {
+    if command.write {
+        command.expected_data_transfer_length
+    } else {
+        0
     }
 }
 

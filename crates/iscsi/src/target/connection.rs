@@ -40,11 +40,7 @@ pub(super) enum Sink {
         data: Vec<u8>,
     },
     /// Unsolicited Data-Out of a command that is not due yet.
-    EarlyData {
-        itt: u32,
-        offset: usize,
-        is_final: bool,
-    },
+    EarlyData { itt: u32, is_final: bool },
     /// Immediate data of a command.
     Immediate { task: TaskId, offset: u32 },
     /// Data-Out of a command.

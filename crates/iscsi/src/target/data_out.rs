@@ -90,6 +90,15 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(transfer)
     }
 
+    /// The transfer is known only now, but `pdus` of its unsolicited Data-Outs came before: their data
+    /// was given to [`DataOutTransfer::begin`], but for `left` bytes that the last of them still owes.
+    pub(super) fn resume(&mut self, pdus: u32, left: u32) {
+        if let Some(sequence) = self.sequences.first_mut() {
+            sequence.next_data_sn = pdus;
+            sequence.next_offset = sequence.next_offset.saturating_add(left).min(sequence.end);
+        }
+    }
+
     /// Checks the header of a Data-Out and tells where its data goes. A DataSN out of order spoils the
     /// transfer.
     ///

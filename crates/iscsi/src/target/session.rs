@@ -175,6 +175,8 @@ pub(super) struct Early {
     pub(super) bhs: RawBhs,
     pub(super) ahs: Vec<u8>,
     pub(super) data: Vec<u8>,
+    /// Data-Out PDUs whose data is in `data`, beside what came with the command.
+    pub(super) data_pdus: u32,
     pub(super) data_final: bool,
 }
 

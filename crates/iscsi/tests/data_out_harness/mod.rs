@@ -110,7 +110,9 @@ fn good(data_in: Option<Vec<u8>>) -> Completion<Bytes> {
 pub(crate) struct Target {
     session: Session<Bytes, Room>,
     pub(crate) router: Router,
+    /// The connection that is used, and the other one.
     connection: usize,
+    second: usize,
     data_digest: bool,
     pub(crate) sent: Vec<(RawBhs, Vec<u8>)>,
 }
@@ -148,6 +150,8 @@ impl Target {
             stat_sn: 1,
         };
         let connection = session.add_connection(&settings, Duration::ZERO);
+        let second = ConnectionSettings { cid: 1, ..settings };
+        let second = session.add_connection(&second, Duration::ZERO);
         let router = Router {
             wanted,
             written: Vec::new(),
@@ -157,9 +161,15 @@ impl Target {
             session,
             router,
             connection,
+            second,
             data_digest,
             sent: Vec::new(),
         }
+    }
+
+    /// Goes on with the other of the two connections.
+    pub(crate) fn change_connection(&mut self) {
+        std::mem::swap(&mut self.connection, &mut self.second);
     }
 
     pub(crate) fn send(&mut self, bhs: &RawBhs, data: &[u8]) -> Result<(), ConnectionError> {
@@ -180,13 +190,27 @@ impl Target {
             let crc = Crc32c::new().update(&stream[BHS_LENGTH..]).finish() ^ flip;
             stream.extend_from_slice(&to_wire(crc));
         }
-        let mut input = &stream[..];
+        self.receive(&stream)
+    }
+
+    /// Takes bytes of the stream, wherever they end, and all answers.
+    pub(crate) fn receive(&mut self, mut input: &[u8]) -> Result<(), ConnectionError> {
         let outcome = self.session.receive(
             self.connection,
             &mut input,
             Duration::ZERO,
             &mut self.router,
         );
+        self.fetch();
+        self.change_connection();
+        self.fetch();
+        self.change_connection();
+        assert!(outcome.as_ref().is_ok_and(Option::is_none) || outcome.is_err());
+        outcome.map(|_| ())
+    }
+
+    /// Takes what waits to be sent on the connection.
+    fn fetch(&mut self) {
         let mut output = Vec::new();
         self.session.gather(self.connection, |piece| {
             output.extend_from_slice(piece);
@@ -199,8 +223,6 @@ impl Target {
             self.sent.push((*bhs, rest[..len].to_vec()));
             output = rest[padded(len) + digest..].to_vec();
         }
-        assert!(outcome.as_ref().is_ok_and(Option::is_none) || outcome.is_err());
-        outcome.map(|_| ())
     }
 
     /// Sends a request without data; whether the runtime is asked to manage tasks.

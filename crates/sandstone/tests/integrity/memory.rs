@@ -448,3 +448,70 @@ fn a_connection_that_is_ahead_waits_for_the_other() {
     first.cut();
     served.stop();
 }
+
+/// The data of a command that is due comes behind more than is kept ahead of its turn, on the same
+/// connection: that must be read on nevertheless.
+#[test]
+fn a_connection_that_is_ahead_is_read_on_for_the_data_of_the_command_that_is_due() {
+    const HALF: usize = 128 << 10;
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
+    let units = vec![served::unit(0, 1024, 4096, true)];
+    let served = Served::start(&[portal], units, vec![disk], served::limits());
+    let mut first = PipelinedSession::new(portal, settings(1));
+    first.settings.limits.max_connections = 2;
+    first.settings.limits.initial_r2t = false;
+    first.log_in();
+    first.wait_until_ready(0);
+    let mut second = first.second_connection(1);
+    second.log_in();
+    // Two writes, and a half of each one's data; then the other halves.
+    let mut flood = Vec::new();
+    for number in 0..3_u32 {
+        flood.extend(write_pdu(number, second.settings.cmd_sn + number, HALF));
+        flood.resize(flood.len() + HALF, number as u8 + 1);
+    }
+    for number in 0..3_u32 {
+        let mut data_out = vec![0; 48];
+        (data_out[0], data_out[1]) = (0x05, 0x80);
+        data_out[4..8].copy_from_slice(&(HALF as u32).to_be_bytes());
+        data_out[16..20].copy_from_slice(&(1000 + number).to_be_bytes());
+        data_out[20..24].fill(0xff);
+        data_out[40..44].copy_from_slice(&(HALF as u32).to_be_bytes());
+        flood.extend(data_out);
+        flood.resize(flood.len() + HALF, number as u8 + 1);
+    }
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let mut sent = 0;
+    let mut due = true;
+    let mut reader = logged_in(portal, 2);
+    let whole = |reader: &mut PipelinedSession, number: u8| {
+        let block = u64::from(number) * 64;
+        let found = reader.run(0, cdb(0x88, block, 64), 2 * HALF, Vec::new());
+        found.data_in.iter().all(|byte| *byte == number + 1)
+    };
+    while !(0..3).all(|number| whole(&mut reader, number)) {
+        assert!(std::time::Instant::now() < give_up, "they wait for ever");
+        sent += second.send_some(&flood[sent..]);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if std::mem::take(&mut due) {
+            assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
+        }
+    }
+    reader.cut();
+    first.cut();
+    second.cut();
+    served.stop();
+}
+
+/// The header of a write of 64 blocks with so much immediate data, after which more comes unasked.
+fn write_pdu(number: u32, cmd_sn: u32, immediate: usize) -> Vec<u8> {
+    let mut command = vec![0; 48];
+    (command[0], command[1]) = (0x01, 0x21);
+    command[4..8].copy_from_slice(&(immediate as u32).to_be_bytes());
+    command[16..20].copy_from_slice(&(1000 + number).to_be_bytes());
+    command[20..24].copy_from_slice(&(256_u32 << 10).to_be_bytes());
+    command[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
+    command[32..48].copy_from_slice(&cdb(0x8a, u64::from(number) * 64, 64));
+    command
+}
