@@ -1,13 +1,12 @@
 //! SCSI commands and their data-out, from the header of the command to the moment at which the
 //! device server has everything (RFC 7143 §4.2.5, §11.3, §11.7).
 
-use std::collections::BTreeMap;
-
 use super::command_window::Arrival;
 use super::connection::Sink;
 use super::data_out::{DataOutTransfer, check_unsolicited};
+use super::early::{Early, early_of};
 use super::session::{
-    Admission, Completion, ConnectionError, Early, Event, IncomingCommand, Session, TaskRouter,
+    Admission, Completion, ConnectionError, Event, IncomingCommand, Session, TaskRouter,
 };
 use super::task_table::{Task, TaskId};
 use crate::payload::{DataOutBuffer, Payload};
@@ -113,39 +112,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         );
     }
 
-    #[cold]
-    fn not_next(&mut self, index: usize, bhs: &RawBhs, arrival: Arrival) {
-        let early = arrival == Arrival::Early && !self.early.contains_key(&cmd_sn(bhs));
-        let Some(connection) = self.connections[index].as_mut() else {
-            return;
-        };
-        connection.sink = if early {
-            Sink::Early {
-                bhs: *bhs,
-                ahs: connection.receiver.ahs().to_vec(),
-                data: Vec::new(),
-            }
-        } else {
-            Sink::Discard
-        };
-    }
-
-    /// What an early command announces is checked on the connection that it came on: once it is due,
-    /// another one's input may be what is looked at.
-    #[cold]
-    fn check_early(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
-        let Ok(command) = ScsiCommand::parse(bhs) else {
-            return Ok(());
-        };
-        let (immediate, limits) = (command.data_segment_length, self.settings.bursts());
-        let offered = offered(&command);
-        check_unsolicited(offered, immediate, command.is_final, &limits).map_err(|what| {
-            self.reject(index, bhs, RejectReason::ProtocolError);
-            ConnectionError::Protocol(what)
-        })
-    }
-
-    fn set_sink(&mut self, index: usize, sink: Sink) {
+    pub(super) fn set_sink(&mut self, index: usize, sink: Sink) {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.sink = sink;
         }
@@ -153,7 +120,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 
     /// A SCSI command whose turn it is.
     #[inline]
-    fn command<R>(
+    pub(super) fn command<R>(
         &mut self,
         index: usize,
         bhs: &RawBhs,
@@ -309,36 +276,6 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Data of a command that is not due yet, or that was aborted or refused.
-    #[cold]
-    fn early_data_header(
-        &mut self,
-        index: usize,
-        bhs: &RawBhs,
-        pdu: &DataOut,
-    ) -> Result<(), ConnectionError> {
-        let first_burst = self.settings.first_burst_length;
-        let Some(early) = early_of(&mut self.early, index, pdu.itt) else {
-            self.set_sink(index, Sink::Discard);
-            return Ok(());
-        };
-        let have = early.data.len() as u32;
-        let room = ScsiCommand::parse(&early.bhs).map_or(0, |command| offered(&command));
-        let room = room.min(first_burst).saturating_sub(have);
-        let fits = pdu.ttt == RESERVED_TAG
-            && pdu.buffer_offset == have
-            && pdu.data_sn == early.data_pdus
-            && pdu.data_segment_length <= room;
-        if early.data_final || !fits {
-            self.reject(index, bhs, RejectReason::ProtocolError);
-            return Err(ConnectionError::Protocol("unexpected unsolicited data"));
-        }
-        early.data_pdus += 1;
-        let (itt, is_final) = (pdu.itt, pdu.is_final);
-        self.set_sink(index, Sink::EarlyData { itt, is_final });
-        Ok(())
-    }
-
     /// Bytes of the current PDU's data segment.
     #[inline]
     pub(super) fn data(&mut self, index: usize, bytes: &[u8]) {
@@ -436,7 +373,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 
     /// Moves a collecting task on: to the device server if its data is in, else to the next R2Ts.
     #[inline]
-    fn advance<R>(&mut self, id: TaskId, router: &mut R)
+    pub(super) fn advance<R>(&mut self, id: TaskId, router: &mut R)
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
@@ -569,101 +506,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.respond(&task, completion);
         self.open_window();
     }
-
-    /// Runs requests that were early and whose turn has come. A command whose unsolicited data is still
-    /// on its way is begun all the same: what comes behind it may be more than is kept ahead of its turn.
-    pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
-    where
-        R: TaskRouter<Payload = P, Buffer = B>,
-    {
-        while !self.early.is_empty() {
-            let next = self.window.exp_cmd_sn();
-            let Some(early) = self.early.remove(&next) else {
-                return Ok(None);
-            };
-            self.window.arrive(next);
-            let event = self.run_one_early(early, router)?;
-            if event.is_some() {
-                return Ok(event);
-            }
-        }
-        Ok(None)
-    }
-
-    fn run_one_early<R>(
-        &mut self,
-        early: Early,
-        router: &mut R,
-    ) -> Result<Option<Event>, ConnectionError>
-    where
-        R: TaskRouter<Payload = P, Buffer = B>,
-    {
-        let Early {
-            connection: index,
-            mut bhs,
-            ahs,
-            data,
-            data_pdus,
-            data_final,
-        } = early;
-        if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
-            return self.request(index, &bhs, data);
-        }
-        // As if all that arrived so far had been immediate data of one PDU.
-        let [_, a, b, c] = (data.len() as u32).to_be_bytes();
-        bhs[5..8].copy_from_slice(&[a, b, c]);
-        bhs[1] = bhs[1] & 0x7f | if data_final { 0x80 } else { 0 };
-        let Some(connection) = self.connections[index].as_mut() else {
-            return Ok(None);
-        };
-        let mut own_sink = std::mem::replace(&mut connection.sink, Sink::Discard);
-        let own_ahs = connection.receiver.swap_ahs(ahs);
-        let immediate_data = std::mem::replace(&mut self.settings.immediate_data, true);
-        let begun = self.command(index, &bhs, router);
-        self.settings.immediate_data = immediate_data;
-        self.data(index, &data);
-        let Some(connection) = self.connections[index].as_mut() else {
-            return Ok(None);
-        };
-        connection.receiver.swap_ahs(own_ahs);
-        let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
-        if let Sink::Immediate { task, offset } = sink {
-            let mut left = 0;
-            if let Sink::EarlyData { itt, is_final } = own_sink
-                && itt == Bhs::new(&bhs).itt()
-            {
-                // In the midst of its data: the rest goes where the transfer says.
-                left = connection.receiver.data_left() as u32;
-                own_sink = Sink::DataOut {
-                    task,
-                    offset,
-                    ttt: RESERVED_TAG,
-                    is_final,
-                };
-            }
-            let task = self.tasks.get_mut(task);
-            if let Some(transfer) = task.and_then(|task| task.transfer.as_mut()) {
-                transfer.resume(data_pdus, left);
-            }
-        }
-        self.set_sink(index, own_sink);
-        begun?;
-        if let Sink::Immediate { task, .. } = sink {
-            self.advance(task, router);
-        }
-        Ok(None)
-    }
-}
-
-/// The early request of a connection that has this Initiator Task Tag.
-fn early_of(early: &mut BTreeMap<u32, Early>, index: usize, itt: u32) -> Option<&mut Early> {
-    let mut early = early.values_mut();
-    early.find(|early| early.connection == index && Bhs::new(&early.bhs).itt() == itt)
 }
 
 /// How many bytes of data-out a command offers.
 #[inline]
-fn offered(command: &ScsiCommand) -> u32 {
+pub(super) fn offered(command: &ScsiCommand) -> u32 {
     if command.write {
         command.expected_data_transfer_length
     } else {
@@ -673,6 +520,6 @@ fn offered(command: &ScsiCommand) -> u32 {
 
 /// CmdSN: the same field in every request.
 #[inline]
-fn cmd_sn(bhs: &RawBhs) -> u32 {
+pub(super) fn cmd_sn(bhs: &RawBhs) -> u32 {
     u32::from_be_bytes([bhs[24], bhs[25], bhs[26], bhs[27]])
 }

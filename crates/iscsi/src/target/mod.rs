@@ -5,6 +5,7 @@ mod command_window;
 mod connection;
 mod data_out;
 pub mod discovery;
+mod early;
 pub mod login;
 mod receive;
 mod requests;

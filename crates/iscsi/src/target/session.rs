@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use super::command_window::CommandWindow;
 use super::connection::{Connection, ConnectionSettings, SessionSettings, Sink};
+use super::early::Early;
 use super::receive::{Piece, ReceiveError};
 use super::task_table::{Task, TaskId, TaskTable};
 use crate::payload::{DataOutBuffer, Payload};
-use crate::pdu::{Bhs, LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
+use crate::pdu::{Bhs, LogoutRequest, TaskAttribute, TaskManagementRequest, TextRequest};
 
 /// A command handed to the device server.
 #[derive(Clone, Copy, Debug)]
@@ -166,18 +167,6 @@ pub struct SessionCounters {
     pub data_out_bytes: u64,
     /// Data digest errors.
     pub digest_errors: u64,
-}
-
-/// A request that waits for earlier CmdSNs.
-#[derive(Debug)]
-pub(super) struct Early {
-    pub(super) connection: usize,
-    pub(super) bhs: RawBhs,
-    pub(super) ahs: Vec<u8>,
-    pub(super) data: Vec<u8>,
-    /// Data-Out PDUs whose data is in `data`, beside what came with the command.
-    pub(super) data_pdus: u32,
-    pub(super) data_final: bool,
 }
 
 /// A session.

@@ -1,0 +1,186 @@
+//! Requests that come before their turn: an earlier CmdSN is still under way on another connection of
+//! the session (RFC 7143 §4.2.2.1). They are kept, with what comes of their data, until they are due.
+
+use std::collections::BTreeMap;
+
+use super::command::{cmd_sn, offered};
+use super::command_window::Arrival;
+use super::connection::Sink;
+use super::data_out::check_unsolicited;
+use super::session::{ConnectionError, Event, Session, TaskRouter};
+use crate::payload::{DataOutBuffer, Payload};
+use crate::pdu::{Bhs, DataOut, Opcode, RESERVED_TAG, RawBhs, RejectReason, ScsiCommand};
+
+/// A request that waits for earlier CmdSNs.
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) connection: usize,
+    pub(super) bhs: RawBhs,
+    pub(super) ahs: Vec<u8>,
+    pub(super) data: Vec<u8>,
+    /// Data-Out PDUs whose data is in `data`, beside what came with the command.
+    pub(super) data_pdus: u32,
+    pub(super) data_final: bool,
+}
+
+impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
+    #[cold]
+    pub(super) fn not_next(&mut self, index: usize, bhs: &RawBhs, arrival: Arrival) {
+        let early = arrival == Arrival::Early && !self.early.contains_key(&cmd_sn(bhs));
+        let Some(connection) = self.connections[index].as_mut() else {
+            return;
+        };
+        connection.sink = if early {
+            Sink::Early {
+                bhs: *bhs,
+                ahs: connection.receiver.ahs().to_vec(),
+                data: Vec::new(),
+            }
+        } else {
+            Sink::Discard
+        };
+    }
+
+    /// What an early command announces is checked on the connection that it came on: once it is due,
+    /// another one's input may be what is looked at.
+    #[cold]
+    pub(super) fn check_early(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+    ) -> Result<(), ConnectionError> {
+        let Ok(command) = ScsiCommand::parse(bhs) else {
+            return Ok(());
+        };
+        let (immediate, limits) = (command.data_segment_length, self.settings.bursts());
+        let offered = offered(&command);
+        check_unsolicited(offered, immediate, command.is_final, &limits).map_err(|what| {
+            self.reject(index, bhs, RejectReason::ProtocolError);
+            ConnectionError::Protocol(what)
+        })
+    }
+
+    /// Data of a command that is not due yet, or that was aborted or refused.
+    #[cold]
+    pub(super) fn early_data_header(
+        &mut self,
+        index: usize,
+        bhs: &RawBhs,
+        pdu: &DataOut,
+    ) -> Result<(), ConnectionError> {
+        let first_burst = self.settings.first_burst_length;
+        let Some(early) = early_of(&mut self.early, index, pdu.itt) else {
+            self.set_sink(index, Sink::Discard);
+            return Ok(());
+        };
+        let have = early.data.len() as u32;
+        let room = ScsiCommand::parse(&early.bhs).map_or(0, |command| offered(&command));
+        let room = room.min(first_burst).saturating_sub(have);
+        let fits = pdu.ttt == RESERVED_TAG
+            && pdu.buffer_offset == have
+            && pdu.data_sn == early.data_pdus
+            && pdu.data_segment_length <= room;
+        if early.data_final || !fits {
+            self.reject(index, bhs, RejectReason::ProtocolError);
+            return Err(ConnectionError::Protocol("unexpected unsolicited data"));
+        }
+        early.data_pdus += 1;
+        let (itt, is_final) = (pdu.itt, pdu.is_final);
+        self.set_sink(index, Sink::EarlyData { itt, is_final });
+        Ok(())
+    }
+
+    /// Runs requests that were early and whose turn has come. A command whose unsolicited data is still
+    /// on its way is begun all the same: what comes behind it may be more than is kept ahead of its turn.
+    pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        while !self.early.is_empty() {
+            let next = self.window.exp_cmd_sn();
+            let Some(early) = self.early.remove(&next) else {
+                return Ok(None);
+            };
+            self.window.arrive(next);
+            let event = self.run_one_early(early, router)?;
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    fn run_one_early<R>(
+        &mut self,
+        early: Early,
+        router: &mut R,
+    ) -> Result<Option<Event>, ConnectionError>
+    where
+        R: TaskRouter<Payload = P, Buffer = B>,
+    {
+        let Early {
+            connection: index,
+            mut bhs,
+            ahs,
+            data,
+            data_pdus,
+            data_final,
+        } = early;
+        if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
+            return self.request(index, &bhs, data);
+        }
+        // As if all that arrived so far had been immediate data of one PDU.
+        let [_, a, b, c] = (data.len() as u32).to_be_bytes();
+        bhs[5..8].copy_from_slice(&[a, b, c]);
+        bhs[1] = bhs[1] & 0x7f | if data_final { 0x80 } else { 0 };
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        let mut own_sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        let own_ahs = connection.receiver.swap_ahs(ahs);
+        let immediate_data = std::mem::replace(&mut self.settings.immediate_data, true);
+        let begun = self.command(index, &bhs, router);
+        self.settings.immediate_data = immediate_data;
+        self.data(index, &data);
+        let Some(connection) = self.connections[index].as_mut() else {
+            return Ok(None);
+        };
+        connection.receiver.swap_ahs(own_ahs);
+        let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
+        if let Sink::Immediate { task, offset } = sink {
+            let mut left = 0;
+            if let Sink::EarlyData { itt, is_final } = own_sink
+                && itt == Bhs::new(&bhs).itt()
+            {
+                // In the midst of its data: the rest goes where the transfer says.
+                left = connection.receiver.data_left() as u32;
+                own_sink = Sink::DataOut {
+                    task,
+                    offset,
+                    ttt: RESERVED_TAG,
+                    is_final,
+                };
+            }
+            let task = self.tasks.get_mut(task);
+            if let Some(transfer) = task.and_then(|task| task.transfer.as_mut()) {
+                transfer.resume(data_pdus, left);
+            }
+        }
+        self.set_sink(index, own_sink);
+        begun?;
+        if let Sink::Immediate { task, .. } = sink {
+            self.advance(task, router);
+        }
+        Ok(None)
+    }
+}
+
+/// The early request of a connection that has this Initiator Task Tag.
+pub(super) fn early_of(
+    early: &mut BTreeMap<u32, Early>,
+    index: usize,
+    itt: u32,
+) -> Option<&mut Early> {
+    let mut early = early.values_mut();
+    early.find(|early| early.connection == index && Bhs::new(&early.bhs).itt() == itt)
+}
