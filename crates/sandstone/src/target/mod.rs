@@ -7,25 +7,30 @@
 //! # Where things are
 //! | what | where |
 //! |---|---|
-//! | a connection is accepted | `listener.rs` |
+//! | a connection is accepted | `listener.rs`, `arrival.rs` |
 //! | LOGIN meets the configuration | `login.rs` (the state machine is `iscsi::target::login`) |
+//! | a connection is given to its session | `arrival.rs` |
 //! | a login takes a connection's place | `reinstatement.rs` |
-//! | bytes become commands | `event_loop.rs`, `connection.rs` |
+//! | a connection or a session ends | `ending.rs` |
+//! | the turns of a loop | `event_loop.rs` |
+//! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
 //! | a long command lets others go on | `turn.rs` |
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
-//! | writes of a lost session that are still under way | `fence.rs`, `event_loop.rs` |
+//! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | what could not be served at first | `second_try.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 
+mod arrival;
 mod connection;
 mod core;
 mod describe;
 pub mod directory;
+mod ending;
 mod event_loop;
 mod fence;
 mod gathering;
@@ -42,6 +47,7 @@ mod router;
 mod second_try;
 mod served_session;
 mod service;
+mod session_traffic;
 mod shared;
 mod socket_options;
 mod space_monitor;

@@ -1,0 +1,102 @@
+//! How connections and sessions end: their tasks are cancelled, what a device still writes for them is
+//! fenced off, and a session keeps its name until that is over.
+
+use super::connection::Role;
+use super::event_loop::EventLoop;
+use super::operation::SessionKey;
+
+impl EventLoop {
+    /// Ends a connection, and its session with the last one.
+    pub(super) fn close_connection(&mut self, slot: usize, reason: &'static str) {
+        if let Some(key) = self.remove_connection(slot, reason)
+            && self
+                .sessions
+                .get(&key)
+                .is_some_and(|session| session.protocol.is_empty())
+        {
+            self.end_session(key);
+        }
+    }
+
+    /// Ends a connection with its tasks, not its session, which is returned.
+    pub(super) fn remove_connection(
+        &mut self,
+        slot: usize,
+        reason: &'static str,
+    ) -> Option<SessionKey> {
+        let mut connection = self.connections.try_remove(slot)?;
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        let Role::Session(key, index) = connection.role else {
+            return None;
+        };
+        let session = self.sessions.get_mut(&key)?;
+        session.connections.remove(&index);
+        session.protocol.remove_connection(index);
+        let initiator = session.name.initiator.clone();
+        tracing::info!(%initiator, peer = %connection.peer, reason, "connection closed");
+        self.cancel_orphans(key);
+        Some(key)
+    }
+
+    /// Cancels operations of a session whose tasks are gone from it or aborted.
+    pub(super) fn cancel_orphans(&mut self, key: SessionKey) {
+        for token in self.core.operations.of_session(key) {
+            let Some(task) = self
+                .core
+                .operations
+                .get_mut(token)
+                .map(|operation| operation.task)
+            else {
+                continue;
+            };
+            let alive = self
+                .sessions
+                .get_mut(&key)
+                .is_some_and(|session| session.protocol.is_alive(task));
+            if !alive && self.core.cancel(token) {
+                self.complete(key, task, super::core::good(None));
+            }
+        }
+    }
+
+    pub(super) fn end_session(&mut self, key: SessionKey) {
+        let Some(mut session) = self.sessions.remove(&key) else {
+            return;
+        };
+        session.detach();
+        self.cancel_orphans(key);
+        self.core.fence_off(key);
+        // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
+        // waits for them.
+        self.ending.push((session.name, session.registered));
+        self.finish_ending();
+    }
+
+    pub(super) fn close_session(&mut self, key: SessionKey, reason: &'static str) {
+        let Some(session) = self.sessions.get(&key) else {
+            return;
+        };
+        let slots: Vec<usize> = session.connections.values().copied().collect();
+        slots
+            .into_iter()
+            .for_each(|slot| self.close_connection(slot, reason));
+        self.end_session(key);
+    }
+
+    /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
+    pub(super) fn finish_ending(&mut self) {
+        if self.ending.is_empty() && self.delayed.is_empty() {
+            return;
+        }
+        for (name, session) in std::mem::take(&mut self.ending) {
+            if self.core.operations.of_session(session.key).is_empty() {
+                self.core.shared.registry().remove(&name, &session);
+            } else {
+                self.ending.push((name, session));
+            }
+        }
+        for logged_in in std::mem::take(&mut self.delayed) {
+            self.attach(logged_in);
+        }
+    }
+}
