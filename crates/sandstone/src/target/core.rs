@@ -1,33 +1,27 @@
 //! The part of an event loop that runs commands: from the device server's decision over block
-//! requests to the completion. It knows nothing of sockets.
+//! requests to the completion. It knows nothing of sockets. What is more than a read or a write is a task,
+//! and `task_run.rs` runs it.
 //!
 //! # The life of a write
 //! `router.rs` admits it and collects its data; [`Core::write`] asks the gates again, shares the range,
 //! submits the request (durable if FUA is set or the unit's write cache is off) and answers GOOD only
 //! when the device has said so.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use iscsi::target::{Completion, TaskId};
 use scsi::range_lock::Hold;
-use scsi::{BlockRange, Extent, Input, Response, Status, Step};
+use scsi::{BlockRange, Response, Status};
 
-use super::message::{AbortOrder, Message, QuietSignal, Whose};
-use super::operation::{Answer, Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
+use super::message::{AbortOrder, Message, QuietSignal};
+use super::operation::{Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
 use super::payload::DataIn;
 use super::shared::Shared;
-use super::turn::{self, Turn};
-use super::unit::{TaskEntry, Unit};
-use super::unit_state;
+use super::step_requests::scsi_error;
+use super::turn::Turn;
+use super::unit::TaskEntry;
 use crate::block::lane::Outcome;
-use crate::block::{BlockError, BlockErrorKind, Done, Lane, Pages, Request, Submitted, Ticket};
-
-/// Requests of a step are cut to this length in bytes, so that no step hogs memory or a disk.
-const STEP_CHUNK: u64 = 1024 * 1024;
-
-/// The same for the requests that give blocks back, of which there may be very many.
-const DISCARD_CHUNK: u64 = 32 << 20;
+use crate::block::{Done, Lane, Pages, Request, Submitted, Ticket};
 
 /// How far an operation got.
 #[derive(Debug)]
@@ -202,223 +196,6 @@ impl Core {
                         .logical
                         .sense_for(scsi_error(&mapped.unit, &error)),
                 )
-            }
-        }
-    }
-
-    /// Starts a task of the device server with its data-out.
-    pub(super) fn run_task(
-        &mut self,
-        session: SessionKey,
-        task: TaskId,
-        entry: TaskEntry,
-        scsi_task: Box<dyn scsi::Task>,
-        data_out: Pages,
-    ) -> Progress {
-        let exclusive = scsi_task.exclusive().filter(|range| !range.is_empty());
-        let unit = entry.mapped.unit.clone();
-        let run = TaskRun {
-            task: scsi_task,
-            data_out,
-            on: None,
-            requests: VecDeque::new(),
-            answer: Answer::Done,
-            changes: false,
-        };
-        let token = self.park(session, task, entry, Work::Task(run), Waiting::Device);
-        if let Some(range) = exclusive {
-            if !unit.range_lock.lock(range, Hold::Exclusive, token.0) {
-                self.set_waiting(token, Waiting::Range(range, Hold::Exclusive));
-                return Progress::Pending;
-            }
-            self.hold(token, unit, range, Hold::Exclusive);
-        }
-        self.begin_task(token)
-    }
-
-    fn begin_task(&mut self, token: Token) -> Progress {
-        let Some(mut operation) = self.operations.take(token) else {
-            return Progress::Pending;
-        };
-        let Work::Task(run) = &mut operation.work else {
-            self.operations.put_back(token, operation);
-            return Progress::Pending;
-        };
-        let data_out = run.data_out.to_vec();
-        let step = run.task.step(Input::Begin {
-            data_out: &data_out,
-        });
-        self.drive(token, operation, step)
-    }
-
-    /// Carries out steps until one must be waited for.
-    fn drive(&mut self, token: Token, mut operation: Operation, mut step: Step) -> Progress {
-        loop {
-            if let Step::Done(response) = step {
-                let completion = completion(response);
-                if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
-                    self.note_end(
-                        operation.session,
-                        operation.task,
-                        &entry.mapped,
-                        &completion,
-                    );
-                }
-                operation.release();
-                self.operations.retire(token);
-                return Progress::Done(wanting(operation.data_out_wanted, completion));
-            }
-            match self.begin_step(token, &mut operation, step) {
-                Begun::Requests => {}
-                Begun::Waits(waiting) => {
-                    operation.waiting = waiting;
-                    self.operations.put_back(token, operation);
-                    return Progress::Pending;
-                }
-            }
-            match self.carry_out(token, &mut operation) {
-                None => {
-                    self.operations.put_back(token, operation);
-                    return Progress::Pending;
-                }
-                Some(next) => step = next,
-            }
-        }
-    }
-
-    /// Carries out the requests of the current step; returns the next one. `None` where a request is
-    /// pending or waits for the next turn.
-    fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
-        if let Some(response) = fenced(operation) {
-            return Some(Step::Done(response));
-        }
-        let outcome = self.submit_requests(token, operation)?;
-        Some(self.answer(operation, outcome))
-    }
-
-    /// Turns a step into requests, holding the range that it changes.
-    fn begin_step(&mut self, token: Token, operation: &mut Operation, step: Step) -> Begun {
-        let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
-            return Begun::Requests;
-        };
-        run.on = None;
-        run.answer = Answer::Done;
-        run.changes = false;
-        run.requests.clear();
-        let step = match step {
-            Step::On { unit, step } => {
-                run.on = self.shared.unit_of(&unit);
-                if run.on.is_none() {
-                    // The unit was deleted meanwhile: the request below fails as "gone".
-                    run.requests.push_back(Request::Read {
-                        offset: u64::MAX,
-                        len: 0,
-                    });
-                    return Begun::Requests;
-                }
-                *step
-            }
-            Step::Abort(scope) => {
-                let order = abort_order(
-                    entry,
-                    operation.session,
-                    operation.task,
-                    scope,
-                    token,
-                    &self.shared,
-                );
-                self.spread(order);
-                return Begun::Waits(Waiting::Quiet);
-            }
-            Step::Save { image } => {
-                let path = entry.mapped.unit.state_file.clone();
-                self.lane.run_blocking(Ticket::new(token.0), move || {
-                    unit_state::save(&path, &image)
-                });
-                return Begun::Waits(Waiting::Device);
-            }
-            step => step,
-        };
-        let unit = run.on.clone().unwrap_or_else(|| entry.mapped.unit.clone());
-        let exclusive = operation
-            .held
-            .iter()
-            .any(|(_, _, hold)| *hold == Hold::Exclusive);
-        let changed = prepare(run, &unit, step);
-        run.changes = changed.is_some() && run.on.is_none();
-        if let Some(range) = changed
-            && !(exclusive && run.on.is_none())
-        {
-            if !unit.range_lock.lock(range, Hold::Shared, token.0) {
-                return Begun::Waits(Waiting::Range(range, Hold::Shared));
-            }
-            operation.held.push((unit, range, Hold::Shared));
-        }
-        Begun::Requests
-    }
-
-    /// Submits the requests of the current step one after the other. `None` where one is pending, or
-    /// waits for the next turn; the operation says which.
-    fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
-        let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
-            return Some(Ok(Done::Nothing));
-        };
-        let mut outcome = Ok(Done::Nothing);
-        while !run.requests.is_empty() {
-            if self.turn.is_over() {
-                operation.waiting = Waiting::NextTurn;
-                self.turn.wait(token);
-                return None;
-            }
-            let Some(request) = run.requests.pop_front() else {
-                break;
-            };
-            let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
-            unit.note_request(&request);
-            let weight = turn::weight(&request);
-            match unit
-                .device
-                .submit(request, Ticket::new(token.0), &mut self.lane)
-            {
-                Submitted::Pending => {
-                    operation.waiting = Waiting::Device;
-                    return None;
-                }
-                Submitted::Ready(ready) => outcome = ready,
-            }
-            self.turn.count(weight);
-            if outcome.is_err() {
-                break;
-            }
-        }
-        Some(outcome)
-    }
-
-    /// Gives the outcome of a step to the task.
-    fn answer(&mut self, operation: &mut Operation, outcome: Outcome) -> Step {
-        // Shared holds last one step; the exclusive one lasts to the end of the task.
-        operation.held.retain(|(unit, range, hold)| {
-            let keep = *hold == Hold::Exclusive;
-            if !keep {
-                unit.range_lock.unlock(*range, *hold);
-            }
-            keep
-        });
-        let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
-            return Step::Done(Response::good());
-        };
-        let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
-        match (outcome, run.answer) {
-            (Ok(Done::Pages(pages)), Answer::Blocks) => {
-                run.task.step(Input::Blocks(&pages.to_vec()))
-            }
-            (Ok(Done::Extents(extents)), Answer::Extents(asked)) => run
-                .task
-                .step(Input::Extents(&to_extents(unit, asked, &extents))),
-            (Ok(_), _) => run.task.step(Input::Done),
-            (Err(error), _) => {
-                unit.note_error(&error);
-                run.task.step(Input::Failed(scsi_error(unit, &error)))
             }
         }
     }
@@ -645,210 +422,12 @@ impl Core {
         })
     }
 
-    fn set_waiting(&mut self, token: Token, waiting: Waiting) {
-        if let Some(operation) = self.operations.get_mut(token) {
-            operation.waiting = waiting;
-        }
-    }
-
-    fn hold(&mut self, token: Token, unit: Arc<Unit>, range: BlockRange, hold: Hold) {
-        if let Some(operation) = self.operations.get_mut(token) {
-            operation.held.push((unit, range, hold));
-        }
-    }
-
     /// Gives an abort order to every loop, this one included.
     pub(super) fn spread(&mut self, order: AbortOrder) {
         let order = Arc::new(order);
         self.shared
             .send_to_others(self.index, || Message::Abort(order.clone()));
         self.orders.push(order);
-    }
-}
-
-enum Begun {
-    Requests,
-    Waits(Waiting),
-}
-
-/// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
-/// range took their time, and a reservation granted meanwhile fences it. What a task does on other units
-/// it asks for by itself; one that outlives its command answers to nobody's gates.
-fn fenced(operation: &Operation) -> Option<Response> {
-    let (Work::Task(run), Some(entry)) = (&operation.work, &operation.entry) else {
-        return None;
-    };
-    if !run.changes || run.task.outlives_its_command() {
-        return None;
-    }
-    entry.mapped.itl.may_still_run(true).err()
-}
-
-fn abort_order(
-    entry: &TaskEntry,
-    session: SessionKey,
-    task: TaskId,
-    scope: scsi::AbortScope,
-    token: Token,
-    shared: &Arc<Shared>,
-) -> AbortOrder {
-    AbortOrder {
-        unit: entry.mapped.unit.clone(),
-        whose: match scope {
-            scsi::AbortScope::Registrants(registrants) => Whose::Registrants(registrants),
-            scsi::AbortScope::All => Whose::All,
-        },
-        except: Some((session, task)),
-        by: entry.mapped.itl.nexus().id,
-        tell: entry.mapped.unit.logical.task_aborted_status(),
-        cleared: true,
-        signal: QuietSignal::new(token, shared.wake()),
-    }
-}
-
-/// Fills in the requests of a step and returns the range that it changes.
-fn prepare(run: &mut TaskRun, unit: &Unit, step: Step) -> Option<BlockRange> {
-    let cached = unit.logical.write_cache_enabled();
-    match step {
-        Step::Read { range } => {
-            let (offset, len) = unit.bytes(range);
-            run.answer = Answer::Blocks;
-            run.requests.push_back(Request::Read {
-                offset,
-                len: len as u32,
-            });
-            None
-        }
-        Step::Write { range, data, fua } => {
-            let data = Pages::from_bytes(&data);
-            run.requests.push_back(Request::Write {
-                offset: unit.bytes(range).0,
-                data,
-                durable: fua || !cached,
-            });
-            Some(range)
-        }
-        Step::WriteDataOut {
-            range,
-            offset: from,
-            fua,
-        } => {
-            let (offset, len) = unit.bytes(range);
-            let data = run
-                .data_out
-                .slice(from as usize..from as usize + len as usize);
-            run.requests.push_back(Request::Write {
-                offset,
-                data,
-                durable: fua || !cached,
-            });
-            Some(range)
-        }
-        Step::WriteZeroes { range, unmap, fua } => {
-            let (offset, len) = unit.bytes(range);
-            run.requests.push_back(Request::WriteZeroes {
-                offset,
-                len,
-                unmap,
-                durable: fua || !cached,
-            });
-            Some(range)
-        }
-        Step::WritePattern {
-            range,
-            pattern,
-            fua,
-        } => {
-            push_pattern(run, unit, range, &pattern, fua || !cached);
-            Some(range)
-        }
-        Step::Unmap { ranges } => {
-            let mut whole: Option<BlockRange> = None;
-            for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-                push_discards(run, unit, range);
-                whole = Some(whole.map_or(range, |whole| hull(whole, range)));
-            }
-            if whole.is_some() && !cached {
-                run.requests.push_back(Request::Flush);
-            }
-            whole
-        }
-        Step::Flush => {
-            run.requests.push_back(Request::Flush);
-            None
-        }
-        Step::Extents { range } => {
-            let (offset, len) = unit.bytes(range);
-            run.answer = Answer::Extents(range);
-            run.requests.push_back(Request::Extents { offset, len });
-            None
-        }
-        // Devices keep no cache of their own that could be warmed; the others were handled before.
-        Step::Prefetch { .. }
-        | Step::On { .. }
-        | Step::Save { .. }
-        | Step::Abort(_)
-        | Step::Done(_) => None,
-    }
-}
-
-fn push_pattern(run: &mut TaskRun, unit: &Unit, range: BlockRange, pattern: &[u8], durable: bool) {
-    let (mut offset, mut left) = unit.bytes(range);
-    let chunk = STEP_CHUNK.min(left) / pattern.len() as u64 * pattern.len() as u64;
-    let full = Pages::from_bytes(&pattern.repeat((chunk / pattern.len() as u64) as usize));
-    while left > 0 {
-        let take = chunk.min(left);
-        let data = full.slice(0..take as usize);
-        run.requests.push_back(Request::Write {
-            offset,
-            data,
-            durable,
-        });
-        offset += take;
-        left -= take;
-    }
-}
-
-/// The pieces end where any device can give back whole blocks: at multiples of their length.
-fn push_discards(run: &mut TaskRun, unit: &Unit, range: BlockRange) {
-    let (mut offset, mut left) = unit.bytes(range);
-    while left > 0 {
-        let len = left.min(DISCARD_CHUNK - offset % DISCARD_CHUNK);
-        run.requests.push_back(Request::Discard { offset, len });
-        offset += len;
-        left -= len;
-    }
-}
-
-fn hull(a: BlockRange, b: BlockRange) -> BlockRange {
-    let start = a.start.0.min(b.start.0);
-    BlockRange::new(start, a.end().max(b.end()) - start).unwrap_or(a)
-}
-
-fn to_extents(unit: &Unit, asked: BlockRange, runs: &[(u64, bool)]) -> Vec<Extent> {
-    let mut start = asked.start.0;
-    let mut extents = Vec::with_capacity(runs.len());
-    for (len, mapped) in runs {
-        let count = unit.blocks(*len).min(asked.end() - start);
-        if let Some(range) = BlockRange::new(start, count).filter(|range| !range.is_empty()) {
-            extents.push(Extent {
-                range,
-                mapped: *mapped,
-            });
-        }
-        start += count;
-    }
-    extents
-}
-
-fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
-    let lba = error.offset().map(|offset| unit.blocks(offset));
-    match error.kind() {
-        BlockErrorKind::Medium | BlockErrorKind::Invalid => scsi::BlockError::Medium { lba },
-        BlockErrorKind::Write => scsi::BlockError::Write { lba },
-        BlockErrorKind::NoSpace => scsi::BlockError::NoSpace,
-        BlockErrorKind::ReadOnly => scsi::BlockError::ReadOnly,
-        BlockErrorKind::Gone => scsi::BlockError::Gone,
     }
 }
 
@@ -864,7 +443,10 @@ pub(super) fn good(data_in: Option<DataIn>) -> Completion<DataIn> {
 }
 
 /// The completion with how much data-out the command takes by its CDB, where it is known.
-fn wanting(data_out_wanted: Option<u32>, completion: Completion<DataIn>) -> Completion<DataIn> {
+pub(super) fn wanting(
+    data_out_wanted: Option<u32>,
+    completion: Completion<DataIn>,
+) -> Completion<DataIn> {
     Completion {
         data_out_wanted: data_out_wanted.or(completion.data_out_wanted),
         ..completion

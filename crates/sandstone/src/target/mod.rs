@@ -16,6 +16,7 @@
 //! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs | `core.rs`, `operation.rs` |
+//! | a task of the device server runs | `task_run.rs`, `step_requests.rs` |
 //! | a long command lets others go on | `turn.rs` |
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops | `task_management.rs` |
@@ -52,7 +53,9 @@ mod shared;
 mod socket_options;
 mod space_monitor;
 mod spin;
+mod step_requests;
 mod task_management;
+mod task_run;
 mod turn;
 mod unit;
 mod unit_state;
