@@ -6,5 +6,6 @@ pub mod cdb;
 pub mod identification;
 pub mod probe;
 pub mod report_luns;
+pub mod sense;
 pub mod shape;
 pub mod target_port_groups;
