@@ -10,4 +10,5 @@ pub mod control;
 pub mod daemon;
 pub mod initiator;
 pub mod isns;
+pub mod multipath;
 pub mod target;

@@ -1,0 +1,110 @@
+//! Paths lost and restored: what happens to the I/Os on them, and when a device counts as down.
+//!
+//! What was on a lost path is repeated on another one at once, except writes: those wait until the
+//! lost session cannot perform them any more (`ghosts.rs`). While any path lives nothing fails for
+//! want of a path. Where all are down (APD) I/O waits for the timeout and then fails at once until
+//! one returns; where every path says that the unit does not exist (PDL) it fails at once.
+
+use super::action::{Action, Actions};
+use super::device::Device;
+use super::io::{Failure, IoId, Stage};
+use super::path::{Link, Path, PathId};
+
+/// Whether and since when a device has no path that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outage {
+    /// Some path lives.
+    None,
+    /// All paths down; I/O waits.
+    AllPathsDown {
+        /// Until then.
+        until_us: u64,
+    },
+    /// All paths down for longer than the timeout; I/O fails.
+    TimedOut,
+    /// Permanent device loss; I/O fails.
+    DeviceLost,
+}
+
+impl Device {
+    /// The path has no session any more. What is on it goes elsewhere; answers of the lost session
+    /// must not be reported from here on. Where a write was on it, [`Action::Fence`] asks for the
+    /// end of the session's tasks.
+    pub fn path_dead(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
+        let dies = |path: &&mut Path| path.link != Link::Dead;
+        let Some(path) = self.path_mut(id).filter(dies) else {
+            return;
+        };
+        path.link = Link::Dead;
+        path.in_flight = 0;
+        path.probe_at_us = None;
+        self.take_back(id, now_us);
+        if self.ghosts.haunt(id) {
+            out.push(Action::Fence { path: id });
+        }
+        self.paths_changed(now_us, out);
+    }
+
+    /// Takes back all I/Os on a lost path, and notes which of them may still land.
+    fn take_back(&mut self, id: PathId, now_us: u64) {
+        let until_us = self
+            .settings
+            .fence_timeout_us
+            .map(|timeout_us| now_us + timeout_us);
+        for at in 0..self.ios.len() {
+            let entry = &mut self.ios[at];
+            if entry.stage != Stage::OnPath(id) {
+                continue;
+            }
+            entry.tries = entry.tries.saturating_add(1);
+            entry.failure = Failure::NoActivePath;
+            let shape = entry.shape;
+            self.in_flight -= 1;
+            if shape.direction.changes_blocks() {
+                self.ghosts.add(id, shape, until_us);
+            }
+            self.enqueue(IoId(at as u32));
+        }
+    }
+
+    /// No session that the path had until now can change a block any more: the target ended its
+    /// tasks (session reinstatement, RFC 7143 6.3.5) or said so.
+    pub fn path_fenced(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
+        if self.ghosts.fenced(id) {
+            self.release_held();
+            self.dispatch(now_us, out);
+        }
+    }
+
+    /// The state of some path changed.
+    pub(super) fn paths_changed(&mut self, now_us: u64, out: &mut Actions) {
+        self.selection.review(&self.paths, &self.settings);
+        self.review_outage(now_us, out);
+        self.dispatch(now_us, out);
+    }
+
+    /// Whether a path lives, and what becomes of those that wait where none does.
+    pub(super) fn review_outage(&mut self, now_us: u64, out: &mut Actions) {
+        let mut paths = self.paths.iter().flatten().peekable();
+        let any = paths.peek().is_some();
+        let (mut alive, mut gone) = (false, any);
+        for path in paths {
+            alive |= path.is_alive();
+            gone &= path.link == Link::UnitGone;
+        }
+        self.outage = match self.outage {
+            _ if alive => Outage::None,
+            _ if gone => Outage::DeviceLost,
+            Outage::AllPathsDown { until_us } if until_us <= now_us => Outage::TimedOut,
+            Outage::None | Outage::DeviceLost => Outage::AllPathsDown {
+                until_us: now_us + self.settings.apd_timeout_us,
+            },
+            goes_on => goes_on,
+        };
+        match self.outage {
+            Outage::None | Outage::AllPathsDown { .. } => {}
+            Outage::TimedOut => self.fail_waiting(Failure::AllPathsDown, now_us, out),
+            Outage::DeviceLost => self.fail_waiting(Failure::DeviceLost, now_us, out),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Writes of lost sessions that may still land.
+//!
+//! When a session is lost, the target may hold writes of it that it received and has not performed.
+//! Were such a write repeated on another path, and the same blocks then written anew, the first copy
+//! could still land over the newer data. So each becomes a ghost: until the lost session is known to
+//! be over ([`Device::path_fenced`](super::Device::path_fenced)) or the fence timeout has passed,
+//! nothing that changes overlapping blocks is sent. Reads need not wait: the lost write has not been
+//! answered, so either content is right.
+
+use super::io::IoShape;
+use super::path::PathId;
+
+/// A write that may still land.
+#[derive(Clone, Copy, Debug)]
+struct Ghost {
+    path: PathId,
+    shape: IoShape,
+    /// When it counts as over without confirmation.
+    until_us: Option<u64>,
+}
+
+/// All ghosts of a device; none, mostly.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts(Vec<Ghost>);
+
+impl Ghosts {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A write of `path` has lost its session.
+    pub(super) fn add(&mut self, path: PathId, shape: IoShape, until_us: Option<u64>) {
+        self.0.push(Ghost {
+            path,
+            shape,
+            until_us,
+        });
+    }
+
+    /// Whether something like `shape` must wait.
+    #[inline]
+    pub(super) fn forbid(&self, shape: &IoShape) -> bool {
+        !self.0.is_empty()
+            && shape.direction.changes_blocks()
+            && self.0.iter().any(|ghost| ghost.shape.overlaps(shape))
+    }
+
+    /// Whether some write of `path` may still land.
+    pub(super) fn haunt(&self, path: PathId) -> bool {
+        self.0.iter().any(|ghost| ghost.path == path)
+    }
+
+    /// No session that `path` had can change a block any more. Whether that frees anything.
+    pub(super) fn fenced(&mut self, path: PathId) -> bool {
+        let before = self.0.len();
+        self.0.retain(|ghost| ghost.path != path);
+        self.0.len() < before
+    }
+
+    /// Forgets those whose time has passed. Whether there were any.
+    pub(super) fn expire(&mut self, now_us: u64) -> bool {
+        let before = self.0.len();
+        self.0
+            .retain(|ghost| ghost.until_us.is_none_or(|until| until > now_us));
+        self.0.len() < before
+    }
+
+    /// When the next one expires.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.0.iter().filter_map(|ghost| ghost.until_us).min()
+    }
+}

@@ -1,0 +1,55 @@
+//! Multipathing in ESXi's terms: pure policy, without I/O, clock or randomness.
+//!
+//! A [`Device`] is all paths to one logical unit. Its host reports what happens (a path is up,
+//! silent, dead; an I/O is submitted, has ended) with the time, and does what [`Action`]s ask for.
+//! So every sequence of events can be tested and simulated.
+//!
+//! | question | file |
+//! |---|---|
+//! | which path does an I/O take? | `path_selection.rs`, limits of round robin in `round_robin.rs` |
+//! | when is it sent, and who waits? | `queue.rs` |
+//! | what happens when a path is lost or restored? | `failover.rs` |
+//! | why does a write wait after that? | `ghosts.rs` |
+//! | when is an I/O repeated, when does it fail? | `retry.rs` |
+//! | which rule claims a device? | `claim_rule.rs`, ESXi's own rules in `system_rules.rs` |
+//! | what does the administrator see? | `snapshot.rs`, sums in `counters.rs` |
+//!
+//! # Invariants
+//! - Every I/O that was submitted and not cancelled finishes exactly once.
+//! - It is on one path at a time, and only ever sent to a path that is up and active.
+//! - At most DQLEN I/Os are at the device; the others are sent in order of submission, except those
+//!   that wait for a time to repeat or for a ghost.
+//! - Nothing that changes blocks is sent while a write of a lost session to the same blocks may
+//!   still land.
+//! - No I/O fails for want of a path while any path lives, before its time limit.
+
+mod action;
+mod counters;
+mod device;
+mod failover;
+mod ghosts;
+mod io;
+mod path;
+mod path_selection;
+mod queue;
+mod retry;
+mod round_robin;
+mod rule_error;
+mod satp;
+mod settings;
+mod snapshot;
+
+pub use action::{Action, Actions, Refresh};
+pub use counters::Counters;
+pub use device::Device;
+pub use io::{Direction, Ended, Failure, IoId, IoShape, Outcome};
+pub use path::{Link, PathId, PathIdentity};
+pub use path_selection::Psp;
+pub use round_robin::{LimitType, RoundRobin};
+pub use rule_error::{RuleError, RuleErrorKind};
+pub use satp::Satp;
+pub use settings::Settings;
+pub use snapshot::{DeviceSnapshot, PathSnapshot, QueueSnapshot};
+
+#[cfg(test)]
+mod tests;

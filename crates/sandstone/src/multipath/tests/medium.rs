@@ -1,0 +1,93 @@
+//! What a logical unit holds while writes of several sessions race: a register per block, checked
+//! for every content that no order of the writes explains.
+
+/// A write as its submitter saw it.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    value: u64,
+    begun: u64,
+    ended: Option<u64>,
+}
+
+/// Blocks, and the history of each.
+pub(super) struct Medium {
+    blocks: Vec<u64>,
+    history: Vec<Vec<Written>>,
+    /// Orders all events.
+    moment: u64,
+}
+
+impl Medium {
+    pub(super) fn new(blocks: usize) -> Self {
+        let zeros = Written {
+            value: 0,
+            begun: 0,
+            ended: Some(0),
+        };
+        Self {
+            blocks: vec![0; blocks],
+            history: vec![vec![zeros]; blocks],
+            moment: 0,
+        }
+    }
+
+    pub(super) fn now(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    /// A write is submitted.
+    pub(super) fn begin(&mut self, (at, len): (u64, u64), value: u64) {
+        let begun = self.now();
+        for history in &mut self.history[at as usize..(at + len) as usize] {
+            history.push(Written {
+                value,
+                begun,
+                ended: None,
+            });
+        }
+    }
+
+    /// A copy of a write lands, whoever still waits for it.
+    pub(super) fn apply(&mut self, (at, len): (u64, u64), value: u64) {
+        self.blocks[at as usize..(at + len) as usize].fill(value);
+    }
+
+    /// A write was reported as done.
+    pub(super) fn end(&mut self, (at, len): (u64, u64), value: u64) {
+        let ended = self.now();
+        for history in &mut self.history[at as usize..(at + len) as usize] {
+            for written in history.iter_mut().filter(|w| w.value == value) {
+                written.ended = Some(ended);
+            }
+        }
+    }
+
+    /// What a read finds now.
+    pub(super) fn read(&self, (at, len): (u64, u64)) -> Vec<u64> {
+        self.blocks[at as usize..(at + len) as usize].to_vec()
+    }
+
+    /// Panics if what a read that began at `begun` found had been overwritten before, by a write
+    /// that was done by then.
+    pub(super) fn check_read(&self, at: u64, found: &[u64], begun: u64) {
+        for (offset, value) in found.iter().enumerate() {
+            let history = &self.history[at as usize + offset];
+            let written = history.iter().find(|w| w.value == *value);
+            let written = written.expect("a value that somebody wrote");
+            let newer = history.iter().find(|newer| {
+                let after = written.ended.is_some_and(|ended| ended < newer.begun);
+                after && newer.ended.is_some_and(|ended| ended < begun)
+            });
+            assert!(
+                newer.is_none(),
+                "block {}: an old write came back: {written:?} over {newer:?}",
+                at as usize + offset
+            );
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+}

@@ -1,0 +1,566 @@
+//! A device under random submissions, answers, path losses, fences and changes of state. The seed of
+//! a failure is printed; `SANDSTONE_SEED=<seed>` repeats it.
+
+use std::collections::BTreeMap;
+
+use scsi::alua::AccessState;
+use scsi::application_client::sense::Reaction;
+
+use super::super::*;
+use super::medium::Medium;
+
+const BLOCKS: u64 = 12;
+const MOST_IOS: usize = 24;
+
+/// A small deterministic generator (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn percent(&mut self, chance: u64) -> bool {
+        self.next() % 100 < chance
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+/// An I/O as its submitter sees it.
+#[derive(Clone, Debug)]
+struct Submitted {
+    shape: IoShape,
+    value: u64,
+    /// Moment of the medium's clock.
+    begun: u64,
+    submitted_us: u64,
+    order: u64,
+    on: Option<PathId>,
+    sent: bool,
+    answered_badly: bool,
+    /// The attempt on the path has been performed at the target already.
+    performed: bool,
+    found: Vec<u64>,
+}
+
+/// A write of a lost session that the target still has.
+#[derive(Clone, Debug)]
+struct Ghost {
+    path: PathId,
+    range: (u64, u64),
+    value: u64,
+    until_us: Option<u64>,
+    /// The target has performed it and will not again.
+    landed: bool,
+}
+
+/// What the device was told about a path.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    link: Link,
+    access: AccessState,
+}
+
+struct World {
+    dice: Dice,
+    now_us: u64,
+    device: Device,
+    settings: Settings,
+    out: Actions,
+    ios: BTreeMap<IoId, Submitted>,
+    ghosts: Vec<Ghost>,
+    told: Vec<Told>,
+    fences: Vec<PathId>,
+    medium: Medium,
+    orders: u64,
+    all_down_since_us: Option<u64>,
+    finished: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let settings = Settings {
+            satp: dice.pick(&[Satp::Alua, Satp::DefaultAa]),
+            psp: dice.pick(&Psp::ALL),
+            round_robin: RoundRobin {
+                iops: dice.pick(&[1, 2, 1000]),
+                use_ano: dice.percent(30),
+                ..RoundRobin::default()
+            },
+            preferred_path: dice.percent(50).then(|| "vmhba64:C1:T0:L0".to_owned()),
+            queue_depth: dice.pick(&[1, 3, 8, 128]),
+            fence_timeout_us: dice.pick(&[None, Some(300_000), Some(5_000)]),
+            apd_timeout_us: 2_000_000,
+            command_time_limit_us: 20_000_000,
+            ..Settings::default()
+        };
+        let paths = 1 + dice.below(4);
+        let mut device = Device::new("naa.6001", settings.clone());
+        for number in 0..paths as u32 {
+            device.add_path(
+                PathId(number),
+                PathIdentity {
+                    tpgs: 3,
+                    target_port_group: number as u16,
+                    runtime_name: format!("vmhba64:C{number}:T0:L0"),
+                    ..PathIdentity::default()
+                },
+            );
+        }
+        let told = Told {
+            link: Link::Dead,
+            access: AccessState::ActiveOptimized,
+        };
+        Self {
+            dice,
+            now_us: 0,
+            device,
+            settings,
+            out: Actions::new(),
+            ios: BTreeMap::new(),
+            ghosts: Vec::new(),
+            told: vec![told; paths],
+            fences: Vec::new(),
+            medium: Medium::new(BLOCKS as usize),
+            orders: 0,
+            all_down_since_us: Some(0),
+            finished: 0,
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        let alive = |told: &Told| matches!(told.link, Link::Up | Link::Suspect);
+        self.told.iter().any(alive)
+    }
+
+    fn link(&mut self, path: PathId, link: Link) {
+        self.told[path.0 as usize].link = link;
+        if self.is_alive() {
+            self.all_down_since_us = None;
+        } else {
+            self.all_down_since_us.get_or_insert(self.now_us);
+        }
+    }
+
+    fn forbidden(&self, io: &Submitted) -> bool {
+        io.shape.direction.changes_blocks()
+            && self.ghosts.iter().any(|ghost| {
+                let shape = IoShape {
+                    range: Some(ghost.range),
+                    ..io.shape
+                };
+                shape.overlaps(&io.shape)
+            })
+    }
+
+    /// Carries out what the device asked for, checking each of it.
+    fn obey(&mut self) {
+        for action in std::mem::take(&mut self.out) {
+            match action {
+                Action::Send { io, path } => self.send(io, path),
+                Action::Finish { io, outcome } => self.finish(io, outcome),
+                Action::Fence { path } => self.fences.push(path),
+                Action::ActivateGroup { path } => {
+                    let told = self.told[path.0 as usize];
+                    assert_eq!((told.link, told.access), (Link::Up, AccessState::Standby));
+                    let active = |t: &Told| t.link == Link::Up && t.access.is_active();
+                    assert!(!self.told.iter().any(active), "a group taken without need");
+                }
+                Action::Probe { path } => {
+                    assert_ne!(self.told[path.0 as usize].link, Link::Dead, "{path:?}");
+                }
+                Action::Refresh { .. } => {}
+            }
+        }
+        let actv = self.ios.values().filter(|io| io.on.is_some()).count();
+        let queue = self.device.queue_snapshot();
+        assert_eq!(queue.actv as usize, actv);
+        assert_eq!(queue.qued as usize, self.ios.len() - actv);
+    }
+
+    fn send(&mut self, id: IoId, path: PathId) {
+        let told = self.told[path.0 as usize];
+        assert_eq!(told.link, Link::Up, "{id:?} sent down {path:?}");
+        assert!(told.access.is_active(), "{id:?} sent to {:?}", told.access);
+        let io = self.ios.get(&id).expect("an I/O that was submitted");
+        assert_eq!(io.on, None, "{id:?} is on two paths");
+        assert!(!self.forbidden(io), "{id:?} sent while a ghost may land");
+        if !io.sent {
+            let waits = |other: &&Submitted| other.order < io.order && !other.sent;
+            let passed = self.ios.values().filter(waits);
+            for other in passed {
+                assert!(self.forbidden(other), "{other:?} was overtaken by {io:?}");
+            }
+        }
+        let active = self.ios.values().filter(|io| io.on.is_some()).count();
+        assert!(active < self.settings.queue_depth as usize, "DQLEN");
+        let io = self.ios.get_mut(&id).expect("looked up above");
+        io.on = Some(path);
+        io.sent = true;
+        io.performed = false;
+    }
+
+    fn finish(&mut self, id: IoId, outcome: Outcome) {
+        let io = self.ios.remove(&id).expect("finished once");
+        assert_eq!(io.on, None, "finished while on a path");
+        self.finished += 1;
+        let age_us = self.now_us - io.submitted_us;
+        match outcome {
+            Outcome::Good => match io.shape.range.filter(|_| io.performed) {
+                None => assert_eq!(io.shape.direction, Direction::Other),
+                Some(range) if io.shape.direction == Direction::Read => {
+                    self.medium.check_read(range.0, &io.found, io.begun);
+                }
+                Some(range) => self.medium.end(range, io.value),
+            },
+            Outcome::Failed(Failure::AllPathsDown) => {
+                let since_us = self.all_down_since_us.expect("a path lives");
+                assert!(self.now_us - since_us >= self.settings.apd_timeout_us);
+            }
+            Outcome::Failed(Failure::DeviceLost) => {
+                assert!(self.told.iter().all(|told| told.link == Link::UnitGone));
+            }
+            Outcome::Failed(Failure::NoActivePath) => {
+                assert!(age_us >= self.settings.command_time_limit_us, "{io:?}");
+            }
+            Outcome::Failed(Failure::Busy | Failure::ReservationConflict | Failure::Sense(_)) => {
+                assert!(io.answered_badly, "{io:?} failed with {outcome:?}");
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        let free = (0..MOST_IOS as u32).map(IoId);
+        let Some(id) = free.into_iter().find(|id| !self.ios.contains_key(id)) else {
+            return;
+        };
+        let at = self.dice.next() % self.medium.len();
+        let len = 1 + self.dice.next() % (self.medium.len() - at).min(3);
+        let direction = self.dice.pick(&[
+            Direction::Read,
+            Direction::Read,
+            Direction::Write,
+            Direction::Write,
+            Direction::Unmap,
+            Direction::Other,
+        ]);
+        let shape = IoShape {
+            direction,
+            bytes: len as u32 * 512,
+            range: (direction != Direction::Other).then_some((at, len)),
+        };
+        self.orders += 1;
+        let value = self.orders;
+        if direction.changes_blocks() {
+            self.medium.begin((at, len), value);
+        }
+        let begun = self.medium.now();
+        let io = Submitted {
+            shape,
+            value,
+            begun,
+            submitted_us: self.now_us,
+            order: self.orders,
+            on: None,
+            sent: false,
+            answered_badly: false,
+            performed: false,
+            found: Vec::new(),
+        };
+        self.ios.insert(id, io);
+        self.device.submit(id, shape, self.now_us, &mut self.out);
+        self.obey();
+    }
+
+    /// The target performs an I/O that is on a path.
+    fn perform(&mut self, id: IoId) {
+        let io = self.ios.get_mut(&id).expect("on a path");
+        if std::mem::replace(&mut io.performed, true) {
+            return;
+        }
+        match (io.shape.direction, io.shape.range) {
+            (Direction::Read, Some(range)) => io.found = self.medium.read(range),
+            (Direction::Write | Direction::Unmap, Some(range)) => {
+                self.medium.apply(range, io.value);
+            }
+            _ => {}
+        }
+    }
+
+    /// Some I/O on a path that answers ends.
+    fn answer(&mut self, only_good: bool) {
+        let up = |io: &Submitted| {
+            let path = io.on.map(|path| self.told[path.0 as usize].link);
+            matches!(path, Some(Link::Up | Link::UnitGone))
+        };
+        let on_paths: Vec<_> = self.ios.iter().filter(|(_, io)| up(io)).collect();
+        let on_paths: Vec<IoId> = on_paths.into_iter().map(|(id, _)| *id).collect();
+        if on_paths.is_empty() {
+            return;
+        }
+        let id = self.dice.pick(&on_paths);
+        let path = self.ios[&id].on.expect("chosen for it");
+        if self.told[path.0 as usize].link == Link::UnitGone {
+            return self.end(id, path, Ended::Sense(Reaction::UnitGone));
+        }
+        // What was performed can only be reported as done.
+        if only_good || self.ios[&id].performed || self.dice.percent(80) {
+            self.perform(id);
+            return self.end(id, path, Ended::Good);
+        }
+        let how = self.dice.pick(&[
+            Ended::Busy,
+            Ended::TaskSetFull,
+            Ended::TaskAborted,
+            Ended::Sense(Reaction::UnitAttention),
+            Ended::Sense(Reaction::AccessStateChanged),
+            Ended::Sense(Reaction::CapacityChanged),
+            Ended::Sense(Reaction::Aborted),
+            Ended::Sense(Reaction::Later),
+            Ended::Sense(Reaction::HardwareError),
+            Ended::Sense(Reaction::MediumError),
+            Ended::Sense(Reaction::AccessState(AccessState::Standby)),
+            Ended::Sense(Reaction::AccessState(AccessState::Transitioning)),
+            Ended::Sense(Reaction::UnitGone),
+            Ended::ReservationConflict,
+        ]);
+        self.end(id, path, how);
+    }
+
+    fn end(&mut self, id: IoId, path: PathId, how: Ended) {
+        match how {
+            Ended::Sense(Reaction::UnitGone) => self.link(path, Link::UnitGone),
+            Ended::Sense(Reaction::AccessState(state)) => {
+                self.told[path.0 as usize].access = state;
+            }
+            _ => {}
+        }
+        let io = self.ios.get_mut(&id).expect("on a path");
+        io.on = None;
+        io.answered_badly |= how != Ended::Good;
+        self.device.ended(id, path, how, self.now_us, &mut self.out);
+        self.obey();
+    }
+
+    /// The path's session is lost; what the target has of it may still land, once.
+    fn lose(&mut self, path: PathId) {
+        let until_us = self.settings.fence_timeout_us.map(|us| self.now_us + us);
+        let mut lost = Vec::new();
+        for (id, io) in self.ios.iter_mut().filter(|(_, io)| io.on == Some(path)) {
+            io.on = None;
+            lost.push(*id);
+            if let Some(range) = io
+                .shape
+                .range
+                .filter(|_| io.shape.direction.changes_blocks())
+            {
+                self.ghosts.push(Ghost {
+                    path,
+                    range,
+                    value: io.value,
+                    until_us,
+                    landed: io.performed || self.dice.percent(30),
+                });
+            }
+        }
+        self.link(path, Link::Dead);
+        match lost.first() {
+            // The first I/O that fails tells of the loss as well as the session does.
+            Some(io) if self.dice.percent(50) => {
+                self.device
+                    .ended(*io, path, Ended::TransportLost, self.now_us, &mut self.out);
+            }
+            _ => self.device.path_dead(path, self.now_us, &mut self.out),
+        }
+        let fence = self.out.contains(&Action::Fence { path });
+        let ghosts = self.ghosts.iter().any(|ghost| ghost.path == path);
+        assert_eq!(fence, ghosts, "a fence is asked for where there are ghosts");
+        self.obey();
+        // A stale answer must change nothing.
+        for io in lost {
+            let on_it = self.ios.get(&io).is_some_and(|io| io.on == Some(path));
+            if !on_it {
+                let (now_us, out) = (self.now_us, &mut self.out);
+                self.device.ended(io, path, Ended::Good, now_us, out);
+                assert!(self.out.is_empty());
+            }
+        }
+    }
+
+    fn fence(&mut self) {
+        let Some(path) = self.fences.pop() else {
+            return;
+        };
+        self.land_all(|ghost| ghost.path == path);
+        self.ghosts.retain(|ghost| ghost.path != path);
+        self.device.path_fenced(path, self.now_us, &mut self.out);
+        self.obey();
+    }
+
+    /// Some of the ghosts land, at the last moment.
+    fn land_all(&mut self, which: impl Fn(&Ghost) -> bool) {
+        for ghost in self.ghosts.iter_mut().filter(|ghost| which(ghost)) {
+            if !ghost.landed && self.dice.percent(50) {
+                ghost.landed = true;
+                self.medium.apply(ghost.range, ghost.value);
+            }
+        }
+    }
+
+    fn flap(&mut self) {
+        let path = PathId(self.dice.below(self.told.len()) as u32);
+        let now_us = self.now_us;
+        match self.told[path.0 as usize].link {
+            Link::Dead => {
+                self.link(path, Link::Up);
+                self.device.path_up(path, now_us, &mut self.out);
+            }
+            Link::UnitGone if self.dice.percent(50) => {
+                self.link(path, Link::Up);
+                self.device.unit_present(path, now_us, &mut self.out);
+            }
+            Link::Suspect if self.dice.percent(50) => {
+                self.link(path, Link::Up);
+                self.device.path_up(path, now_us, &mut self.out);
+            }
+            Link::Up if self.dice.percent(50) => {
+                self.link(path, Link::Suspect);
+                self.device.path_suspect(path, now_us, &mut self.out);
+            }
+            Link::Up | Link::Suspect | Link::UnitGone => return self.lose(path),
+        }
+        self.obey();
+    }
+
+    fn change_access(&mut self) {
+        let path = PathId(self.dice.below(self.told.len()) as u32);
+        let state = self.dice.pick(&[
+            AccessState::ActiveOptimized,
+            AccessState::ActiveOptimized,
+            AccessState::ActiveNonOptimized,
+            AccessState::Standby,
+            AccessState::Unavailable,
+            AccessState::Transitioning,
+        ]);
+        self.told[path.0 as usize].access = state;
+        let (now_us, out) = (self.now_us, &mut self.out);
+        if self.dice.percent(50) {
+            self.device.alua_state(path, state, now_us, out);
+        } else {
+            let group = path.0 as u16;
+            self.device.alua_group(group, state, false, now_us, out);
+        }
+        self.obey();
+    }
+
+    fn pass_time(&mut self, most_us: u64) {
+        let step_us = 1 + self.dice.next() % most_us;
+        self.now_us += step_us;
+        if let Some(due_us) = self.device.next_deadline() {
+            if self.dice.percent(30) {
+                self.now_us = self.now_us.max(due_us.min(self.now_us + 3_000_000));
+            }
+        }
+        let now_us = self.now_us;
+        let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
+        self.land_all(over);
+        self.ghosts.retain(|ghost| !over(ghost));
+        self.device.tick(now_us, &mut self.out);
+        self.obey();
+        let late = self.device.next_deadline().filter(|due| *due <= now_us);
+        assert_eq!(late, None, "tick left something undone");
+    }
+
+    fn cancel(&mut self) {
+        let ids: Vec<_> = self.ios.keys().copied().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let id = self.dice.pick(&ids);
+        let waits = self.ios[&id].on.is_none();
+        assert_eq!(self.device.cancel(id), waits);
+        if waits {
+            self.ios.remove(&id);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(100) {
+            0..35 => self.submit(),
+            35..75 => self.answer(false),
+            75..80 => self.flap(),
+            80..83 => self.change_access(),
+            83..86 => self.fence(),
+            86..88 => self.land_all(|_| true),
+            88..90 => self.cancel(),
+            90..92 => {
+                let on: Vec<_> = self.ios.iter().filter(|(_, io)| io.on.is_some()).collect();
+                let on: Vec<IoId> = on.into_iter().map(|(id, _)| *id).collect();
+                if !on.is_empty() {
+                    let id = self.dice.pick(&on);
+                    self.perform(id);
+                }
+            }
+            92..99 => self.pass_time(5_000),
+            _ => self.pass_time(1_500_000),
+        }
+    }
+
+    /// Everything is well again: then everything must come to its end.
+    fn settle(&mut self) {
+        for at in 0..self.told.len() {
+            let path = PathId(at as u32);
+            self.link(path, Link::Up);
+            self.told[at].access = AccessState::ActiveOptimized;
+            let (now_us, out) = (self.now_us, &mut self.out);
+            self.device.path_up(path, now_us, out);
+            let state = AccessState::ActiveOptimized;
+            self.device.alua_state(path, state, now_us, out);
+            self.obey();
+        }
+        for _ in 0..10_000 {
+            if self.ios.is_empty() {
+                return;
+            }
+            self.fence();
+            self.answer(true);
+            self.pass_time(10_000);
+        }
+        panic!("starved: {:?}", self.ios);
+    }
+}
+
+fn run(seed: u64) {
+    let mut world = World::new(seed);
+    for _ in 0..1_500 {
+        world.step();
+    }
+    world.settle();
+    assert!(world.finished > 0);
+}
+
+#[test]
+fn random_events_break_no_invariant() {
+    let chosen = std::env::var("SANDSTONE_SEED").ok();
+    if let Some(seed) = chosen.and_then(|seed| seed.parse().ok()) {
+        return run(seed);
+    }
+    for seed in 0..300 {
+        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
+            eprintln!("SANDSTONE_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
