@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use scsi::alua::AccessState;
+use scsi::application_client::target_port_groups::AccessState;
 
 use super::action::{Action, Actions};
 use super::counters::Counters;
@@ -194,7 +194,7 @@ impl Device {
         path.probe_at_us = match state {
             AccessState::ActiveOptimized | AccessState::ActiveNonOptimized => None,
             AccessState::Transitioning => Some(now_us + PROBE_TRANSITION_EVERY_US),
-            AccessState::Standby | AccessState::Unavailable => {
+            AccessState::Standby | AccessState::Unavailable | AccessState::Offline => {
                 Some(now_us + PROBE_INACTIVE_EVERY_US)
             }
         };

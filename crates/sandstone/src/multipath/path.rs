@@ -1,6 +1,6 @@
 //! A path: initiator port × target port × LUN, what it is called and what it can do now.
 
-use scsi::alua::AccessState;
+use scsi::application_client::target_port_groups::AccessState;
 
 /// The host's number for a path of one device: small and dense (an index). A path that lost its
 /// session and gets a new one keeps its number.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use scsi::alua::AccessState;
+use scsi::application_client::target_port_groups::AccessState;
 
 use super::path::{Path, PathId};
 use super::round_robin::{LimitType, RoundRobin};

@@ -12,7 +12,7 @@ use super::io::{Failure, IoId, Outcome, Stage};
 use super::path::{Link, Path};
 use super::path_selection::each;
 use super::settings::Settings;
-use scsi::alua::AccessState;
+use scsi::application_client::target_port_groups::AccessState;
 
 /// How long a request to activate a group has before it is repeated.
 const ACTIVATE_AGAIN_US: u64 = 5_000_000;

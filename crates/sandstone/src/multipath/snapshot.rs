@@ -1,7 +1,7 @@
 //! What an administrator sees of a device: the words of `esxcli storage nmp device list`,
 //! `path list`, `psp roundrobin deviceconfig get`, and the queue in the columns of esxtop.
 
-use scsi::alua::AccessState;
+use scsi::application_client::target_port_groups::AccessState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -43,8 +43,8 @@ pub struct PathSnapshot {
     pub uid: String,
     /// "Runtime Name".
     pub runtime_name: String,
-    /// "Group State": `active`, `active unoptimized`, `standby`, `unavailable`, `transitioning`,
-    /// `dead`; and `suspect` of a path that is silent.
+    /// "Group State": `active`, `active unoptimized`, `standby`, `unavailable`, `offline`,
+    /// `transitioning`, `dead`; and `suspect` of a path that is silent.
     pub group_state: String,
     /// "Storage Array Type Path Config".
     pub satp_path_config: String,
@@ -285,6 +285,7 @@ fn group_state(path: &Path) -> &'static str {
         (Link::Up, AccessState::ActiveNonOptimized) => "active unoptimized",
         (Link::Up, AccessState::Standby) => "standby",
         (Link::Up, AccessState::Unavailable) => "unavailable",
+        (Link::Up, AccessState::Offline) => "offline",
         (Link::Up, AccessState::Transitioning) => "transitioning",
     }
 }
@@ -296,6 +297,7 @@ fn abbreviation(state: AccessState) -> &'static str {
         AccessState::ActiveNonOptimized => "ANO",
         AccessState::Standby => "STBY",
         AccessState::Unavailable => "UNAVAIL",
+        AccessState::Offline => "OFFLINE",
         AccessState::Transitioning => "TRANS",
     }
 }

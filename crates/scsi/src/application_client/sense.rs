@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::alua::AccessState;
+use super::target_port_groups::AccessState;
 
 /// Key, additional sense code and the fields that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,11 @@ pub enum AccessState {
 }
 
 impl AccessState {
+    /// Whether the group serves every command.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::ActiveOptimized | Self::ActiveNonOptimized)
+    }
+
     /// From its code; `None` where it is reserved.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use scsi::alua::AccessState;
 use scsi::application_client::sense::Reaction;
+use scsi::application_client::target_port_groups::AccessState;
 
 use super::super::*;
 use super::medium::Medium;
 
 const BLOCKS: u64 = 12;
 const MOST_IOS: usize = 24;
+const SEEDS: u64 = 300;
 
 /// A small deterministic generator (SplitMix64).
 struct Dice(u64);
@@ -468,10 +469,9 @@ impl World {
     fn pass_time(&mut self, most_us: u64) {
         let step_us = 1 + self.dice.next() % most_us;
         self.now_us += step_us;
-        if let Some(due_us) = self.device.next_deadline() {
-            if self.dice.percent(30) {
-                self.now_us = self.now_us.max(due_us.min(self.now_us + 3_000_000));
-            }
+        let due_us = self.device.next_deadline().unwrap_or(0);
+        if self.dice.percent(30) {
+            self.now_us = self.now_us.max(due_us.min(self.now_us + 3_000_000));
         }
         let now_us = self.now_us;
         let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
@@ -523,9 +523,10 @@ impl World {
         for at in 0..self.told.len() {
             let path = PathId(at as u32);
             self.link(path, Link::Up);
+            self.device.path_up(path, self.now_us, &mut self.out);
+            self.obey();
             self.told[at].access = AccessState::ActiveOptimized;
             let (now_us, out) = (self.now_us, &mut self.out);
-            self.device.path_up(path, now_us, out);
             let state = AccessState::ActiveOptimized;
             self.device.alua_state(path, state, now_us, out);
             self.obey();
@@ -557,7 +558,7 @@ fn random_events_break_no_invariant() {
     if let Some(seed) = chosen.and_then(|seed| seed.parse().ok()) {
         return run(seed);
     }
-    for seed in 0..300 {
+    for seed in 0..SEEDS {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("SANDSTONE_SEED={seed}");
             std::panic::resume_unwind(panic);

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::target_port_groups::AccessState as State;
 use super::*;
 use crate::sense::SenseFormat;
 use crate::{Asc, Sense, SenseKey};
@@ -28,24 +29,9 @@ fn every_code_has_its_reaction() {
         (0x2, 0x04, 0x01, Later),
         (0x2, 0x04, 0x02, NotReady),
         (0x2, 0x04, 0x07, Later),
-        (
-            0x2,
-            0x04,
-            0x0a,
-            AccessState(crate::alua::AccessState::Transitioning),
-        ),
-        (
-            0x2,
-            0x04,
-            0x0b,
-            AccessState(crate::alua::AccessState::Standby),
-        ),
-        (
-            0x2,
-            0x04,
-            0x0c,
-            AccessState(crate::alua::AccessState::Unavailable),
-        ),
+        (0x2, 0x04, 0x0a, AccessState(State::Transitioning)),
+        (0x2, 0x04, 0x0b, AccessState(State::Standby)),
+        (0x2, 0x04, 0x0c, AccessState(State::Unavailable)),
         (0x2, 0x04, 0x12, NotReady),
         (0x2, 0x04, 0x14, Later),
         (0x2, 0x3a, 0x00, NotReady),
