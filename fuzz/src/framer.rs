@@ -195,6 +195,7 @@ pub fn run(data: &[u8]) {
         queue_depth: if bit(3) { 1 } else { 32 },
         ping_after: Some(Duration::from_secs(15)),
         ping_timeout: Duration::from_secs(10),
+        data_out_timeout: Duration::from_secs(60),
     };
     let connection = ConnectionSettings {
         cid: 0,

@@ -273,6 +273,7 @@ impl Link {
             queue_depth: depth,
             ping_after: None,
             ping_timeout: Duration::from_secs(5),
+            data_out_timeout: Duration::from_secs(60),
         });
         let settings = ConnectionSettings {
             cid: result.identity.cid,

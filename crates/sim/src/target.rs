@@ -24,6 +24,8 @@ pub const TARGET: &str = "iqn.2026-01.org.example:simulated";
 pub const PING_AFTER: Duration = Duration::from_secs(15);
 /// How long a ping may stay unanswered.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long data that is owed may stand still.
+const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a login may take.
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -215,6 +217,7 @@ impl Target {
             queue_depth: self.depth,
             ping_after: Some(PING_AFTER),
             ping_timeout: PING_TIMEOUT,
+            data_out_timeout: DATA_OUT_TIMEOUT,
         });
         let connection = &result.connection;
         let settings = ConnectionSettings {

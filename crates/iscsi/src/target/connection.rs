@@ -139,6 +139,8 @@ pub struct SessionSettings {
     pub ping_after: Option<Duration>,
     /// How long a ping may stay unanswered.
     pub ping_timeout: Duration,
+    /// How long a command's data-out may stand still before its connection is closed.
+    pub data_out_timeout: Duration,
 }
 
 impl SessionSettings {

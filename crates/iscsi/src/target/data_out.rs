@@ -9,6 +9,8 @@
 //! the command is written then: what is still due is received and dropped, and the command ends with a
 //! CRC error once it is in (RFC 7143 §7.8, §7.9).
 
+use std::time::Duration;
+
 use crate::payload::DataOutBuffer;
 use crate::pdu::{DataOut, RESERVED_TAG};
 
@@ -52,6 +54,10 @@ pub(super) struct DataOutTransfer<B> {
     r2t_sn: u32,
     /// Data was lost: the rest is dropped.
     spoiled: bool,
+    /// Bytes came since somebody looked.
+    moved: bool,
+    /// When somebody looked and bytes had come.
+    seen_moving: Duration,
 }
 
 impl<B: DataOutBuffer> DataOutTransfer<B> {
@@ -76,6 +82,8 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             sequences: Vec::new(),
             r2t_sn: 0,
             spoiled: false,
+            moved: true,
+            seen_moving: Duration::ZERO,
         };
         if !is_final {
             let end = limits.first_burst.min(edtl);
@@ -137,6 +145,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
     /// Stores bytes; what the command does not want is dropped.
     #[inline]
     pub(super) fn put(&mut self, offset: u32, bytes: &[u8]) {
+        self.moved = true;
         let room = self.room_from(offset);
         let take = bytes.len().min(room);
         if take > 0 {
@@ -152,6 +161,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
 
     /// Bytes were read into the room at `offset`.
     pub(super) fn mark_filled(&mut self, offset: u32, len: usize) {
+        self.moved = true;
         self.buffer.mark_filled(offset as usize, len);
     }
 
@@ -167,6 +177,14 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
             return 0;
         }
         self.wanted.saturating_sub(offset) as usize
+    }
+
+    /// How long no bytes have come, as far as the calls of this method tell.
+    pub(super) fn still_for(&mut self, now: Duration) -> Duration {
+        if std::mem::take(&mut self.moved) {
+            self.seen_moving = now;
+        }
+        now.saturating_sub(self.seen_moving)
     }
 
     /// Data of this command was lost.

@@ -100,13 +100,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, DataSegment::Empty);
     }
 
-    /// Pings silent connections and finds dead ones. To be called about once a second; returns the
-    /// connections that must be closed.
-    pub fn tick(&mut self, now: Duration) -> Vec<usize> {
+    /// Pings silent connections, and finds dead ones and such as owe data for too long: a live initiator
+    /// that never sends it would keep all others from their ORDERED commands. To be called about once a
+    /// second; returns the connections that must be closed, each once, and why.
+    pub fn tick(&mut self, now: Duration) -> Vec<(usize, ConnectionError)> {
+        let mut dead = self.data_out_overdue(now);
         let Some(ping_after) = self.settings.ping_after else {
-            return Vec::new();
+            return dead;
         };
-        let mut dead = Vec::new();
         for index in 0..self.connections.len() {
             let Some(connection) = self.connections[index].as_mut() else {
                 continue;
@@ -114,8 +115,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             let silence = now.saturating_sub(connection.last_heard);
             match connection.ping {
                 Some(_) if silence < ping_after => connection.ping = None,
-                Some(ping) if now.saturating_sub(ping.sent) >= self.settings.ping_timeout => {
-                    dead.push(index)
+                Some(ping)
+                    if now.saturating_sub(ping.sent) >= self.settings.ping_timeout
+                        && dead.iter().all(|(overdue, _)| *overdue != index) =>
+                {
+                    dead.push((index, ConnectionError::Silent));
                 }
                 Some(_) => {}
                 None if silence >= ping_after => {
@@ -127,6 +131,24 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
         }
         dead
+    }
+
+    fn data_out_overdue(&mut self, now: Duration) -> Vec<(usize, ConnectionError)> {
+        let limit = self.settings.data_out_timeout;
+        let mut overdue: Vec<usize> = self
+            .tasks
+            .iter_mut()
+            .filter_map(|task| {
+                let transfer = task.transfer.as_mut()?;
+                (transfer.still_for(now) >= limit).then_some(task.connection)
+            })
+            .collect();
+        overdue.sort_unstable();
+        overdue.dedup();
+        let overdue = overdue.into_iter();
+        overdue
+            .map(|index| (index, ConnectionError::DataOutOverdue))
+            .collect()
     }
 
     fn task_management(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {

@@ -136,6 +136,8 @@ pub enum ConnectionError {
     Protocol(&'static str),
     /// A ping stayed unanswered.
     Silent,
+    /// Data of a command that was asked for, or announced, does not come.
+    DataOutOverdue,
 }
 
 impl fmt::Display for ConnectionError {
@@ -144,6 +146,7 @@ impl fmt::Display for ConnectionError {
             Self::Receive(error) => error.fmt(f),
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
             Self::Silent => f.write_str("no answer to NOP-In"),
+            Self::DataOutOverdue => f.write_str("the data of a command does not come"),
         }
     }
 }

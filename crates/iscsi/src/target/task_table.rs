@@ -189,6 +189,10 @@ impl<B> TaskTable<B> {
         Some(task)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task<B>> {
+        self.slots.iter_mut().filter_map(|slot| slot.task.as_mut())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (TaskId, &Task<B>)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let task = slot.task.as_ref()?;

@@ -18,6 +18,7 @@ use iscsi::target::{
 
 pub(crate) const FIRST_BURST: u32 = 4096;
 pub(crate) const ITT: u32 = 77;
+pub(crate) const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub(crate) struct Bytes(Arc<[u8]>);
@@ -140,6 +141,7 @@ impl Target {
             queue_depth: 8,
             ping_after: None,
             ping_timeout: Duration::from_secs(10),
+            data_out_timeout: DATA_OUT_TIMEOUT,
         });
         let settings = ConnectionSettings {
             cid: 0,
@@ -207,6 +209,18 @@ impl Target {
         self.change_connection();
         assert!(outcome.as_ref().is_ok_and(Option::is_none) || outcome.is_err());
         outcome.map(|_| ())
+    }
+
+    /// So many seconds have passed since the beginning: why the connection must be closed, if it must.
+    pub(crate) fn tick(&mut self, seconds: u64) -> Option<ConnectionError> {
+        let dead = self.session.tick(Duration::from_secs(seconds));
+        let mut dead = dead.into_iter();
+        let first = dead.next().map(|(index, why)| {
+            assert_eq!(index, self.connection);
+            why
+        });
+        assert_eq!(dead.next(), None);
+        first
     }
 
     /// Takes what waits to be sent on the connection.

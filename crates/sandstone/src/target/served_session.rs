@@ -24,6 +24,8 @@ use crate::config::{directory, model::Config};
 
 /// Silence after which an initiator is pinged where the administrator sets nothing.
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
+/// How many times as long as in want of memory data that is owed may stand still at other times.
+const DATA_OUT_PATIENCE: u32 = 2;
 /// How long a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -83,6 +85,7 @@ impl ServedSession {
             queue_depth,
             ping_after: (ping > 0).then(|| Duration::from_secs(u64::from(ping))),
             ping_timeout: PING_TIMEOUT,
+            data_out_timeout: shared.limits.stall_timeout * DATA_OUT_PATIENCE,
         };
         let mut session = Self {
             registered,

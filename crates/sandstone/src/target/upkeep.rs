@@ -37,14 +37,14 @@ impl EventLoop {
         let mut touched = Vec::new();
         let mut dead = Vec::new();
         for session in self.sessions.values_mut() {
-            for index in session.protocol.tick(now) {
-                dead.extend(session.connections.get(&index).copied());
+            for (index, why) in session.protocol.tick(now) {
+                dead.extend(session.connections.get(&index).map(|slot| (*slot, why)));
             }
             touched.extend(session.connections.values().copied());
         }
-        for slot in dead {
-            tracing::warn!(peer = %self.connections[slot].peer, "no answer to NOP-In");
-            self.close_connection(slot, "no answer to NOP-In");
+        for (slot, why) in dead {
+            tracing::warn!(peer = %self.connections[slot].peer, "given up: {why}");
+            self.close_connection(slot, "it does not answer");
         }
         touched.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();

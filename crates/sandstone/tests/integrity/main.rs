@@ -11,6 +11,7 @@ mod attack_3_stalled_logins;
 mod attack_7_copy_outside_the_view;
 mod attack_9_lun_used_again;
 mod content;
+mod data_that_never_comes;
 mod fencing;
 mod kill;
 mod late_abort;

@@ -1,0 +1,56 @@
+//! Whoever begins a write and never sends its data keeps a place in the task set. ORDERED commands of
+//! others wait behind it, but not for ever.
+
+use std::time::{Duration, Instant};
+
+use super::fencing::{logged_in, one_block};
+use super::process::free_portal;
+use super::served::{self, Served};
+use super::session::{PipelinedSession, wait};
+
+const BLOCK: usize = 512;
+const GOOD: u8 = 0x00;
+/// Far less than it takes until somebody who says nothing at all is found dead by a ping.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Begins a write, and stays silent once it is asked for the data.
+fn begin_write(session: &mut PipelinedSession) {
+    session.write(1, 0, one_block(0x8a), vec![1; BLOCK]);
+    session.send_only();
+    wait(std::slice::from_ref(session));
+}
+
+#[test]
+fn ordered_commands_go_on_where_others_never_send_their_data() {
+    let portal = free_portal();
+    let limits = sandstone::target::DaemonLimits {
+        stall_timeout: Duration::from_secs(1),
+        ..served::limits()
+    };
+    let units = vec![served::unit(0, 2048, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, Vec::new(), limits);
+    let mut good = logged_in(portal, 0);
+    let mut begun = logged_in(portal, 1);
+    let mut queued = logged_in(portal, 2);
+    // One has begun; the other is queued behind an ORDERED command, and another one waits behind it.
+    begin_write(&mut begun);
+    good.write_ordered(1, 0, one_block(0x8a), vec![2; BLOCK]);
+    let mut ended = Vec::new();
+    good.pump(&mut ended).unwrap();
+    wait(std::slice::from_ref(&good));
+    good.pump(&mut ended).unwrap();
+    begin_write(&mut queued);
+    good.write_ordered(2, 0, one_block(0x8a), vec![3; BLOCK]);
+    let give_up = Instant::now() + SOON;
+    while ended.len() < 2 {
+        good.pump(&mut ended).unwrap();
+        assert!(Instant::now() < give_up, "they wait for ever: {ended:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(ended.iter().all(|ended| ended.status == GOOD), "{ended:?}");
+    let read = good.run(0, one_block(0x88), BLOCK, Vec::new());
+    assert!(read.data_in == [3; BLOCK], "in their order");
+    drop((begun, queued));
+    good.cut();
+    served.stop();
+}
