@@ -3,6 +3,7 @@
 //! This crate is the composition root: it joins the sans-IO crates [`scsi`] and [`iscsi`] to
 //! sockets, threads, clocks and files.
 
+pub mod bench;
 pub mod block;
 pub mod cli;
 pub mod config;

@@ -1,0 +1,323 @@
+//! Access specifications: the one concept of a workload, as IOmeter has it.
+//!
+//! A specification is a list of lines; each line says what share of all accesses it makes, how large they
+//! are, which share of them reads and which share goes to a random place. Everything that this benchmark can
+//! run, built in or read from a file, is said in these words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Most lines a specification may have, as in IOmeter.
+pub const MAX_LINES: usize = 100;
+
+/// Longest name that IOmeter keeps (it counts a final zero byte among its 80).
+pub const MAX_NAME: usize = 79;
+
+/// Largest access: what one SCSI command of any initiator in use carries.
+pub const MAX_SIZE: u32 = 64 << 20;
+
+/// One line of a specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessLine {
+    /// Bytes per access.
+    pub size: u32,
+    /// Share of all accesses that are made by this line; the shares of all lines add up to 100.
+    pub of_size_percent: u8,
+    /// Share of this line's accesses that read; the others write.
+    pub reads_percent: u8,
+    /// Share of this line's accesses that go to a random place; the others continue where the last one ended.
+    pub random_percent: u8,
+    /// Pause after each burst, in milliseconds.
+    #[serde(default)]
+    pub delay_ms: u32,
+    /// Accesses between two pauses.
+    #[serde(default = "one")]
+    pub burst: u32,
+    /// Accesses start at multiples of this many bytes; 0 for every block of the device.
+    #[serde(default)]
+    pub align: u32,
+    /// Bytes that a network server answers with. It says nothing about a disk and is only kept.
+    #[serde(default)]
+    pub reply: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl AccessLine {
+    /// A line that makes all accesses, without pauses, aligned to the block.
+    pub const fn all(size: u32, reads_percent: u8, random_percent: u8) -> Self {
+        Self {
+            size,
+            of_size_percent: 100,
+            reads_percent,
+            random_percent,
+            delay_ms: 0,
+            burst: 1,
+            align: 0,
+            reply: 0,
+        }
+    }
+
+    /// The same line making only this share of the accesses.
+    #[must_use]
+    pub const fn share(mut self, of_size_percent: u8) -> Self {
+        self.of_size_percent = of_size_percent;
+        self
+    }
+
+    /// The same line starting at multiples of its own size.
+    #[must_use]
+    pub const fn aligned_to_size(mut self) -> Self {
+        self.align = self.size;
+        self
+    }
+}
+
+/// To which workers of IOmeter a specification is given when they are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Assignment {
+    /// To none.
+    #[default]
+    None,
+    /// To all.
+    All,
+    /// To disk workers.
+    Disk,
+    /// To network workers.
+    Net,
+}
+
+/// A named list of lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSpecification {
+    /// What people call it.
+    pub name: String,
+    /// IOmeter's default assignment; only kept.
+    #[serde(default)]
+    pub assignment: Assignment,
+    /// What it consists of.
+    pub lines: Vec<AccessLine>,
+}
+
+impl AccessSpecification {
+    /// A specification of one line.
+    pub fn single(name: impl Into<String>, line: AccessLine) -> Self {
+        Self {
+            name: name.into(),
+            assignment: Assignment::None,
+            lines: vec![line],
+        }
+    }
+
+    /// Whether it makes sense at all, whatever it runs on.
+    pub fn check(&self) -> Result<(), SpecificationError> {
+        let wrong = |fault| SpecificationError {
+            name: self.name.clone(),
+            fault,
+        };
+        if self.name.is_empty() || self.name.len() > MAX_NAME || self.name.contains(['\n', '\r']) {
+            return Err(wrong(Fault::Name));
+        }
+        if self.lines.is_empty() || self.lines.len() > MAX_LINES {
+            return Err(wrong(Fault::Lines(self.lines.len())));
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            line.check()
+                .map_err(|what| wrong(Fault::Line(index + 1, what)))?;
+        }
+        let total: u32 = self
+            .lines
+            .iter()
+            .map(|line| u32::from(line.of_size_percent))
+            .sum();
+        if total != 100 {
+            return Err(wrong(Fault::Shares(total)));
+        }
+        Ok(())
+    }
+
+    /// Whether it can run on a device with blocks of `granularity` bytes.
+    pub fn check_granularity(&self, granularity: u32) -> Result<(), SpecificationError> {
+        let unfit = |line: &AccessLine| {
+            !line.size.is_multiple_of(granularity) || !line.align.is_multiple_of(granularity)
+        };
+        match self.lines.iter().find(|line| unfit(line)) {
+            None => Ok(()),
+            Some(line) => Err(SpecificationError {
+                name: self.name.clone(),
+                fault: Fault::Granularity(line.size, line.align, granularity),
+            }),
+        }
+    }
+
+    /// Whether any access may write.
+    pub fn writes(&self) -> bool {
+        self.lines
+            .iter()
+            .any(|line| line.of_size_percent > 0 && line.reads_percent < 100)
+    }
+
+    /// Bytes of the largest access.
+    pub fn largest(&self) -> u32 {
+        self.lines.iter().map(|line| line.size).max().unwrap_or(0)
+    }
+}
+
+impl AccessLine {
+    fn check(&self) -> Result<(), &'static str> {
+        match () {
+            () if self.size == 0 => Err("the size is 0"),
+            () if self.size > MAX_SIZE => Err("the size is larger than 64 MiB"),
+            () if self.of_size_percent > 100 => Err("the share is above 100 percent"),
+            () if self.reads_percent > 100 => Err("the share of reads is above 100 percent"),
+            () if self.random_percent > 100 => Err("the random share is above 100 percent"),
+            () if self.burst == 0 => Err("the burst is 0"),
+            () => Ok(()),
+        }
+    }
+}
+
+/// Why a specification cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecificationError {
+    name: String,
+    fault: Fault,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fault {
+    Name,
+    Lines(usize),
+    Line(usize, &'static str),
+    Shares(u32),
+    Granularity(u32, u32, u32),
+}
+
+impl fmt::Display for SpecificationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "access specification {:?}: ", self.name)?;
+        match &self.fault {
+            Fault::Name => write!(
+                f,
+                "its name must have 1 to {MAX_NAME} bytes and stand on one line"
+            ),
+            Fault::Lines(0) => write!(f, "it has no lines"),
+            Fault::Lines(count) => write!(f, "it has {count} lines, more than {MAX_LINES}"),
+            Fault::Line(number, what) => write!(f, "line {number}: {what}"),
+            Fault::Shares(total) => write!(f, "the shares of its lines add up to {total}, not 100"),
+            Fault::Granularity(size, align, blocks) => write!(
+                f,
+                "accesses of {size} bytes aligned to {align} do not fit a device with blocks of {blocks} bytes"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SpecificationError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specification(lines: Vec<AccessLine>) -> AccessSpecification {
+        AccessSpecification {
+            name: "x".into(),
+            assignment: Assignment::None,
+            lines,
+        }
+    }
+
+    fn refused(lines: Vec<AccessLine>) -> String {
+        specification(lines).check().expect_err("wrong").to_string()
+    }
+
+    #[test]
+    fn shares_add_up_to_100() {
+        let line = AccessLine::all(4096, 100, 0);
+        assert_eq!(
+            specification(vec![line.share(40), line.share(60)]).check(),
+            Ok(())
+        );
+        assert!(refused(vec![line.share(40)]).contains("add up to 40"));
+        assert!(refused(vec![line, line]).contains("add up to 200"));
+        assert!(refused(vec![]).contains("no lines"));
+        assert!(refused(vec![line.share(0); 101]).contains("101 lines"));
+    }
+
+    #[test]
+    fn each_number_has_its_bounds() {
+        let line = AccessLine::all(4096, 100, 0);
+        for (wrong, what) in [
+            (AccessLine { size: 0, ..line }, "size is 0"),
+            (
+                AccessLine {
+                    size: MAX_SIZE + 1,
+                    ..line
+                },
+                "64 MiB",
+            ),
+            (
+                AccessLine {
+                    of_size_percent: 101,
+                    ..line
+                },
+                "share is above",
+            ),
+            (
+                AccessLine {
+                    reads_percent: 101,
+                    ..line
+                },
+                "share of reads",
+            ),
+            (
+                AccessLine {
+                    random_percent: 101,
+                    ..line
+                },
+                "random share",
+            ),
+            (AccessLine { burst: 0, ..line }, "burst is 0"),
+        ] {
+            assert!(refused(vec![wrong]).contains(what), "{what}");
+        }
+        for name in ["", "two\nlines", &"x".repeat(MAX_NAME + 1)] {
+            assert!(
+                AccessSpecification::single(name, line).check().is_err(),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn accesses_fit_the_blocks_of_the_device() {
+        let small = specification(vec![AccessLine::all(512, 0, 0)]);
+        assert_eq!(small.check_granularity(512), Ok(()));
+        let error = small.check_granularity(4096).expect_err("too small");
+        assert!(error.to_string().contains("blocks of 4096"), "{error}");
+        let aligned = AccessLine {
+            align: 512,
+            ..AccessLine::all(4096, 0, 0)
+        };
+        assert!(
+            specification(vec![aligned])
+                .check_granularity(4096)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn what_never_happens_does_not_write() {
+        let read = AccessLine::all(4096, 100, 0);
+        let write = AccessLine::all(8192, 0, 0).share(0);
+        assert!(!specification(vec![read, write]).writes());
+        assert!(specification(vec![read.share(99), write.share(1)]).writes());
+        assert_eq!(specification(vec![read, write]).largest(), 8192);
+    }
+}
