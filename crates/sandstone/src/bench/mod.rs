@@ -2,6 +2,10 @@
 //!
 //! - What is asked for: [`access`] (IOmeter's access specifications, the one concept), [`workload`],
 //!   [`profile`] (those built in), [`generator`] (operations from a seed), [`data`] (the bytes written).
+//! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock and device
+//!   or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
+//! - Whether the device keeps what it is given: [`verify`].
+//! - What other tools know: [`iometer`].
 //!
 //! # Invariants
 //! - The same seed, workload and size of device give the same operations on every machine.
@@ -12,6 +16,11 @@ pub mod access;
 pub mod data;
 pub mod deck;
 pub mod generator;
+pub mod iometer;
+pub mod measure;
+pub mod parameters;
 pub mod profile;
 pub mod random;
+pub mod run;
+pub mod verify;
 pub mod workload;

@@ -1,0 +1,7 @@
+//! The files of IOmeter: its configurations (`.icf`) and its results, in both directions.
+//!
+//! The people who measured storage for twenty years did it with IOmeter; what they have keeps working.
+
+pub mod configuration;
+pub mod read;
+pub mod write;
