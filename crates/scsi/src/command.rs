@@ -99,6 +99,13 @@ pub trait Task: Send + std::fmt::Debug {
     /// [`crate::itl_nexus::ItlNexus::may_still_run`], as it does for [`Start::Write`].
     fn data_out_len(&self) -> u32;
 
+    /// Most bytes of blocks that the task holds while one of its steps is under way, beside its data-out:
+    /// those that the step reads or makes, and copies that it kept. Whoever runs it takes memory for them
+    /// before it begins.
+    fn working_len(&self) -> u64 {
+        0
+    }
+
     /// Blocks that no other command may touch from the first step to the last (COMPARE AND WRITE,
     /// ORWRITE, WRITE ATOMIC), `None` where the usual shared access is enough.
     fn exclusive(&self) -> Option<BlockRange> {

@@ -2,6 +2,7 @@
 //!
 //! They bound how long one command runs and how much memory it takes, not what a client can do.
 
+use crate::BlockRange;
 use crate::logical_unit::{LogicalUnit, UnitConfig};
 
 /// The most blocks COMPARE AND WRITE takes (ESXi uses one).
@@ -28,6 +29,11 @@ pub(crate) const MAX_WRITE_SAME_BLOCKS: u32 = 1 << 15;
 /// How many blocks a long operation moves in one step (VERIFY, patterns): 1 MiB worth.
 pub(crate) fn blocks_per_step(unit: &LogicalUnit) -> u64 {
     (1 << 20) / u64::from(unit.block_len())
+}
+
+/// How many bytes of a range a long operation moves in one step at most.
+pub(crate) fn bytes_per_step(unit: &LogicalUnit, range: BlockRange) -> u64 {
+    range.count.0.min(blocks_per_step(unit)) * u64::from(unit.block_len())
 }
 
 /// How many blocks a long operation zeroes in one step: 32 MiB worth.

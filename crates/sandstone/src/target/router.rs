@@ -137,23 +137,29 @@ impl Router<'_> {
                 self.collect(
                     wanted as u32,
                     skew,
+                    0,
                     command,
                     Intent::Write { range, fua, entry },
                 )
             }
             Start::Task(scsi_task) => {
-                let wanted = scsi_task.data_out_len();
+                let (wanted, working) = (scsi_task.data_out_len(), scsi_task.working_len());
                 // Also where none is offered: then the protocol knows what the overflow is.
                 if wanted > 0 {
                     return self.collect(
                         wanted,
                         0,
+                        working,
                         command,
                         Intent::Task {
                             task: scsi_task,
                             entry,
                         },
                     );
+                }
+                entry.memory = self.share.try_take(working);
+                if entry.memory.is_none() {
+                    return Admission::Done(task_set_full());
                 }
                 admitted(
                     self.core
@@ -182,17 +188,19 @@ impl Router<'_> {
         self.share.try_take(memory as u64).map(Some)
     }
 
-    /// Makes room for data-out, or refuses the command where memory has run out.
+    /// Makes room for data-out, and takes the memory for what its task works on beside it; or refuses the
+    /// command where memory has run out.
     #[inline]
     fn collect(
         &mut self,
         wanted: u32,
         skew: usize,
+        working: u64,
         command: &Command<'_>,
         mut intent: Intent,
     ) -> Admitted {
         let len = wanted.min(command.data_out_len) as usize;
-        let mut memory = self.share.try_take(footprint(len, skew) as u64);
+        let mut memory = self.share.try_take(footprint(len, skew) as u64 + working);
         if memory.is_none() {
             return Admission::Done(task_set_full());
         }
@@ -257,7 +265,7 @@ impl Router<'_> {
             return Admission::Running;
         }
         let wanted = command.data_out_len.min(most);
-        let admitted = self.collect(wanted, 0, command, Intent::Queued(token));
+        let admitted = self.collect(wanted, 0, 0, command, Intent::Queued(token));
         if let Admission::Done(_) = admitted {
             self.core.cancel(token);
         }
@@ -350,8 +358,16 @@ impl Router<'_> {
             }
             Start::Task(scsi_task) => {
                 wanted = scsi_task.data_out_len();
-                let data = data.slice(0..data.len().min(wanted as usize));
-                self.core.run_task(session, task, entry, scsi_task, data)
+                // All of it anew: what is larger than the memory gets through alone, as one piece.
+                entry.memory = None;
+                let memory = footprint(data.len(), 0) as u64 + scsi_task.working_len();
+                entry.memory = self.share.try_take(memory);
+                if entry.memory.is_some() {
+                    let data = data.slice(0..data.len().min(wanted as usize));
+                    self.core.run_task(session, task, entry, scsi_task, data)
+                } else {
+                    Progress::Done(task_set_full())
+                }
             }
             Start::Respond(response) => {
                 let completion = completion(response);

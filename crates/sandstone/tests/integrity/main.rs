@@ -28,4 +28,5 @@ mod restart;
 mod served;
 mod session;
 mod volatile_disk;
+mod working_memory;
 mod workload;

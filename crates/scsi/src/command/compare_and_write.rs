@@ -59,6 +59,11 @@ impl Task for CompareAndWrite {
         2 * self.half
     }
 
+    /// What is expected and what was found.
+    fn working_len(&self) -> u64 {
+        2 * u64::from(self.half)
+    }
+
     fn exclusive(&self) -> Option<BlockRange> {
         Some(self.range)
     }

@@ -16,7 +16,7 @@ use crate::sense::{Asc, Sense, SenseKey};
 use crate::third_party_copy::{CopyStatus, MAX_DESCRIPTOR_LIST_LEN, Running};
 use crate::{Input, Response, Start, Status, Step, Task};
 
-pub(crate) use block_copy::{BlockCopy, CopyFailure, Progress, Run, Source};
+pub(crate) use block_copy::{BlockCopy, CHUNK, CopyFailure, Progress, Run, Source};
 use parameter_list::Layout;
 
 /// SERVICE ACTION of COPY OPERATION ABORT.
@@ -80,6 +80,10 @@ struct ExtendedCopy {
 impl Task for ExtendedCopy {
     fn data_out_len(&self) -> u32 {
         self.wanted
+    }
+
+    fn working_len(&self) -> u64 {
+        CHUNK
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {

@@ -39,6 +39,11 @@ impl Task for OrWrite {
         self.range.count.0 as u32 * self.unit.block_len()
     }
 
+    /// What was sent and what was found.
+    fn working_len(&self) -> u64 {
+        2 * u64::from(self.data_out_len())
+    }
+
     fn exclusive(&self) -> Option<BlockRange> {
         Some(self.range)
     }

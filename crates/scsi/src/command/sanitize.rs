@@ -100,6 +100,11 @@ impl Task for Overwrite {
         u32::from(self.list_len)
     }
 
+    /// A piece filled with the pattern.
+    fn working_len(&self) -> u64 {
+        limits::bytes_per_step(&self.unit, self.range)
+    }
+
     /// The commands before it end first; those after it meet SANITIZE IN PROGRESS.
     fn exclusive(&self) -> Option<BlockRange> {
         Some(self.range)

@@ -36,6 +36,10 @@ impl Task for SelfTest {
         0
     }
 
+    fn working_len(&self) -> u64 {
+        self.unit.block_len().into()
+    }
+
     fn step(&mut self, input: Input<'_>) -> Step {
         let (range, _) = BlockRange::new(0, self.unit.blocks())
             .unwrap_or_default()

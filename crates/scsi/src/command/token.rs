@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::extended_copy::{BlockCopy, Progress, Run, Source};
+use super::extended_copy::{BlockCopy, CHUNK, Progress, Run, Source};
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
@@ -222,6 +222,10 @@ struct WriteUsingToken {
 impl Task for WriteUsingToken {
     fn data_out_len(&self) -> u32 {
         self.common.list_len
+    }
+
+    fn working_len(&self) -> u64 {
+        CHUNK
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {

@@ -164,6 +164,14 @@ impl Task for Verify {
         self.wanted
     }
 
+    fn working_len(&self) -> u64 {
+        let kept = match self.compare {
+            Compare::Nothing => 0,
+            Compare::DataOut | Compare::OneBlock => u64::from(self.wanted),
+        };
+        limits::bytes_per_step(&self.unit, self.range) + kept
+    }
+
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { data_out } => self.begin(data_out),

@@ -61,6 +61,14 @@ impl Task for WriteSame {
         self.wanted
     }
 
+    /// A piece filled with the pattern. Zeros take none.
+    fn working_len(&self) -> u64 {
+        if self.wanted == 0 {
+            return 0;
+        }
+        limits::bytes_per_step(&self.unit, self.rest)
+    }
+
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { data_out } => {

@@ -218,8 +218,11 @@ impl Initiator {
                 );
                 let wanted = (task.data_out_len() as usize).min(data_out.len());
                 let data_out = &data_out[..wanted];
+                let working = task.working_len();
                 let mut step = task.step(Input::Begin { data_out });
                 loop {
+                    let held = held_by(&step, itl.unit());
+                    assert!(held <= working, "{held} bytes of {working}: {step:?}");
                     let hook = self.device.before_step.lock().unwrap().take();
                     if let Some(mut hook) = hook {
                         hook(&self.device, &step);
@@ -353,3 +356,12 @@ pub const LIST_LENGTH: (u8, u8, u8) = (5, 0x1A, 0);
 pub const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 /// WRITE(10) of one block.
 pub const WRITE: [u8; 10] = [0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+/// Bytes of blocks that a step reads.
+fn held_by(step: &Step, unit: &LogicalUnit) -> u64 {
+    match step {
+        Step::On { unit, step } => held_by(step, unit),
+        Step::Read { range } => range.count.0 * u64::from(unit.block_len()),
+        _ => 0,
+    }
+}

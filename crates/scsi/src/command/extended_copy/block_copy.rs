@@ -14,7 +14,7 @@ use crate::token::TokenUse;
 use crate::{BlockError, BlockRange, Input, Status, Step};
 
 /// How much is read and written at once: a multiple of every block length.
-const CHUNK: u64 = 1 << 20;
+pub(crate) const CHUNK: u64 = 1 << 20;
 /// How much is asked about, or zeroed, at once.
 const EXTENT_CHUNK: u64 = 64 << 20;
 
