@@ -144,21 +144,18 @@ impl EventLoop {
 
     /// Gives a logged-in connection to its session, which begins with its first one.
     pub(super) fn attach(&mut self, logged_in: LoggedIn) {
-        let name = SessionName::of(
-            &logged_in.result.identity,
-            logged_in.result.portal_group_tag,
-        );
+        let name = logged_in.name();
         if self.ending.iter().any(|(ending, _)| *ending == name) {
             // Writes of the session before are still under way. A retried or newer write of the same
             // blocks must not be overtaken by them.
-            self.delayed.push(logged_in);
+            self.let_wait(logged_in);
             return;
         }
         let key = logged_in.seat.session.key;
         if logged_in.result.identity.tsih != 0
             && self.replace_connection(key, logged_in.result.identity.cid)
         {
-            self.delayed.push(logged_in);
+            self.let_wait(logged_in);
             return;
         }
         let newest = self.core.shared.registry().find(&name);

@@ -45,6 +45,13 @@ pub(super) struct LoggedIn {
     pub output: Vec<u8>,
 }
 
+impl LoggedIn {
+    /// The name of the session that it starts or joins.
+    pub(super) fn name(&self) -> SessionName {
+        SessionName::of(&self.result.identity, self.result.portal_group_tag)
+    }
+}
+
 /// What came of some bytes.
 #[derive(Debug)]
 pub(super) enum LoginProgress {

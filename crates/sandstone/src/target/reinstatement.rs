@@ -2,6 +2,7 @@
 //! connection's place (RFC 7143 §6.3.4). The initiator knows that the old one is dead before we do.
 
 use super::event_loop::EventLoop;
+use super::login::LoggedIn;
 use super::operation::SessionKey;
 use super::registry::{RegisteredSession, SessionName};
 
@@ -24,6 +25,23 @@ impl EventLoop {
             let session = sessions.get(&key);
             task.is_some_and(|task| session.is_some_and(|session| !session.protocol.is_alive(task)))
         })
+    }
+
+    /// Keeps a login until what it must wait for is over. One that it replaces waits no longer: an
+    /// initiator that tries again and again while a device hangs has one socket here for each CID.
+    pub(super) fn let_wait(&mut self, newer: LoggedIn) {
+        let name = newer.name();
+        let place = |login: &LoggedIn| (login.seat.session.key, login.result.identity.cid);
+        let (key, cid) = place(&newer);
+        self.delayed.retain(|older| {
+            let replaced = place(older) == (key, cid) || older.seat.session.key.0 < key.0;
+            let goes = replaced && older.name() == name;
+            if goes {
+                tracing::info!(peer = %older.peer, "a login was replaced by a newer one while it waited");
+            }
+            !goes
+        });
+        self.delayed.push(newer);
     }
 
     /// A login that succeeded has come to nothing: a session that has no connection because of that

@@ -171,6 +171,31 @@ fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
     served.stop();
 }
 
+/// Whoever tries again and again while a device hangs must not use up the target's sockets.
+#[test]
+fn a_login_that_waits_for_a_late_write_gives_way_to_a_newer_one() {
+    let (device, served, mut session, _) = with_a_late_write(|_| {});
+    let mut older = PipelinedSession::new(session.portal, session.settings.clone());
+    let waiting = std::thread::spawn(move || older.try_log_in(PATIENCE).is_ok());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!waiting.is_finished(), "it waits for the late write");
+    let newer = std::thread::spawn(move || {
+        session.log_in();
+        session.wait_until_ready(0);
+        session
+    });
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !waiting.is_finished() {
+        assert!(Instant::now() < give_up, "the older login is kept");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!waiting.join().unwrap(), "only the newer one may succeed");
+    assert!(!newer.is_finished(), "the newer one waits now");
+    device.let_go();
+    newer.join().unwrap().cut();
+    served.stop();
+}
+
 #[test]
 fn a_write_of_a_lost_connection_never_overtakes_those_after_the_next_login() {
     overtaken(1);
