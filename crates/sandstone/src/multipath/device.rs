@@ -253,7 +253,7 @@ impl Device {
         self.in_flight -= 1;
         if let Some(Some(path)) = self.paths.get_mut(path.0 as usize) {
             path.in_flight -= 1;
-            path.measured(latency_us);
+            path.measured(latency_us, now_us);
             if how == Ended::Good {
                 path.good_answer(&self.settings);
             }

@@ -11,7 +11,7 @@
 //! | what happens when a path is lost or restored? | `failover.rs` |
 //! | why does a write wait after that? | `ghosts.rs` |
 //! | when is an I/O repeated, when does it fail? | `retry.rs` |
-//! | which rule claims a device? | `claim_rule.rs`, ESXi's own rules in `system_rules.rs` |
+//! | which rule claims a device? | `claim_rules.rs`, one rule in `claim_rule.rs`, ESXi's own in `system_rules.rs` |
 //! | what does the administrator see? | `snapshot.rs`, sums in `counters.rs` |
 //!
 //! # Invariants
@@ -24,6 +24,8 @@
 //! - No I/O fails for want of a path while any path lives, before its time limit.
 
 mod action;
+mod claim_rule;
+mod claim_rules;
 mod counters;
 mod device;
 mod failover;
@@ -38,8 +40,11 @@ mod rule_error;
 mod satp;
 mod settings;
 mod snapshot;
+mod system_rules;
 
 pub use action::{Action, Actions, Refresh};
+pub use claim_rule::{ClaimOption, ClaimRule, DRIVER, RuleText, TRANSPORT};
+pub use claim_rules::{Claim, ClaimRules, RULE_COLUMNS, RuleGroup};
 pub use counters::Counters;
 pub use device::Device;
 pub use io::{Direction, Ended, Failure, IoId, IoShape, Outcome};

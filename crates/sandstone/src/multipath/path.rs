@@ -50,6 +50,9 @@ pub enum Link {
     UnitGone,
 }
 
+/// From when on an average latency says little.
+const OLD_US: u64 = 500_000;
+
 /// A path in the books of its device.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -68,6 +71,8 @@ pub(super) struct Path {
     pub(super) good_seen: u32,
     /// Moving average of the time from sending to the answer; 0 where nothing was measured.
     pub(super) latency_us: f32,
+    /// When something was last measured.
+    pub(super) measured_at_us: u64,
     /// When an I/O was last sent here.
     pub(super) last_sent_us: u64,
     /// When to ask about its state again, where the state may end without a message.
@@ -86,6 +91,7 @@ impl Path {
             busy_seen: 0,
             good_seen: 0,
             latency_us: 0.0,
+            measured_at_us: 0,
             last_sent_us: 0,
             probe_at_us: None,
         }
@@ -105,14 +111,18 @@ impl Path {
         self.in_flight < self.window
     }
 
-    /// Counts an answer's latency: one eighth of the average is the newest.
-    pub(super) fn measured(&mut self, latency_us: u64) {
+    /// Counts an answer's latency: one eighth of the average is the newest, or half of it where
+    /// the average is old.
+    pub(super) fn measured(&mut self, latency_us: u64, now_us: u64) {
         // An answer within the clock's grain still counts as measured.
         let latency = latency_us.max(1) as f32;
+        let age_us = now_us.saturating_sub(self.measured_at_us);
+        let share = if age_us < OLD_US { 8.0 } else { 2.0 };
         self.latency_us = if self.latency_us == 0.0 {
             latency
         } else {
-            self.latency_us + (latency - self.latency_us) / 8.0
+            self.latency_us + (latency - self.latency_us) / share
         };
+        self.measured_at_us = now_us;
     }
 }

@@ -6,7 +6,9 @@ use utoipa::ToSchema;
 use super::path_selection::Psp;
 
 /// A storage array type plug-in by ESXi's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[allow(
     missing_docs,
     reason = "each is a name of ESXi's, described by description()"

@@ -1,5 +1,11 @@
 //! Each rule of multipathing by itself, and all of them together under random events.
 
+mod answers;
+mod claims;
+mod failover;
+mod host;
+mod listing;
 mod medium;
-
+mod queueing;
+mod selection;
 mod simulation;

@@ -1,0 +1,228 @@
+//! All SATP claim rules, and which of them claims a device: the user's rules before the system's, in
+//! each group the most specific one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::claim_rule::{ClaimOption, ClaimRule};
+use super::path::PathIdentity;
+use super::path_selection::Psp;
+use super::round_robin::RoundRobin;
+use super::rule_error::{RuleError, RuleErrorKind};
+use super::satp::Satp;
+use super::settings::Settings;
+use super::system_rules::{SYSTEM_RULES, SystemRule};
+
+/// Whose rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleGroup {
+    /// Built in.
+    System,
+    /// An administrator's; goes before the system's.
+    User,
+}
+
+impl RuleGroup {
+    /// As in the column "Rule Group".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+        }
+    }
+}
+
+/// What an administrator made of the rules; this is what is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRules {
+    /// The user's rules, in order of their making.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user: Vec<ClaimRule>,
+    /// Path selections that array types have instead of ESXi's default (`satp set -P`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub default_psps: BTreeMap<Satp, Psp>,
+}
+
+/// What the rules say about a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its storage array type.
+    pub satp: Satp,
+    /// Its path selection.
+    pub psp: Psp,
+    /// Its round robin limits.
+    pub round_robin: RoundRobin,
+    /// The rule, `None` where none matched and the default of the transport holds.
+    pub rule: Option<(RuleGroup, ClaimRule)>,
+}
+
+impl Claim {
+    /// `settings` with what the rule decides.
+    pub fn apply(&self, settings: Settings) -> Settings {
+        Settings {
+            satp: self.satp,
+            psp: self.psp,
+            round_robin: self.round_robin,
+            ..settings
+        }
+    }
+}
+
+/// The columns of `esxcli storage nmp satp rule list`.
+pub const RULE_COLUMNS: [&str; 12] = [
+    "Name",
+    "Device",
+    "Vendor",
+    "Model",
+    "Driver",
+    "Transport",
+    "Options",
+    "Rule Group",
+    "Claim Options",
+    "Default PSP",
+    "PSP Options",
+    "Description",
+];
+
+impl ClaimRules {
+    /// Which rule claims a device of this name, and what follows from it.
+    pub fn claim(&self, device: &str, identity: &PathIdentity) -> Claim {
+        let user = most_specific(self.user.iter(), device, identity);
+        let system = || {
+            let rules: Vec<_> = SYSTEM_RULES.iter().map(SystemRule::rule).collect();
+            most_specific(rules.iter(), device, identity).cloned()
+        };
+        let rule = match user {
+            Some(rule) => Some((RuleGroup::User, rule.clone())),
+            None => system().map(|rule| (RuleGroup::System, rule)),
+        };
+        let satp = rule.as_ref().map_or(Satp::DefaultAa, |(_, rule)| rule.satp);
+        let psp = rule.as_ref().and_then(|(_, rule)| rule.psp);
+        let options = rule.as_ref().map_or("", |(_, rule)| &rule.psp_options);
+        Claim {
+            satp,
+            psp: psp.unwrap_or_else(|| self.default_psp(satp)),
+            // Options were checked when the rule was made; a stored rule that was tampered with
+            // has the defaults.
+            round_robin: RoundRobin::default()
+                .with_options(options)
+                .unwrap_or_default(),
+            rule,
+        }
+    }
+
+    /// The path selection of devices whose rule names none.
+    pub fn default_psp(&self, satp: Satp) -> Psp {
+        let set = self.default_psps.get(&satp).copied();
+        set.unwrap_or_else(|| satp.default_psp())
+    }
+
+    /// `satp set -s SATP -P PSP`.
+    pub fn set_default_psp(&mut self, satp: Satp, psp: Psp) {
+        if psp == satp.default_psp() {
+            self.default_psps.remove(&satp);
+        } else {
+            self.default_psps.insert(satp, psp);
+        }
+    }
+
+    /// Adds a user's rule. One with the same criteria must not be there: which of two should win
+    /// would be a matter of chance.
+    pub fn add(&mut self, rule: ClaimRule) -> Result<(), RuleError> {
+        let same = self.user.iter().find(|other| other.has_criteria_of(&rule));
+        if let Some(same) = same {
+            return Err(RuleError::new(
+                RuleErrorKind::Exists,
+                format!(
+                    "duplicate user rule found for SATP {} matching {}",
+                    same.satp.name(),
+                    same.criteria()
+                ),
+                "remove that rule first, or use other criteria",
+            ));
+        }
+        self.user.push(rule);
+        Ok(())
+    }
+
+    /// Removes the user's rule with this array type and these criteria; what it says beyond them
+    /// does not matter.
+    pub fn remove(&mut self, rule: &ClaimRule) -> Result<ClaimRule, RuleError> {
+        let same = |other: &ClaimRule| other.satp == rule.satp && other.has_criteria_of(rule);
+        if let Some(at) = self.user.iter().position(same) {
+            return Ok(self.user.remove(at));
+        }
+        let words = format!("for SATP {} matching {}", rule.satp.name(), rule.criteria());
+        if SYSTEM_RULES.iter().any(|system| same(&system.rule())) {
+            return Err(RuleError::new(
+                RuleErrorKind::System,
+                format!("the rule {words} is a system rule"),
+                "system rules stay; add a user rule, which goes before them",
+            ));
+        }
+        Err(RuleError::new(
+            RuleErrorKind::NotFound,
+            format!("no user rule found {words}"),
+            "list the rules, and give the same -s, -V, -M, -d, -D, -R and -c",
+        ))
+    }
+
+    /// All rules as `satp rule list` shows them, system rules first.
+    pub fn lines(&self) -> Vec<[String; 12]> {
+        let system = SYSTEM_RULES
+            .iter()
+            .map(|rule| line(&rule.rule(), rule.options, RuleGroup::System));
+        let user = self.user.iter().map(|rule| line(rule, "", RuleGroup::User));
+        system.chain(user).collect()
+    }
+
+    /// What `satp list` shows: name, default PSP, description.
+    pub fn satp_lines(&self) -> Vec<[&'static str; 3]> {
+        Satp::ALL
+            .into_iter()
+            .map(|satp| {
+                let psp = self.default_psp(satp).name();
+                [satp.name(), psp, satp.description()]
+            })
+            .collect()
+    }
+}
+
+/// The first of the most specific rules that claim a device.
+fn most_specific<'a>(
+    rules: impl Iterator<Item = &'a ClaimRule>,
+    device: &str,
+    identity: &PathIdentity,
+) -> Option<&'a ClaimRule> {
+    rules
+        .filter(|rule| rule.matches(device, identity))
+        .reduce(|best, rule| {
+            if rule.specificity() > best.specificity() {
+                rule
+            } else {
+                best
+            }
+        })
+}
+
+fn line(rule: &ClaimRule, options: &str, group: RuleGroup) -> [String; 12] {
+    let texts = [
+        rule.satp.name(),
+        &rule.device,
+        &rule.vendor,
+        &rule.model,
+        &rule.driver,
+        &rule.transport,
+        options,
+        group.name(),
+        rule.claim_option.map_or("", ClaimOption::name),
+        rule.psp.map_or("", Psp::name),
+        &rule.psp_options,
+        &rule.description,
+    ];
+    texts.map(str::to_owned)
+}

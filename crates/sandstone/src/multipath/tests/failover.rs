@@ -1,0 +1,310 @@
+//! Paths lost and restored: what is repeated at once, what waits, and when a device is down.
+
+use scsi::application_client::sense::Reaction;
+use scsi::application_client::target_port_groups::AccessState;
+
+use super::super::*;
+use super::host::{Host, READ, WRITE, failed, good, probe, send, settings};
+
+const FENCE: Action = Action::Fence { path: PathId(0) };
+
+#[test]
+fn reads_of_a_lost_path_are_repeated_at_once() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.submit(1, READ, 8);
+    host.out.clear();
+    host.dead(0);
+    assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+}
+
+#[test]
+fn a_write_of_a_lost_path_waits_for_the_fence() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, WRITE, 0);
+    host.out.clear();
+    host.dead(0);
+    assert_eq!(host.actions(), [FENCE]);
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn what_overlaps_a_write_that_may_land_waits_with_it_and_all_else_goes_on() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, WRITE, 4);
+    host.dead(0);
+    host.out.clear();
+    host.submit(1, WRITE, 4);
+    host.submit(2, Direction::Unmap, 4);
+    assert_eq!(host.actions(), []);
+    host.submit(3, WRITE, 5);
+    host.submit(4, READ, 4);
+    assert_eq!(host.actions(), [send(3, 1), send(4, 1)]);
+    let queue = host.device.queue_snapshot();
+    assert_eq!((queue.held, queue.ghosts, queue.qued), (3, 1, 3));
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(0, 1), send(1, 1), send(2, 1)]);
+}
+
+#[test]
+fn a_flush_is_repeated_at_once() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    let flush = IoShape {
+        direction: Direction::Other,
+        bytes: 0,
+        range: None,
+    };
+    host.device.submit(IoId(0), flush, 0, &mut host.out);
+    host.out.clear();
+    host.dead(0);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn without_a_fence_a_write_waits_for_the_timeout() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.out.clear();
+    assert_eq!(host.device.next_deadline(), Some(host.now_us + 300_000));
+    host.pass(299_999);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn without_a_timeout_only_the_fence_ends_the_wait() {
+    let settings = Settings {
+        fence_timeout_us: None,
+        ..settings(Psp::Mru)
+    };
+    let mut host = Host::new(2, settings);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.out.clear();
+    host.pass(3_600_000_000);
+    assert_eq!(host.actions(), []);
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn a_path_that_came_back_does_not_free_a_write_before_the_fence() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.up(0);
+    host.out.clear();
+    host.submit(1, READ, 0);
+    assert_eq!(host.actions(), [send(1, 0)]);
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(0, 0)]);
+}
+
+#[test]
+fn a_write_that_failed_upwards_still_haunts() {
+    let settings = Settings {
+        apd_timeout_us: 1_000,
+        fence_timeout_us: None,
+        ..settings(Psp::Mru)
+    };
+    let mut host = Host::new(1, settings);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.pass(1_000);
+    assert_eq!(
+        host.actions()[2..],
+        [failed(0, Failure::AllPathsDown)],
+        "after the Send and the Fence"
+    );
+    host.up(0);
+    host.out.clear();
+    host.submit(1, WRITE, 0);
+    assert_eq!(host.actions(), [], "its late copy may still land");
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(1, 0)]);
+}
+
+#[test]
+fn a_silent_path_gets_nothing_new_and_loses_nothing() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, WRITE, 0);
+    host.out.clear();
+    host.suspect(0);
+    assert_eq!(host.actions(), []);
+    host.submit(1, WRITE, 8);
+    assert_eq!(host.actions(), [send(1, 1)]);
+    host.up(0);
+    host.ended(0, 0, Ended::Good);
+    assert_eq!(host.actions(), [good(0)]);
+}
+
+#[test]
+fn the_first_io_that_is_lost_takes_its_path_with_it() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.submit(1, WRITE, 8);
+    host.out.clear();
+    host.ended(0, 0, Ended::TransportLost);
+    assert_eq!(host.actions(), [FENCE, send(0, 1)]);
+    host.dead(0);
+    host.ended(1, 0, Ended::TransportLost);
+    assert_eq!(host.actions(), [], "all of it is known already");
+    assert_eq!(host.device.link(PathId(0)), Some(Link::Dead));
+}
+
+#[test]
+fn an_answer_of_a_lost_session_changes_nothing() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.dead(0);
+    host.out.clear();
+    host.ended(0, 0, Ended::Good);
+    host.ended(5, 0, Ended::Good);
+    host.ended(0, 7, Ended::Good);
+    assert_eq!(host.actions(), []);
+}
+
+#[test]
+fn all_paths_down_waits_140_seconds_then_fails_until_one_is_back() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.dead(0);
+    host.dead(1);
+    let until_us = host.now_us + 140_000_000;
+    host.submit(1, READ, 0);
+    host.out.clear();
+    assert_eq!(host.device.next_deadline(), Some(until_us));
+    host.pass(139_999_999);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    let down = Failure::AllPathsDown;
+    assert_eq!(host.actions(), [failed(0, down), failed(1, down)]);
+    host.submit(2, READ, 0);
+    assert_eq!(host.actions(), [failed(2, down)], "at once from now on");
+    host.up(1);
+    host.out.clear();
+    host.submit(3, READ, 0);
+    assert_eq!(host.actions(), [send(3, 1)]);
+}
+
+#[test]
+fn io_waits_through_an_outage_that_ends_in_time() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    host.dead(0);
+    host.submit(0, READ, 0);
+    host.pass(100_000_000);
+    host.up(0);
+    assert_eq!(host.actions(), [probe(0), send(0, 0)]);
+    // The next outage has its whole time again.
+    host.ended(0, 0, Ended::Good);
+    host.dead(0);
+    assert_eq!(host.device.next_deadline(), Some(host.now_us + 140_000_000));
+}
+
+#[test]
+fn a_device_that_never_had_a_path_is_down() {
+    let mut host = Host::with_psp(0, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.pass(140_000_000);
+    assert_eq!(host.actions(), [failed(0, Failure::AllPathsDown)]);
+}
+
+#[test]
+fn a_unit_that_is_gone_from_every_path_is_lost() {
+    let gone = Ended::Sense(Reaction::UnitGone);
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.ended(0, 0, gone);
+    assert_eq!(host.actions(), [send(0, 0), send(0, 1)]);
+    host.ended(0, 1, gone);
+    assert_eq!(host.actions(), [failed(0, Failure::DeviceLost)]);
+    host.submit(1, READ, 0);
+    assert_eq!(host.actions(), [failed(1, Failure::DeviceLost)]);
+    let now_us = host.now_us;
+    host.device.unit_present(PathId(1), now_us, &mut host.out);
+    host.out.clear();
+    host.submit(2, READ, 0);
+    assert_eq!(host.actions(), [send(2, 1)]);
+}
+
+#[test]
+fn a_unit_gone_from_one_path_and_another_path_dead_is_an_outage_not_a_loss() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.dead(1);
+    host.out.clear();
+    host.ended(0, 0, Ended::Sense(Reaction::UnitGone));
+    assert_eq!(host.actions(), []);
+    host.up(1);
+    assert_eq!(host.actions(), [probe(1), send(0, 1)]);
+}
+
+#[test]
+fn a_removed_path_is_lost_like_a_dead_one() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.submit(1, WRITE, 8);
+    host.out.clear();
+    let now_us = host.now_us;
+    host.device.remove_path(PathId(0), now_us, &mut host.out);
+    assert_eq!(host.actions(), [FENCE, send(0, 1)]);
+    host.fenced(0);
+    assert_eq!(host.actions(), [send(1, 1)]);
+    assert_eq!(host.device.snapshot().paths.len(), 1);
+}
+
+#[test]
+fn a_standby_group_is_activated_only_where_nothing_else_is_left_and_io_waits() {
+    let activate = Action::ActivateGroup { path: PathId(1) };
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.alua(1, AccessState::Standby);
+    host.dead(0);
+    assert_eq!(host.actions(), [], "nobody waits");
+    host.submit(0, READ, 0);
+    assert_eq!(host.actions(), [activate]);
+    host.submit(1, READ, 0);
+    host.pass(4_999_999);
+    assert_eq!(host.actions(), [], "it was asked for");
+    host.pass(1);
+    assert_eq!(host.actions(), [activate], "and is again");
+    host.alua(1, AccessState::ActiveOptimized);
+    assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+}
+
+#[test]
+fn no_group_is_activated_where_settings_array_or_type_forbid_it() {
+    let forbidden = Settings {
+        explicit_allow: false,
+        ..settings(Psp::Mru)
+    };
+    let other_type = Settings {
+        satp: Satp::DefaultAa,
+        ..settings(Psp::Mru)
+    };
+    for (settings, tpgs) in [(forbidden, 3), (other_type, 3), (settings(Psp::Mru), 1)] {
+        let mut host = Host::new(1, settings);
+        let implicit = PathIdentity {
+            tpgs,
+            ..super::host::identity(0)
+        };
+        host.device.add_path(PathId(0), implicit);
+        host.alua(0, AccessState::Standby);
+        host.submit(0, READ, 0);
+        assert_eq!(host.actions(), []);
+    }
+}
+
+#[test]
+fn io_without_an_active_path_waits_for_its_time_limit() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    host.alua(0, AccessState::Unavailable);
+    host.submit(0, READ, 0);
+    host.now_us += 179_999_999;
+    host.device.tick(host.now_us, &mut host.out);
+    assert_eq!(host.actions(), [probe(0)]);
+    host.pass(1);
+    assert_eq!(host.actions(), [failed(0, Failure::NoActivePath)]);
+}
