@@ -23,6 +23,9 @@ const GROUP: usize = 64;
 const REGION: usize = 1024;
 /// Most runs that one [`Request::Extents`] tells.
 const MAX_EXTENTS: usize = 1024;
+/// Most pages that one [`Request::Extents`] looks at, for it is answered at once: 128 MiB of data, about
+/// a millisecond.
+const MAX_LOOKS: usize = 32 << 10;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 const REGION_BYTES: u64 = PAGE * (GROUP * REGION) as u64;
@@ -244,7 +247,10 @@ impl MemoryDevice {
         let mut runs: Vec<(u64, bool)> = Vec::new();
         let mut at = offset;
         let end = offset + len;
-        while at < end {
+        for _ in 0..MAX_LOOKS {
+            if at == end {
+                break;
+            }
             let (data, next) = match self.group(at / PAGE) {
                 None => (false, (at / REGION_BYTES + 1) * REGION_BYTES),
                 Some(group) => {

@@ -14,8 +14,9 @@ use crate::block::Request;
 const SHARE: u64 = 1 << 20;
 /// A request counts as at least this many bytes, for what it costs beside moving them.
 const LEAST: u64 = 4096;
-/// A question about a range counts as this many bytes, however long the range.
-const QUESTION: u64 = 64 << 10;
+/// A question about a range counts as this many bytes, however long the range: a device looks at many
+/// pages before it answers.
+const QUESTION: u64 = SHARE;
 
 /// The current turn of a loop, and who waits for the next.
 #[derive(Debug, Default)]

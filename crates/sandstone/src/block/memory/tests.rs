@@ -95,6 +95,39 @@ fn full_is_no_space_and_overwriting_still_works() {
 }
 
 #[test]
+fn extents_of_a_full_device_are_told_a_piece_at_a_time() {
+    const LEN: u64 = 256 * MIB;
+    let device = MemoryDevice::new(LEN, 4096, LEN).expect("a sound size");
+    let data = Pages::from_bytes(&vec![7; MIB as usize]);
+    for offset in (0..LEN).step_by(MIB as usize) {
+        write(&device, offset, data.clone()).expect("room");
+    }
+    let mut at = 0;
+    let mut pieces = 0;
+    while at < LEN {
+        let len = LEN - at;
+        let told = match run(&device, Request::Extents { offset: at, len }) {
+            Ok(Done::Extents(told)) => told,
+            other => panic!("{other:?}"),
+        };
+        let [(run, true)] = told[..] else {
+            panic!("one run of data is left: {told:?}");
+        };
+        at += run;
+        pieces += 1;
+    }
+    assert_eq!(at, LEN);
+    assert_eq!(pieces, LEN / (PAGE * MAX_LOOKS as u64));
+    // What holds nothing is passed over quickly.
+    let empty = MemoryDevice::new(1 << 40, 4096, MIB).expect("a sound size");
+    let all = Request::Extents {
+        offset: 0,
+        len: 1 << 40,
+    };
+    assert!(matches!(run(&empty, all), Ok(Done::Extents(told)) if told == [(1 << 40, false)]));
+}
+
+#[test]
 fn a_large_empty_device_costs_little() {
     let before = crate::block::page::mapped_bytes();
     let device = MemoryDevice::new(1 << 40, 4096, 1 << 40).expect("a sound size");
