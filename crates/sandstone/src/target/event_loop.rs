@@ -384,6 +384,7 @@ impl EventLoop {
             view: &session.view,
             session: key,
             share: &session.share,
+            unsent: session.unsent(),
         };
         if let Progress::Done(completion) = router.turn_came(token) {
             self.complete(key, task, completion);

@@ -31,10 +31,14 @@ pub(super) struct Router<'a> {
     pub session: SessionKey,
     /// Its part of the memory for data in flight.
     pub share: &'a Arc<Share>,
+    /// Bytes that wait to be sent to it, or will.
+    pub unsent: u64,
 }
 
 /// Reads of this many bytes take memory whatever their device.
 const LONG_READ: u64 = 64 << 10;
+/// So does every read of a session to which this many bytes wait to be sent.
+const MUCH_UNSENT: u64 = 256 << 10;
 
 type Admitted = Admission<DataIn, DataOut>;
 
@@ -177,11 +181,16 @@ impl Router<'_> {
 
     /// Takes the memory that a read needs; `None` where it has run out.
     #[inline]
-    fn room_to_read(&self, entry: &TaskEntry, range: BlockRange) -> Option<Option<Reservation>> {
+    fn room_to_read(
+        &mut self,
+        entry: &TaskEntry,
+        range: BlockRange,
+    ) -> Option<Option<Reservation>> {
         let (offset, len) = entry.mapped.unit.bytes(range);
-        // Long reads count always: what they refer to may be overwritten while they wait to be sent, and
-        // is then kept for them alone.
-        if entry.mapped.unit.reads_in_place && len < LONG_READ {
+        // Long reads count always, and short ones that are not fetched: what they refer to may be
+        // overwritten while they wait to be sent, and is then kept for them alone.
+        self.unsent += len;
+        if entry.mapped.unit.reads_in_place && len < LONG_READ && self.unsent < MUCH_UNSENT {
             return Some(None);
         }
         let memory = footprint(len as usize, offset as usize % PAGE_SIZE);

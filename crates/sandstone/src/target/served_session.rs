@@ -215,12 +215,19 @@ impl ServedSession {
         index
     }
 
+    /// Bytes that wait to be sent on its connections.
+    #[inline]
+    pub(super) fn unsent(&self) -> u64 {
+        let queued = self.connections.keys();
+        let queued = queued.map(|index| self.protocol.queued_bytes(*index) as u64);
+        queued.sum()
+    }
+
     /// Notes what has moved since the last call, and tells how long nothing has although the initiator
     /// owes data, or does not fetch its own.
     pub(super) fn stalled_for(&mut self, now: Duration) -> Duration {
         let counters = self.protocol.counters();
-        let queued = self.connections.keys();
-        let queued = queued.map(|index| self.protocol.queued_bytes(*index)).sum();
+        let queued = self.unsent();
         let progress = Progress {
             commands: counters.commands,
             data_out_bytes: counters.data_out_bytes,
@@ -251,7 +258,7 @@ impl ServedSession {
 struct Progress {
     commands: u64,
     data_out_bytes: u64,
-    queued: usize,
+    queued: u64,
 }
 
 /// What one session may discover.

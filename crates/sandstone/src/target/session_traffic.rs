@@ -94,6 +94,7 @@ impl EventLoop {
                 view: &session.view,
                 session: key,
                 share: &session.share,
+                unsent: session.unsent(),
             };
             let outcome = session
                 .protocol

@@ -11,6 +11,8 @@ use sandstone::block::{
     BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage,
 };
 
+use sandstone::config::model::{BackendSpec, UnitSpec};
+
 use super::process::{Process, TARGET, file_unit, free_portal, target};
 use super::random::Random;
 use super::served::{self, Served};
@@ -148,6 +150,65 @@ fn reads_that_nobody_fetches_stay_within_the_cap() {
         .find(|status| ![GOOD, TASK_SET_FULL].contains(status));
     assert_eq!(others, None);
     assert_eq!(fetched.values().sum::<u64>(), 40 * 30);
+    works(&mut good);
+}
+
+/// Short reads of a memory unit send its own pages. Once they are overwritten, whoever has not fetched
+/// them keeps them alone.
+#[test]
+fn short_reads_of_what_is_overwritten_stay_within_the_cap() {
+    const SIZE: u64 = 8 * MIB;
+    const READS: u64 = 100;
+    let portal = free_portal();
+    let process = Process::start(&["--threads", "2", "--memory-cap", "64M"], |config| {
+        let (unit, map) = file_unit(0, SIZE / 4096, 4096, true);
+        config.targets.push(target(&[portal]));
+        config.units.push(UnitSpec {
+            backend: BackendSpec::Memory { size: SIZE },
+            ..unit
+        });
+        config.maps.push(map);
+    });
+    let mut good = logged_in(portal, 255);
+    let fill = |good: &mut PipelinedSession, byte: u8| {
+        // So short that there is always room for it.
+        for block in (0..READS * 15).step_by(2) {
+            let written = good.run(0, cdb(0x8a, block, 2), 0, vec![byte; 8192]);
+            assert_eq!(written.status, GOOD);
+        }
+    };
+    fill(&mut good, 1);
+    let before = process.memory("VmRSS");
+    let mut idle = Vec::new();
+    for number in 0..40 {
+        let mut session = logged_in(portal, number);
+        for command in 0..READS {
+            session.read(command, 0, cdb(0x88, command * 15, 15), 15 * 4096);
+        }
+        session.send_only();
+        idle.push(session);
+        // It has taken what it asked for, as far as it is given.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fill(&mut good, number + 2);
+    }
+    let most = process.memory("VmHWM");
+    assert!(
+        most < before + CAP + OVERHEAD,
+        "{} MiB",
+        (most - before) / MIB
+    );
+    // Nobody got less for it than TASK SET FULL, and what was sent is of one piece.
+    let mut ended = Vec::new();
+    while (ended.len() as u64) < READS {
+        idle[0].pump(&mut ended).unwrap();
+        if (ended.len() as u64) < READS {
+            wait(&idle[..1]);
+        }
+    }
+    for ended in ended {
+        assert!([GOOD, TASK_SET_FULL].contains(&ended.status), "{ended:?}");
+        assert!(ended.data_in.iter().all(|byte| *byte == 1));
+    }
     works(&mut good);
 }
 
