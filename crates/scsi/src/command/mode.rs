@@ -117,6 +117,7 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
         list_len,
         save: cdb.bit(1, 0),
         before: None,
+        in_effect: false,
         flush: false,
     })))
 }
@@ -132,12 +133,19 @@ struct Select {
     save: bool,
     /// What held before; taken once the change can no longer fail.
     before: Option<ModePages>,
+    /// The change has taken effect: it is carried out to the end, whatever becomes of the command.
+    in_effect: bool,
     flush: bool,
 }
 
 impl Task for Select {
     fn data_out_len(&self) -> u32 {
         self.list_len
+    }
+
+    /// A write cache that is switched off must not keep what was in it.
+    fn outlives_its_command(&self) -> bool {
+        self.in_effect
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
@@ -170,6 +178,7 @@ impl Select {
         let mut state = self.unit.state();
         let before = state.mode.clone();
         state.mode.select(&list[pages_at..], pages_at)?;
+        self.in_effect = true;
         self.flush = before.write_cache() && !state.mode.write_cache();
         if state.mode != before {
             self.unit.publish(&state);

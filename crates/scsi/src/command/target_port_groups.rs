@@ -89,6 +89,11 @@ impl Task for SetTargetPortGroups {
         self.list_len
     }
 
+    /// States that hold must be stored and told.
+    fn outlives_its_command(&self) -> bool {
+        self.unsaved.is_some()
+    }
+
     fn step(&mut self, input: Input<'_>) -> Step {
         let unit = Arc::clone(self.nexus.unit());
         match input {

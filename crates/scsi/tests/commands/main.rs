@@ -8,6 +8,7 @@
 mod arbitrary;
 mod extended_copy;
 mod harness;
+mod lost_commands;
 mod persistent_reserve;
 mod reports;
 mod target_port_groups;

@@ -1,0 +1,73 @@
+//! What has taken effect is carried out to the end, whatever becomes of the command and its nexus: half
+//! of it would leave others with a state that is not stored, not told, or not true.
+
+use crate::harness::*;
+use scsi::{Command, Input, Start, Status, Step, Task, TaskAttribute, UnitAttention};
+
+/// A command with data-out whose steps the test takes itself.
+fn task(who: &Initiator, cdb: &[u8], data_out_len: usize) -> Box<dyn Task> {
+    let command = Command {
+        cdb,
+        attribute: TaskAttribute::Simple,
+        data_out_len: data_out_len as u32,
+        data_in_len: 0,
+    };
+    match who.itls[0].start(&command, who) {
+        Start::Task(task) => task,
+        other => panic!("not a task: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn ends_well(step: &Step) {
+    let Step::Done(response) = step else {
+        panic!("it goes on: {step:?}");
+    };
+    assert_eq!(response.status, Status::Good);
+}
+
+/// Others read that there is no write cache: what was in it must not be left there.
+#[test]
+fn mode_select_makes_the_write_cache_durable_that_it_switches_off() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let sensed = good(a.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]));
+    let mut list = [&[0; 4], &sensed[4..]].concat();
+    list[4 + 2] ^= 0x04;
+    let cdb = [0x15, 0x11, 0, 0, list.len() as u8, 0];
+    let mut select = task(&a, &cdb, list.len());
+    assert!(!select.outlives_its_command(), "nothing has happened yet");
+    let saving = select.step(Input::Begin { data_out: &list });
+    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
+    assert!(select.outlives_its_command());
+    let flushing = select.step(Input::Done);
+    assert!(matches!(flushing, Step::Flush), "{flushing:?}");
+    assert!(select.outlives_its_command());
+    ends_well(&select.step(Input::Done));
+}
+
+#[test]
+fn mode_select_that_is_refused_changes_nothing() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let list = [0xff; 12];
+    let mut select = task(&a, &[0x15, 0x11, 0, 0, 12, 0], list.len());
+    let refused = select.step(Input::Begin { data_out: &list });
+    assert!(matches!(refused, Step::Done(_)), "{refused:?}");
+    assert!(!select.outlives_its_command());
+}
+
+#[test]
+fn set_target_port_groups_is_told_to_others() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let list = [0, 0, 0, 0, 2, 0, 0, 2];
+    let mut set = task(&a, &[0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0], list.len());
+    assert!(!set.outlives_its_command(), "nothing has happened yet");
+    let saving = set.step(Input::Begin { data_out: &list });
+    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
+    assert!(set.outlives_its_command());
+    ends_well(&set.step(Input::Done));
+    let told = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+    assert_eq!(b.attention(), Some(told));
+}
