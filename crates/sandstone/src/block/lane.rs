@@ -352,6 +352,12 @@ impl Drop for Lane {
     }
 }
 
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
+
 impl Remote {
     /// Queues the outcome of a pending request and wakes the loop.
     pub(crate) fn complete(&self, ticket: Ticket, outcome: Outcome) {

@@ -1,4 +1,25 @@
-//! The initiator: the other end of the wire, in user space.
+//! The initiator: an iSCSI LUN as a block device, over many sessions.
+//!
+//! | what | where |
+//! |---|---|
+//! | the adapter that lives in a lane, and its devices | `adapter.rs`, `device.rs` |
+//! | sessions, devices and what is under way | `fabric.rs` |
+//! | one session: connecting, LOGIN, bytes | `nexus.rs`, `link.rs` |
+//! | which units a session shows | `scan.rs` |
+//! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
+//! | a request becomes commands | `commands.rs`, `requests.rs` |
+//! | what can be set | `settings.rs`, `url.rs` |
+//! | a plain session that waits, for tools | `connection.rs`, `self_test.rs` |
 
+pub mod adapter;
+mod commands;
 pub mod connection;
+pub mod device;
+mod fabric;
+mod link;
+mod nexus;
+mod requests;
+mod scan;
 pub mod self_test;
+pub mod settings;
+pub mod url;

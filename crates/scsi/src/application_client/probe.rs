@@ -34,6 +34,10 @@ pub struct Portrait {
     pub write_same_unmaps: bool,
     /// Whether acknowledged writes may be in a volatile cache.
     pub write_cache: bool,
+    /// Whether FUA is obeyed (DPOFUA).
+    pub force_unit_access: bool,
+    /// Whether writing is forbidden (WP).
+    pub write_protected: bool,
     /// The states of its target port groups; empty without ALUA.
     pub groups: Vec<TargetPortGroup>,
 }
@@ -207,6 +211,9 @@ impl Probe {
             }
             Question::Caching => {
                 self.portrait.write_cache = shape::write_cache_enabled(data);
+                let parameter = data.get(2).copied().unwrap_or(0);
+                self.portrait.force_unit_access = parameter & 0x10 != 0;
+                self.portrait.write_protected = parameter & 0x80 != 0;
                 self.after_caching()
             }
             Question::Groups => {

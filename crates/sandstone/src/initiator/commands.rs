@@ -1,0 +1,226 @@
+//! From block requests to SCSI commands: how a request is split, and which command says it.
+
+use iscsi::initiator::{Command, Direction};
+use iscsi::pdu::TaskAttribute;
+use scsi::application_client::cdb::{self, Cdb};
+use scsi::application_client::probe::Portrait;
+
+use crate::block::{Geometry, Request};
+use crate::multipath::{self, IoShape};
+
+/// Bytes of one command where the device names no limit and nobody set one.
+const DEFAULT_MAX_IO: u32 = 1 << 20;
+/// Never more in one command: what a buffer of ours is bounded by.
+const LARGEST_IO: u32 = 8 << 20;
+/// Blocks of one WRITE SAME where the device names no limit: a gibibyte takes long enough.
+const DEFAULT_WRITE_SAME: u64 = 1 << 21;
+/// Bytes of an answer to GET LBA STATUS: 512 extents.
+pub(super) const STATUS_LENGTH: u32 = 8 + 16 * 512;
+
+/// What commands may ask of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CommandLimits {
+    /// Bytes of a logical block.
+    pub(super) block: u32,
+    /// Most bytes of one READ or WRITE.
+    pub(super) max_io: u32,
+    /// Most blocks of one WRITE SAME (16); 0 where the unit does not know it.
+    pub(super) write_same: u64,
+    /// Whether WRITE SAME (16) may unmap.
+    pub(super) unmaps: bool,
+    /// Whether FUA is obeyed; else a flush follows.
+    pub(super) force_unit_access: bool,
+    /// Whether GET LBA STATUS is worth asking.
+    pub(super) lba_status: bool,
+}
+
+/// One command of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    /// Where its data lies in the request's.
+    pub(super) at: u32,
+    pub(super) command: Command,
+    pub(super) shape: IoShape,
+}
+
+impl CommandLimits {
+    /// For a unit with these looks; `max_io` as set by the user.
+    pub(super) fn new(portrait: &Portrait, block: u32, max_io: Option<u32>) -> Self {
+        let told = portrait.limits.max_transfer.saturating_mul(block);
+        let told = if told == 0 { DEFAULT_MAX_IO } else { told };
+        let max_io = max_io.map_or(told, |set| {
+            set.min(if portrait.limits.max_transfer == 0 {
+                set
+            } else {
+                told
+            })
+        });
+        let max_io = max_io.min(LARGEST_IO);
+        let provisioned = portrait
+            .capacity
+            .is_some_and(|capacity| capacity.provisioned);
+        Self {
+            block,
+            max_io: (max_io - max_io % block).max(block),
+            write_same: match portrait.limits.max_write_same {
+                0 => DEFAULT_WRITE_SAME,
+                told => told.min(u64::from(u32::MAX)),
+            },
+            unmaps: provisioned && portrait.write_same_unmaps,
+            force_unit_access: portrait.force_unit_access,
+            lba_status: provisioned,
+        }
+    }
+
+    /// The commands of a request, one by one. Its range was checked.
+    pub(super) fn plan(&self, request: &Request, mut each: impl FnMut(Planned)) {
+        match request {
+            Request::Read { offset, len } => {
+                self.transfers(*offset, u64::from(*len), |at, lba, blocks, length| {
+                    let cdb = cdb::read_16(lba, blocks);
+                    each(self.planned(at, cdb, Direction::Read, length, lba, blocks));
+                });
+            }
+            Request::Write {
+                offset,
+                data,
+                durable,
+            } => {
+                let fua = *durable && self.force_unit_access;
+                self.transfers(*offset, data.len() as u64, |at, lba, blocks, length| {
+                    let cdb = cdb::write_16(lba, blocks, fua);
+                    each(self.planned(at, cdb, Direction::Write, length, lba, blocks));
+                });
+            }
+            Request::Discard { offset, len } => self.zeros(*offset, *len, true, false, each),
+            Request::WriteZeroes {
+                offset,
+                len,
+                unmap,
+                durable,
+            } => {
+                let fua = *durable && self.force_unit_access;
+                self.zeros(*offset, *len, *unmap, fua, each);
+            }
+            Request::Flush => each(flush()),
+            Request::Extents { offset, .. } => {
+                let lba = offset / u64::from(self.block);
+                let cdb = cdb::get_lba_status(lba, STATUS_LENGTH);
+                each(self.planned(0, cdb, Direction::Read, STATUS_LENGTH, lba, 0));
+            }
+        }
+    }
+
+    /// Zeros, by WRITE SAME (16) of one block where the unit knows it: it says zeros whether it frees
+    /// the blocks or not, where UNMAP is a hint that may be ignored.
+    fn zeros(&self, offset: u64, len: u64, unmap: bool, fua: bool, mut each: impl FnMut(Planned)) {
+        if self.write_same == 0 {
+            return self.transfers(offset, len, |at, lba, blocks, length| {
+                let cdb = cdb::write_16(lba, blocks, fua);
+                each(self.planned(at, cdb, Direction::Write, length, lba, blocks));
+            });
+        }
+        let block = u64::from(self.block);
+        let (mut lba, end) = (offset / block, (offset + len) / block);
+        while lba < end {
+            let blocks = (end - lba).min(self.write_same) as u32;
+            let cdb = cdb::write_same_16(lba, blocks, unmap && self.unmaps);
+            each(self.planned(0, cdb, Direction::Write, self.block, lba, blocks));
+            lba += u64::from(blocks);
+        }
+    }
+
+    /// Cuts a range into what one command may move: `(at, lba, blocks, bytes)`.
+    #[inline]
+    fn transfers(&self, offset: u64, len: u64, mut each: impl FnMut(u32, u64, u32, u32)) {
+        let shift = self.block.trailing_zeros();
+        let mut done = 0;
+        while done < len {
+            let length = (len - done).min(u64::from(self.max_io)) as u32;
+            each(
+                done as u32,
+                (offset + done) >> shift,
+                length >> shift,
+                length,
+            );
+            done += u64::from(length);
+        }
+    }
+
+    #[inline]
+    fn planned(
+        &self,
+        at: u32,
+        cdb: Cdb,
+        direction: Direction,
+        length: u32,
+        lba: u64,
+        blocks: u32,
+    ) -> Planned {
+        let kind = match direction {
+            Direction::Write => multipath::Direction::Write,
+            Direction::Read => multipath::Direction::Read,
+            Direction::None => multipath::Direction::Other,
+        };
+        Planned {
+            at,
+            command: command(cdb, direction, length),
+            shape: IoShape {
+                direction: kind,
+                bytes: length,
+                range: Some((lba, u64::from(blocks))),
+            },
+        }
+    }
+}
+
+/// SYNCHRONIZE CACHE of everything.
+pub(super) fn flush() -> Planned {
+    Planned {
+        at: 0,
+        command: command(cdb::synchronize_cache_16(), Direction::None, 0),
+        shape: IoShape {
+            direction: multipath::Direction::Other,
+            bytes: 0,
+            range: Some((0, 0)),
+        },
+    }
+}
+
+/// A command that may be reordered against others; the LUN is filled in when its path is known.
+#[inline]
+pub(super) fn command(cdb: Cdb, direction: Direction, length: u32) -> Command {
+    Command {
+        lun: 0,
+        cdb,
+        attribute: TaskAttribute::Simple,
+        direction,
+        length,
+    }
+}
+
+/// The shape of a device as consumers see it; `None` while its capacity is not known.
+pub(super) fn geometry(portrait: &Portrait) -> Option<Geometry> {
+    let capacity = portrait.capacity?;
+    let block = capacity.block_length;
+    let optimal = portrait.limits.optimal_transfer.saturating_mul(block);
+    let thin = capacity.provisioned;
+    Some(Geometry {
+        len: capacity.bytes()?,
+        granularity: block,
+        physical: capacity.physical_length,
+        optimal: if optimal == 0 { 256 << 10 } else { optimal },
+        discard: if thin {
+            portrait
+                .limits
+                .unmap_granularity
+                .max(1)
+                .saturating_mul(block)
+        } else {
+            0
+        },
+        atomic_write: 0,
+        thin,
+        volatile_cache: portrait.write_cache,
+    })
+}

@@ -1,0 +1,66 @@
+//! A multipath device as a block device: whatever opens a file opens an iSCSI LUN.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::adapter::Adapter;
+use crate::block::{
+    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
+};
+
+/// One device of an adapter.
+pub struct MultipathDevice {
+    adapter: Arc<Adapter>,
+    index: usize,
+}
+
+impl fmt::Debug for MultipathDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultipathDevice")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MultipathDevice {
+    pub(super) fn new(adapter: Arc<Adapter>, index: usize) -> Self {
+        Self { adapter, index }
+    }
+
+    /// Its name: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
+    pub fn name(&self) -> String {
+        self.adapter.fabric().devices[self.index]
+            .policy
+            .name()
+            .to_owned()
+    }
+}
+
+impl BlockDevice for MultipathDevice {
+    fn geometry(&self) -> Geometry {
+        self.adapter.fabric().geometry(self.index)
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        if let Err(error) = self.geometry().check(&request) {
+            return Submitted::Ready(Err(error));
+        }
+        self.adapter.submit(self.index, request, ticket, lane);
+        Submitted::Pending
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        // What the target stores is not visible through SCSI.
+        let geometry = self.geometry();
+        if geometry.len == 0 {
+            return Err(BlockError::new(
+                BlockErrorKind::Gone,
+                "the unit has not told its size",
+            ));
+        }
+        Ok(Usage {
+            allocated: geometry.len,
+            pool: None,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Everything that a host adapter knows: targets, sessions, devices, and what is under way between
+//! them. One lock guards it; nothing in it waits.
+//!
+//! | what | where |
+//! |---|---|
+//! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
+//! | what a session shows becomes devices and paths | `fabric/paths.rs` |
+//! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
+//!
+//! # Invariants
+//! - A path is up only after its unit has said who it is in this life of its session.
+//! - A lost session's connection is closed so that the kernel sends no more of it, before a single
+//!   command of it is sent elsewhere.
+
+mod paths;
+mod sessions;
+mod traffic;
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use scsi::application_client::probe::Portrait;
+use slab::Slab;
+
+use super::commands::CommandLimits;
+use super::nexus::Nexus;
+use super::requests::{Finished, Requests};
+use super::settings::{DeviceSettings, TargetSettings};
+use crate::block::Geometry;
+use crate::multipath::{self, Actions};
+
+/// Bytes of one read from a socket; one read serves many answers.
+const BUFFER: usize = 256 << 10;
+/// Reads of one connection in one turn: fairness.
+const READS_PER_TURN: usize = 16;
+/// Sockets looked at in one turn; the others are ready in the next.
+const EVENTS: usize = 64;
+
+/// What is behind the lock.
+#[derive(Debug)]
+pub(super) struct Fabric {
+    epoll: Arc<OwnedFd>,
+    start: Instant,
+    pub(super) targets: Vec<Target>,
+    pub(super) nexuses: Vec<Nexus>,
+    pub(super) devices: Vec<Device>,
+    device_settings: DeviceSettings,
+    errands: Slab<Errand>,
+    /// Commands that ended in the bytes under work.
+    endings: Vec<Ending>,
+    actions: Actions,
+    buffer: Vec<u8>,
+    /// Sessions with output.
+    dirty: Vec<usize>,
+    /// Sessions that may have more input than one turn took.
+    ready: Vec<usize>,
+    pub(super) finished: Vec<Finished>,
+}
+
+/// A target that is logged in to.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) settings: TargetSettings,
+    /// Its number: the `T` of a runtime name.
+    pub(super) number: u32,
+}
+
+/// A device with all that its requests need.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) policy: multipath::Device,
+    pub(super) requests: Requests,
+    pub(super) portrait: Portrait,
+    pub(super) geometry: Option<Geometry>,
+    pub(super) limits: CommandLimits,
+    /// By path number.
+    pub(super) paths: Vec<Way>,
+}
+
+/// Where a path of a device leads through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Index of the session.
+    pub(super) nexus: usize,
+    pub(super) lun: u64,
+    /// TARGET PORT GROUP.
+    pub(super) group: u16,
+}
+
+/// A command of our own.
+#[derive(Debug)]
+struct Errand {
+    nexus: usize,
+    purpose: Purpose,
+    data_out: Vec<u8>,
+    data_in: Vec<u8>,
+}
+
+/// What an errand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Getting to know the session's units.
+    Scan,
+    /// REPORT TARGET PORT GROUPS for a device.
+    Groups { device: usize },
+    /// TEST UNIT READY on a path.
+    Ready {
+        device: usize,
+        path: multipath::PathId,
+    },
+    /// SET TARGET PORT GROUPS; the states are asked for afterwards.
+    Activate {
+        device: usize,
+        path: multipath::PathId,
+    },
+    /// READ CAPACITY (16) after it changed.
+    Capacity { device: usize },
+}
+
+/// How a command ended, as the session told it.
+#[derive(Debug)]
+struct Ending {
+    cookie: u64,
+    /// SCSI status; `None`: the device server never saw it.
+    status: Option<u8>,
+    sense: Vec<u8>,
+}
+
+/// Cookies of errands have this bit.
+const ERRAND: u64 = 1 << 63;
+
+impl Fabric {
+    pub(super) fn new(epoll: Arc<OwnedFd>, device_settings: DeviceSettings) -> Self {
+        Self {
+            epoll,
+            start: Instant::now(),
+            targets: Vec::new(),
+            nexuses: Vec::new(),
+            devices: Vec::new(),
+            device_settings,
+            errands: Slab::new(),
+            endings: Vec::new(),
+            actions: Actions::new(),
+            buffer: vec![0; BUFFER],
+            dirty: Vec::new(),
+            ready: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// The clock of the policy, in microseconds since the fabric was made.
+    #[inline]
+    pub(super) fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// A moment of that clock.
+    pub(super) fn instant(&self, us: u64) -> Instant {
+        self.start + Duration::from_micros(us)
+    }
+
+    /// Logs in to a target, with its portals' addresses in the order of its routes.
+    pub(super) fn add_target(
+        &mut self,
+        settings: TargetSettings,
+        addresses: &[SocketAddr],
+    ) -> usize {
+        let target = self.targets.len();
+        let routes = settings.routes.iter().zip(addresses);
+        let mut channel = 0;
+        let now = self.now_us();
+        for (route, address) in routes {
+            for _ in 0..settings.sessions {
+                let nexus = self.new_nexus(target, channel, *address, route.bind.clone(), now);
+                self.nexuses.push(nexus);
+                channel += 1;
+            }
+        }
+        let number = target as u32;
+        self.targets.push(Target { settings, number });
+        self.tick();
+        target
+    }
+
+    /// Looks at the sockets and the clock.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        let ready = std::mem::take(&mut self.ready);
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let epoll = Arc::clone(&self.epoll);
+        let waited = epoll::wait(&*epoll, &mut events[..], Some(&Timespec::default()));
+        let (events, failure) = match waited {
+            Ok((events, _)) => (&*events, None),
+            Err(rustix::io::Errno::INTR) => (&[][..], None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        for event in events {
+            self.socket_ready(event.data.u64() as usize, event.flags);
+        }
+        for nexus in ready {
+            self.socket_ready(nexus, epoll::EventFlags::IN);
+        }
+        self.tick();
+        self.flush();
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Hands all output to the sockets.
+    pub(super) fn flush(&mut self) {
+        while let Some(nexus) = self.dirty.pop() {
+            let Some(link) = self.nexuses[nexus].link() else {
+                continue;
+            };
+            if let Err(error) = link.flush() {
+                self.lose(nexus, error);
+            }
+        }
+    }
+
+    fn mark_dirty(&mut self, nexus: usize) {
+        if !self.dirty.contains(&nexus) {
+            self.dirty.push(nexus);
+        }
+    }
+
+    /// When [`Fabric::turn`] must run at the latest.
+    pub(super) fn next_deadline_us(&mut self) -> Option<u64> {
+        if !self.ready.is_empty() || !self.finished.is_empty() {
+            return Some(0);
+        }
+        let sessions = (0..self.nexuses.len()).filter_map(|nexus| self.nexus_deadline_us(nexus));
+        let sessions = sessions.min();
+        let devices = self
+            .devices
+            .iter()
+            .filter_map(|device| device.policy.next_deadline());
+        devices.chain(sessions).min()
+    }
+
+    fn tick(&mut self) {
+        let now = self.now_us();
+        for nexus in 0..self.nexuses.len() {
+            self.tick_nexus(nexus, now);
+        }
+        for device in 0..self.devices.len() {
+            let policy = &mut self.devices[device].policy;
+            if policy.next_deadline().is_some_and(|due| due <= now) {
+                policy.tick(now, &mut self.actions);
+                self.carry_out(device, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What a session shows becomes devices and paths.
+
+use super::super::adapter::AdapterError;
+use super::super::commands::{CommandLimits, geometry};
+use super::super::nexus::PathOf;
+use super::super::scan::{Next, Scanned, Unit};
+use super::{Device, Fabric, Purpose, Way};
+use crate::block::Geometry;
+use crate::multipath::{self, PathId, PathIdentity};
+use iscsi::initiator::Direction;
+use scsi::application_client::cdb;
+use scsi::application_client::probe::Portrait;
+use scsi::application_client::report_luns;
+use scsi::application_client::target_port_groups::{self, TargetPortGroup};
+
+/// How long a unit that is busy or becoming ready is left alone.
+const SCAN_AGAIN_US: u64 = 100_000;
+
+impl Fabric {
+    /// Sends the scan's next command.
+    pub(super) fn send_scan(&mut self, at: usize) {
+        let Some((lun, cdb, length)) = self.nexuses[at]
+            .scan
+            .as_ref()
+            .map(super::super::scan::Scan::command)
+        else {
+            return;
+        };
+        let direction = if length == 0 {
+            Direction::None
+        } else {
+            Direction::Read
+        };
+        self.run_errand(at, lun, Purpose::Scan, cdb, direction, length, Vec::new());
+    }
+
+    /// The scan's command was answered.
+    pub(super) fn scan_answered(
+        &mut self,
+        at: usize,
+        status: u8,
+        sense: &[u8],
+        data: &[u8],
+        now: u64,
+    ) {
+        let Some(scan) = &mut self.nexuses[at].scan else {
+            return;
+        };
+        match scan.answer(status, sense, data) {
+            Next::Go { later: false } => self.send_scan(at),
+            Next::Go { later: true } => self.nexuses[at].scan_at_us = Some(now + SCAN_AGAIN_US),
+            Next::Over(scanned) => {
+                self.nexuses[at].scan = None;
+                self.scanned(at, scanned, now);
+            }
+        }
+    }
+
+    fn scanned(&mut self, at: usize, scanned: Scanned, now: u64) {
+        for (lun, error) in &scanned.refused {
+            let lun = report_luns::number(*lun);
+            tracing::info!(portal = %self.nexuses[at].portal, ?lun, %error, "a logical unit is of no use");
+        }
+        // Paths to units that are not shown any more.
+        let gone: Vec<PathOf> = self.nexuses[at]
+            .paths
+            .iter()
+            .copied()
+            .filter(|path| scanned.units.iter().all(|unit| unit.lun != path.lun))
+            .collect();
+        for path in gone {
+            self.remove_path(at, path, now);
+        }
+        for unit in scanned.units {
+            self.unit_found(at, unit, now);
+        }
+        self.nexuses[at].has_scanned = true;
+    }
+
+    fn unit_found(&mut self, at: usize, unit: Unit, now: u64) {
+        let Unit { lun, portrait } = unit;
+        let identity = self.identity(at, lun, &portrait);
+        let name = match &portrait.identification.name {
+            Some(name) => name.clone(),
+            // What names itself by nothing cannot be recognised on another path.
+            None => format!("mpx.{}", identity.runtime_name),
+        };
+        let device = self.device_named(&name, &portrait, &identity);
+        let known = self.nexuses[at]
+            .paths
+            .iter()
+            .copied()
+            .find(|path| path.lun == lun);
+        if let Some(path) = known.filter(|path| path.device != device) {
+            tracing::warn!(lun = report_luns::number(lun), %name, "the LUN is another device's now");
+            self.remove_path(at, path, now);
+        }
+        let known = known.filter(|path| path.device == device);
+        let path = match known {
+            Some(path) => path.path,
+            None => {
+                let paths = &mut self.devices[device].paths;
+                let path = PathId(paths.len() as u32);
+                let group = identity.target_port_group;
+                paths.push(Way {
+                    nexus: at,
+                    lun,
+                    group,
+                });
+                self.nexuses[at].paths.push(PathOf { lun, device, path });
+                path
+            }
+        };
+        self.take_portrait(device, &portrait);
+        let policy = &mut self.devices[device].policy;
+        policy.add_path(path, identity);
+        for group in &portrait.groups {
+            policy.alua_group(
+                group.group,
+                group.state,
+                group.preferred,
+                now,
+                &mut self.actions,
+            );
+        }
+        policy.path_up(path, now, &mut self.actions);
+        self.carry_out(device, now);
+    }
+
+    fn identity(&self, at: usize, lun: u64, portrait: &Portrait) -> PathIdentity {
+        let nexus = &self.nexuses[at];
+        let target = &self.targets[nexus.target];
+        let number =
+            report_luns::number(lun).map_or_else(|| format!("{lun:x}"), |lun| lun.to_string());
+        let group = nexus
+            .logged_in
+            .as_ref()
+            .and_then(|login| login.portal_group_tag)
+            .unwrap_or(0);
+        PathIdentity {
+            vendor: portrait.inquiry.vendor.clone(),
+            model: portrait.inquiry.model.clone(),
+            revision: portrait.inquiry.revision.clone(),
+            tpgs: portrait.inquiry.tpgs,
+            target_port_group: portrait.identification.target_port_group.unwrap_or(0),
+            relative_port: portrait.identification.relative_target_port.unwrap_or(0),
+            runtime_name: format!("vmhba64:C{}:T{}:L{number}", nexus.channel, target.number),
+            initiator: format!("{}-{}", target.settings.session.initiator_name, nexus.isid),
+            target: format!("{},t,{group}", target.settings.name),
+        }
+    }
+
+    /// The device of that name, claimed now if it is new.
+    fn device_named(&mut self, name: &str, portrait: &Portrait, identity: &PathIdentity) -> usize {
+        if let Some(device) = self
+            .devices
+            .iter()
+            .position(|device| device.policy.name() == name)
+        {
+            return device;
+        }
+        let settings = self.device_settings.claim(name, identity);
+        let block = portrait
+            .capacity
+            .map_or(512, |capacity| capacity.block_length);
+        self.devices.push(Device {
+            policy: multipath::Device::new(name, settings),
+            requests: super::Requests::default(),
+            portrait: portrait.clone(),
+            geometry: geometry(portrait),
+            limits: CommandLimits::new(portrait, block, self.device_settings.max_io),
+            paths: Vec::new(),
+        });
+        self.devices.len() - 1
+    }
+
+    /// A path says how the unit looks; one in standby does not know its size.
+    fn take_portrait(&mut self, at: usize, portrait: &Portrait) {
+        let device = &mut self.devices[at];
+        let Some(capacity) = portrait.capacity else {
+            return;
+        };
+        let block = device
+            .portrait
+            .capacity
+            .map(|capacity| capacity.block_length);
+        if block.is_some_and(|block| block != capacity.block_length) && device.geometry.is_some() {
+            tracing::error!(
+                device = device.policy.name(),
+                "the block size changed; the old one is kept"
+            );
+            return;
+        }
+        device.portrait = portrait.clone();
+        device.geometry = geometry(portrait);
+        device.limits =
+            CommandLimits::new(portrait, capacity.block_length, self.device_settings.max_io);
+    }
+
+    fn remove_path(&mut self, at: usize, path: PathOf, now: u64) {
+        self.nexuses[at].paths.retain(|other| *other != path);
+        self.devices[path.device]
+            .policy
+            .remove_path(path.path, now, &mut self.actions);
+        self.carry_out(path.device, now);
+    }
+
+    /// The states of target port groups, as asked for.
+    pub(super) fn groups_answered(&mut self, device: usize, data: &[u8], now: u64) {
+        for TargetPortGroup {
+            group,
+            state,
+            preferred,
+            ..
+        } in target_port_groups::parse(data)
+        {
+            let policy = &mut self.devices[device].policy;
+            policy.alua_group(group, state, preferred, now, &mut self.actions);
+        }
+        self.carry_out(device, now);
+    }
+
+    /// Asks how things stand on a path: is the unit there, and in which state?
+    pub(super) fn probe_path(&mut self, device: usize, path: PathId) {
+        let Some(&Way { nexus: at, lun, .. }) = self.devices[device].paths.get(path.0 as usize)
+        else {
+            return;
+        };
+        if self.devices[device].portrait.inquiry.tpgs != 0 {
+            let cdb = cdb::report_target_port_groups(4096);
+            self.run_errand(
+                at,
+                lun,
+                Purpose::Groups { device },
+                cdb,
+                Direction::Read,
+                4096,
+                Vec::new(),
+            );
+        }
+        let purpose = Purpose::Ready { device, path };
+        self.run_errand(
+            at,
+            lun,
+            purpose,
+            cdb::test_unit_ready(),
+            Direction::None,
+            0,
+            Vec::new(),
+        );
+    }
+
+    /// Asks the target to make a path's group active.
+    pub(super) fn activate_group(&mut self, device: usize, path: PathId) {
+        let Some(&Way {
+            nexus: at,
+            lun,
+            group,
+        }) = self.devices[device].paths.get(path.0 as usize)
+        else {
+            return;
+        };
+        let list = target_port_groups::activate(group).to_vec();
+        let cdb = cdb::set_target_port_groups(list.len() as u32);
+        let purpose = Purpose::Activate { device, path };
+        let length = list.len() as u32;
+        self.run_errand(at, lun, purpose, cdb, Direction::Write, length, list);
+    }
+
+    /// Reads again what changed.
+    pub(super) fn refresh(&mut self, device: usize, path: PathId, what: multipath::Refresh) {
+        let Some(&Way { nexus: at, lun, .. }) = self.devices[device].paths.get(path.0 as usize)
+        else {
+            return;
+        };
+        match what {
+            multipath::Refresh::Capacity => {
+                let purpose = Purpose::Capacity { device };
+                let cdb = cdb::read_capacity_16();
+                self.run_errand(at, lun, purpose, cdb, Direction::Read, 32, Vec::new());
+            }
+            multipath::Refresh::Luns | multipath::Refresh::Identity => self.scan_again(at),
+        }
+    }
+
+    /// Scans a session anew, unless a scan is under way.
+    pub(super) fn scan_again(&mut self, at: usize) {
+        if self.nexuses[at].is_up() && self.nexuses[at].scan.is_none() {
+            let lun = self.targets[self.nexuses[at].target].settings.lun;
+            self.nexuses[at].scan = Some(super::super::scan::Scan::new(lun));
+            self.send_scan(at);
+        }
+    }
+
+    /// A new size was told.
+    pub(super) fn capacity_answered(&mut self, device: usize, data: &[u8]) {
+        if let Some(capacity) = scsi::application_client::shape::Capacity::parse_16(data) {
+            let mut portrait = self.devices[device].portrait.clone();
+            portrait.capacity = Some(capacity);
+            self.take_portrait(device, &portrait);
+        }
+    }
+
+    /// The device behind a LUN of a target; any LUN's where none is named.
+    pub(in super::super) fn device_of(&self, target: usize, lun: Option<u16>) -> Option<usize> {
+        let nexuses = self.nexuses.iter().filter(|nexus| nexus.target == target);
+        let lun = lun.map(report_luns::from_number);
+        nexuses
+            .flat_map(|nexus| &nexus.paths)
+            .filter(|path| lun.is_none_or(|lun| path.lun == lun))
+            .map(|path| path.device)
+            .find(|device| self.devices[*device].geometry.is_some())
+    }
+
+    /// Whether a target shows what was asked of it.
+    pub(in super::super) fn shows_a_unit(&self, target: usize) -> Result<(), AdapterError> {
+        let settings = &self.targets[target].settings;
+        match self.device_of(target, settings.lun) {
+            Some(_) => Ok(()),
+            None => Err(AdapterError::NoUnit {
+                target: settings.name.clone(),
+                lun: settings.lun,
+            }),
+        }
+    }
+
+    /// The shape of a device; nothing fits into one that has not told its size.
+    #[inline]
+    pub(in super::super) fn geometry(&self, device: usize) -> Geometry {
+        self.devices[device].geometry.unwrap_or(Geometry {
+            len: 0,
+            granularity: 512,
+            physical: 512,
+            optimal: 512,
+            discard: 0,
+            atomic_write: 0,
+            thin: false,
+            volatile_cache: true,
+        })
+    }
+}

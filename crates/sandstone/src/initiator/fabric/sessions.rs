@@ -1,0 +1,464 @@
+//! A session's life: connecting, LOGIN, pings, loss, and the next life; and how an old life is made
+//! certain to be over.
+
+use std::net::SocketAddr;
+
+use iscsi::initiator::{LoginError, SessionEvent};
+use iscsi::pdu::{AsyncEvent, Isid, LogoutResult};
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::super::link::{Link, LinkError, Received};
+use super::super::nexus::{Nexus, State, us};
+use super::super::scan::Scan;
+use super::super::settings::Bind;
+use super::traffic::Exchange;
+use super::{Fabric, READS_PER_TURN};
+use crate::multipath::Actions;
+
+/// How long a lost session's own portal is tried before its old life is ended through another.
+const DETOUR_AFTER_US: u64 = 50_000;
+/// How long an answer to a logout is waited for.
+const LOGOUT_US: u64 = 2_000_000;
+
+impl Fabric {
+    /// A session that is to be made at once. Its ISID is random (RFC 7143 §11.12.5, type 10b) so that
+    /// two programs under one initiator name do not end each other's sessions.
+    pub(super) fn new_nexus(
+        &self,
+        target: usize,
+        channel: u32,
+        portal: SocketAddr,
+        bind: Option<Bind>,
+        now: u64,
+    ) -> Nexus {
+        let mut isid = [0x80, 0, 0, 0, 0, 0];
+        getrandom::fill(&mut isid[1..]).expect("the kernel has random numbers");
+        Nexus {
+            target,
+            channel,
+            isid: Isid(isid),
+            portal,
+            moved_to: None,
+            redirected: None,
+            bind,
+            state: State::Down { retry_us: now },
+            paths: Vec::new(),
+            scan: None,
+            scan_at_us: None,
+            heard_us: now,
+            pinged_us: None,
+            is_suspect: false,
+            failures: 0,
+            last_error: None,
+            needs_fence: false,
+            fence_from_us: None,
+            has_scanned: false,
+            logged_in: None,
+            logins: 0,
+        }
+    }
+
+    /// Time has passed for a session.
+    pub(super) fn tick_nexus(&mut self, at: usize, now: u64) {
+        let alone = self.is_alone(at);
+        let (target, nexus) = (self.nexuses[at].target, &mut self.nexuses[at]);
+        let session = &self.targets[target].settings.session;
+        match &nexus.state {
+            State::Down { retry_us } if *retry_us <= now => self.connect(at, None, now),
+            State::Coming {
+                since_us, detour, ..
+            } => {
+                let slow = now >= since_us + us(session.login_timeout);
+                let detour_due = nexus.fence_from_us.is_some_and(|due| due <= now) && !detour;
+                if slow {
+                    let limit = session.login_timeout;
+                    self.lose(at, LinkError::Slow(limit));
+                } else if detour_due && let Some(through) = self.detour(at) {
+                    self.nexuses[at].fence_from_us = None;
+                    self.drop_link(at);
+                    self.connect(at, Some(through), now);
+                }
+            }
+            State::Up { .. } => self.listen(at, alone, now),
+            State::Leaving { until_us, .. } if *until_us <= now => {
+                self.drop_link(at);
+                self.nexuses[at].state = State::Gone;
+            }
+            State::Down { .. } | State::Leaving { .. } | State::Gone => {}
+        }
+    }
+
+    pub(super) fn nexus_deadline_us(&mut self, at: usize) -> Option<u64> {
+        let alone = self.is_alone(at);
+        let nexus = &self.nexuses[at];
+        let outstanding = matches!(&nexus.state, State::Up { link } if link.outstanding() > 0);
+        let settings = &self.targets[nexus.target].settings.session;
+        nexus.deadline_us(settings, outstanding, alone)
+    }
+
+    /// Pings a silent session, stops using one that does not answer, and gives it up.
+    fn listen(&mut self, at: usize, alone: bool, now: u64) {
+        let nexus = &mut self.nexuses[at];
+        let alive = self.targets[nexus.target].settings.session.keep_alive;
+        let State::Up { link } = &mut nexus.state else {
+            return;
+        };
+        let Some((session, out)) = link.session() else {
+            return;
+        };
+        let silence = now.saturating_sub(nexus.heard_us);
+        match nexus.pinged_us {
+            None => {
+                let limit = if session.outstanding() > 0 {
+                    alive.quiet
+                } else {
+                    alive.idle
+                };
+                if silence >= us(limit) {
+                    session.ping(out);
+                    nexus.pinged_us = Some(now);
+                    self.mark_dirty(at);
+                }
+            }
+            Some(pinged) => {
+                let limit = if alone { alive.patience } else { alive.timeout };
+                if now.saturating_sub(pinged) >= us(limit) {
+                    let silence = std::time::Duration::from_micros(silence);
+                    return self.lose(at, LinkError::Silent(silence));
+                }
+                if !nexus.is_suspect
+                    && !alone
+                    && now.saturating_sub(pinged) >= us(alive.timeout) / 3
+                {
+                    nexus.is_suspect = true;
+                    self.each_path(at, now, |policy, path, now, out| {
+                        policy.path_suspect(path, now, out)
+                    });
+                }
+            }
+        }
+        if self.nexuses[at].scan_at_us.is_some_and(|due| due <= now) {
+            self.nexuses[at].scan_at_us = None;
+            self.send_scan(at);
+        }
+    }
+
+    /// Whether no other session could take over what this one carries.
+    fn is_alone(&self, at: usize) -> bool {
+        let others = self.nexuses[at]
+            .paths
+            .iter()
+            .flat_map(|path| &self.devices[path.device].paths);
+        !others.map(|way| way.nexus).any(|other| {
+            other != at && self.nexuses[other].is_up() && !self.nexuses[other].is_suspect
+        })
+    }
+
+    /// Begins a life; through another session's portal if only to end the last one.
+    fn connect(&mut self, at: usize, detour: Option<(SocketAddr, Option<Bind>)>, now: u64) {
+        let settings = &self.targets[self.nexuses[at].target].settings;
+        let nexus = &mut self.nexuses[at];
+        let is_detour = detour.is_some();
+        let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
+        let login = settings.session.login(&settings.name, nexus.isid);
+        let link = match Link::connect(address, bind.as_ref(), &settings.session.tcp, login) {
+            Ok(link) => link,
+            Err(error) => return self.lose(at, error),
+        };
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Err(error) = epoll::add(&*self.epoll, &link, EventData::new_u64(at as u64), flags) {
+            return self.lose(at, LinkError::Connect(error.into()));
+        }
+        nexus.state = State::Coming {
+            link,
+            since_us: now,
+            detour: is_detour,
+        };
+        if !is_detour && nexus.needs_fence {
+            nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
+        }
+    }
+
+    /// Another session's way to the same portal group: a LOGIN with our ISID there ends our old session
+    /// (RFC 7143 §6.3.5), even if our own way is silent.
+    fn detour(&self, at: usize) -> Option<(SocketAddr, Option<Bind>)> {
+        let nexus = &self.nexuses[at];
+        let group = nexus.logged_in.as_ref()?.portal_group_tag?;
+        let others = self.nexuses.iter().enumerate();
+        let through = others
+            .filter(|(other, through)| *other != at && through.target == nexus.target)
+            .map(|(_, through)| through)
+            .find(|through| {
+                let login = through.logged_in.as_ref();
+                through.is_up()
+                    && !through.is_suspect
+                    && login.is_some_and(|login| login.portal_group_tag == Some(group))
+            })?;
+        Some((
+            through.moved_to.unwrap_or(through.portal),
+            through.bind.clone(),
+        ))
+    }
+
+    /// A socket has something for us.
+    pub(super) fn socket_ready(&mut self, at: usize, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) {
+            let Some(link) = self.nexuses[at].link() else {
+                return;
+            };
+            if let Err(error) = link.writable() {
+                return self.lose(at, error);
+            }
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
+        {
+            return;
+        }
+        for _ in 0..READS_PER_TURN {
+            match self.receive(at) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.lose(at, error),
+            }
+        }
+        self.ready.push(at);
+    }
+
+    /// Reads once from a session; whether there may be more.
+    fn receive(&mut self, at: usize) -> Result<bool, LinkError> {
+        let mut exchange = Exchange {
+            devices: &mut self.devices,
+            errands: &mut self.errands,
+            endings: &mut self.endings,
+            news: Vec::new(),
+        };
+        let nexus = &mut self.nexuses[at];
+        let Some(link) = nexus.link() else {
+            return Ok(false);
+        };
+        let received = link.receive(&mut self.buffer, &mut exchange);
+        let news = exchange.news;
+        let has_output = !link.out.is_empty();
+        let now = self.now_us();
+        // What ended before an error has ended.
+        self.settle(at, now);
+        let received = received?;
+        if has_output {
+            self.mark_dirty(at);
+        }
+        for event in news {
+            self.heed(at, event)?;
+        }
+        match received {
+            Received::Data { more } => {
+                self.hear(at, now);
+                Ok(more)
+            }
+            Received::LoggedIn(login) => {
+                self.logged_in(at, login, now);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Bytes came.
+    fn hear(&mut self, at: usize, now: u64) {
+        let nexus = &mut self.nexuses[at];
+        nexus.heard_us = now;
+        nexus.pinged_us = None;
+        if nexus.is_suspect {
+            nexus.is_suspect = false;
+            self.each_path(at, now, |policy, path, now, out| {
+                policy.path_up(path, now, out)
+            });
+        }
+    }
+
+    /// What the target says unasked.
+    fn heed(&mut self, at: usize, event: SessionEvent) -> Result<(), LinkError> {
+        match event {
+            SessionEvent::Pong | SessionEvent::Text(_) | SessionEvent::TaskManagement { .. } => {
+                Ok(())
+            }
+            SessionEvent::Rejected(reason) => {
+                tracing::warn!(session = %self.nexuses[at].isid, ?reason, "the target rejected a PDU");
+                Ok(())
+            }
+            SessionEvent::LoggedOut(LogoutResult::Closed) => Err(LinkError::Ended("logged out")),
+            SessionEvent::LoggedOut(_) => Err(LinkError::Ended("the target failed to log us out")),
+            SessionEvent::Async { message, .. } => match message.async_event {
+                AsyncEvent::Scsi => Ok(()),
+                AsyncEvent::RequestLogout => {
+                    Err(LinkError::Ended("the target asked us to log out"))
+                }
+                AsyncEvent::DropConnection => {
+                    Err(LinkError::Ended("the target drops the connection"))
+                }
+                AsyncEvent::DropAllConnections => {
+                    Err(LinkError::Ended("the target drops the session"))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn logged_in(&mut self, at: usize, login: Box<iscsi::initiator::LoggedIn>, now: u64) {
+        let nexus = &mut self.nexuses[at];
+        let State::Coming { detour, .. } = nexus.state else {
+            return;
+        };
+        nexus.needs_fence = false;
+        nexus.fence_from_us = None;
+        nexus.heard_us = now;
+        nexus.pinged_us = None;
+        nexus.is_suspect = false;
+        self.each_path(at, now, |policy, path, now, out| {
+            policy.path_fenced(path, now, out)
+        });
+        if detour {
+            // It has done its duty; the session itself belongs to its own portal.
+            self.drop_link(at);
+            let back_off = self.targets[self.nexuses[at].target]
+                .settings
+                .session
+                .back_off;
+            self.nexuses[at].state = State::Down {
+                retry_us: now + us(back_off.after(1)),
+            };
+            return;
+        }
+        let lun = self.targets[self.nexuses[at].target].settings.lun;
+        let nexus = &mut self.nexuses[at];
+        if let State::Coming { link, .. } = std::mem::replace(&mut nexus.state, State::Gone) {
+            nexus.state = State::Up { link };
+        }
+        nexus.failures = 0;
+        nexus.last_error = None;
+        nexus.logins += 1;
+        nexus.logged_in = Some(login);
+        nexus.scan = Some(Scan::new(lun));
+        self.send_scan(at);
+    }
+
+    /// Closes a connection without a word.
+    pub(super) fn drop_link(&mut self, at: usize) {
+        let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
+        match state {
+            State::Coming { link, .. } | State::Up { link } | State::Leaving { link, .. } => {
+                // Closing takes it out of the poller as well.
+                link.abort();
+            }
+            State::Down { .. } | State::Gone => {}
+        }
+        self.errands.retain(|_, errand| errand.nexus != at);
+        let nexus = &mut self.nexuses[at];
+        nexus.scan = None;
+        nexus.scan_at_us = None;
+    }
+
+    /// A session is lost, or did not come to be.
+    pub(super) fn lose(&mut self, at: usize, error: LinkError) {
+        let now = self.now_us();
+        let (was_up, leaving) = match &self.nexuses[at].state {
+            State::Up { .. } => (true, false),
+            State::Leaving { .. } | State::Gone => (false, true),
+            State::Coming { .. } | State::Down { .. } => (false, false),
+        };
+        self.drop_link(at);
+        if leaving {
+            return;
+        }
+        let back_off = self.targets[self.nexuses[at].target]
+            .settings
+            .session
+            .back_off;
+        let nexus = &mut self.nexuses[at];
+        let elsewhere = self::elsewhere(&error);
+        if let Some((address, permanent)) = elsewhere {
+            nexus.redirected = Some(address);
+            if permanent {
+                nexus.moved_to = Some(address);
+            }
+        } else if !was_up {
+            // A portal that a redirection named may be gone: the next try begins where we were told.
+            nexus.moved_to = None;
+        }
+        tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
+        nexus.last_error = Some(error);
+        let retry_us = if was_up {
+            nexus.needs_fence = true;
+            now
+        } else {
+            nexus.failures += 1;
+            if elsewhere.is_some() && nexus.failures < 8 {
+                now
+            } else {
+                now + us(back_off.after(nexus.failures))
+            }
+        };
+        nexus.state = State::Down { retry_us };
+        if was_up {
+            self.each_path(at, now, |policy, path, now, out| {
+                policy.path_dead(path, now, out)
+            });
+        } else if self.nexuses[at].needs_fence && self.nexuses[at].fence_from_us.is_some() {
+            // The own portal is closed to us: no need to wait for it.
+            if let Some(through) = self.detour(at) {
+                self.nexuses[at].fence_from_us = None;
+                self.connect(at, Some(through), now);
+            }
+        }
+    }
+
+    /// Tells the policy of every path of a session.
+    pub(super) fn each_path(
+        &mut self,
+        at: usize,
+        now: u64,
+        tell: impl Fn(&mut crate::multipath::Device, crate::multipath::PathId, u64, &mut Actions),
+    ) {
+        for index in 0..self.nexuses[at].paths.len() {
+            let path = self.nexuses[at].paths[index];
+            tell(
+                &mut self.devices[path.device].policy,
+                path.path,
+                now,
+                &mut self.actions,
+            );
+            self.carry_out(path.device, now);
+        }
+    }
+
+    /// Says goodbye to all targets; nothing is waited for.
+    pub(in super::super) fn log_out(&mut self) {
+        let now = self.now_us();
+        for at in 0..self.nexuses.len() {
+            let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
+            if let State::Up { mut link } = state {
+                if let Some((session, out)) = link.session() {
+                    session.logout(out);
+                }
+                // Where it does not leave, the target notices the closed connection.
+                let _ = link.flush();
+                self.nexuses[at].state = State::Leaving {
+                    link,
+                    until_us: now + LOGOUT_US,
+                };
+            }
+        }
+    }
+}
+
+/// Where a refusal sends us. Names are not looked up here: that could take long.
+fn elsewhere(error: &LinkError) -> Option<(SocketAddr, bool)> {
+    match error {
+        LinkError::Login(LoginError::Redirected { address, permanent }) => {
+            let address = address
+                .rsplit_once(',')
+                .map_or(address.as_str(), |(address, _)| address);
+            let with_port = super::super::url::with_port(address).ok()?;
+            Some((with_port.parse().ok()?, *permanent))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,302 @@
+//! One TCP connection of a session: connecting, LOGIN, full-feature phase. Bytes in and out; nothing
+//! here waits.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use iscsi::chap::Entropy;
+use iscsi::initiator::{
+    LoggedIn, Login, LoginError, LoginProgress, LoginSettings, Session, SessionError, SessionUser,
+};
+use iscsi::pdu::{BHS_LENGTH, Bhs};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::settings::{Bind, TcpOptions};
+
+/// The longest login response: what we declared before login is RFC 7143's 8 KiB.
+const MAX_LOGIN_DATA: usize = 8192;
+/// Bytes that wait for the socket beyond this are not added to: the peer is slower than we are.
+const OUTPUT_CHUNK: usize = 1 << 20;
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub(super) enum LinkError {
+    /// The connection could not be made.
+    Connect(io::Error),
+    /// The connection broke.
+    Io(io::Error),
+    /// The peer closed it.
+    Closed,
+    /// The target refused the login, is elsewhere, or failed to prove itself.
+    Login(LoginError),
+    /// The target broke the protocol.
+    Session(SessionError),
+    /// Nothing came for so long.
+    Silent(Duration),
+    /// Connecting and logging in took longer than this.
+    Slow(Duration),
+    /// The target asked us to go, or ended the session.
+    Ended(&'static str),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Io(error) => write!(f, "the connection broke: {error}"),
+            Self::Closed => f.write_str("the target closed the connection"),
+            Self::Login(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+            Self::Silent(time) => write!(f, "nothing came for {time:.1?}"),
+            Self::Slow(time) => write!(f, "no login within {time:.1?}"),
+            Self::Ended(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect(error) | Self::Io(error) => Some(error),
+            Self::Login(error) => Some(error),
+            Self::Session(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+struct KernelEntropy;
+
+impl Entropy for KernelEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the kernel has random numbers");
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    Connecting(Box<LoginSettings>),
+    LoggingIn {
+        login: Box<Login>,
+        input: Vec<u8>,
+    },
+    /// RFC 7143's full-feature phase.
+    Full(Box<Session>),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: TcpStream,
+    phase: Phase,
+    pub(super) out: Vec<u8>,
+    /// Bytes of `out` that the socket took.
+    taken: usize,
+    quick_ack: bool,
+}
+
+/// What became of bytes that came in.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// Nothing special; whether more may be waiting.
+    Data { more: bool },
+    /// The login is over; commands may be sent.
+    LoggedIn(Box<LoggedIn>),
+}
+
+impl Link {
+    /// Begins to connect.
+    pub(super) fn connect(
+        address: SocketAddr,
+        bind: Option<&Bind>,
+        tcp: &TcpOptions,
+        login: LoginSettings,
+    ) -> Result<Self, LinkError> {
+        let stream = start(address, bind, tcp).map_err(LinkError::Connect)?;
+        Ok(Self {
+            stream,
+            phase: Phase::Connecting(Box::new(login)),
+            out: Vec::new(),
+            taken: 0,
+            quick_ack: tcp.quick_ack,
+        })
+    }
+
+    /// The session, in the full-feature phase.
+    #[inline]
+    pub(super) fn session(&mut self) -> Option<(&mut Session, &mut Vec<u8>)> {
+        match &mut self.phase {
+            Phase::Full(session) => Some((session, &mut self.out)),
+            _ => None,
+        }
+    }
+
+    /// Commands sent and not ended.
+    pub(super) fn outstanding(&self) -> usize {
+        match &self.phase {
+            Phase::Full(session) => session.outstanding(),
+            _ => 0,
+        }
+    }
+
+    /// The socket may be written to: it is connected, or has room again.
+    pub(super) fn writable(&mut self) -> Result<(), LinkError> {
+        if let Phase::Connecting(settings) = &self.phase {
+            if let Some(error) = self.stream.take_error().map_err(LinkError::Connect)? {
+                return Err(LinkError::Connect(error));
+            }
+            if self.stream.peer_addr().is_err() {
+                return Ok(());
+            }
+            let (login, request) = Login::start((**settings).clone());
+            self.out.extend_from_slice(&request);
+            self.phase = Phase::LoggingIn {
+                login: Box::new(login),
+                input: Vec::new(),
+            };
+        }
+        self.flush()
+    }
+
+    /// Hands what waits to the socket.
+    pub(super) fn flush(&mut self) -> Result<(), LinkError> {
+        if matches!(self.phase, Phase::Connecting(_)) {
+            return Ok(());
+        }
+        while self.taken < self.out.len() {
+            match self.stream.write(&self.out[self.taken..]) {
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(LinkError::Io(error)),
+            }
+        }
+        if self.taken == self.out.len() {
+            self.out.clear();
+            self.taken = 0;
+            if self.out.capacity() > 2 * OUTPUT_CHUNK {
+                self.out.shrink_to(OUTPUT_CHUNK);
+            }
+        } else if self.taken >= OUTPUT_CHUNK {
+            self.out.drain(..self.taken);
+            self.taken = 0;
+        }
+        Ok(())
+    }
+
+    /// Reads once and works on what came.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        user: &mut impl SessionUser,
+    ) -> Result<Received, LinkError> {
+        let count = match self.stream.read(buffer) {
+            Ok(0) => return Err(LinkError::Closed),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok(Received::Data { more: false });
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                return Ok(Received::Data { more: true });
+            }
+            Err(error) => return Err(LinkError::Io(error)),
+        };
+        if self.quick_ack {
+            // The kernel forgets it; asked anew after each read. Where it refuses, acks are late.
+            let _ = SockRef::from(&self.stream).set_tcp_quickack(true);
+        }
+        let more = count == buffer.len();
+        match &mut self.phase {
+            Phase::Full(session) => session
+                .receive(&buffer[..count], user, &mut self.out)
+                .map(|()| Received::Data { more })
+                .map_err(LinkError::Session),
+            Phase::LoggingIn { login, input } => {
+                input.extend_from_slice(&buffer[..count]);
+                match log_in(login, input, &mut self.out)? {
+                    None => Ok(Received::Data { more }),
+                    Some(logged_in) => {
+                        let mut session = Session::new(&logged_in);
+                        let rest = std::mem::take(input);
+                        session
+                            .receive(&rest, user, &mut self.out)
+                            .map_err(LinkError::Session)?;
+                        self.phase = Phase::Full(Box::new(session));
+                        Ok(Received::LoggedIn(logged_in))
+                    }
+                }
+            }
+            Phase::Connecting(_) => Ok(Received::Data { more: false }),
+        }
+    }
+
+    /// Ends the connection so that the kernel sends nothing of what still waits: what was written may
+    /// be repeated elsewhere from now on.
+    pub(super) fn abort(self) {
+        // Where the option is refused, the kernel goes on for a while; the fence covers that too.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Works on whole login responses in `input`.
+fn log_in(
+    login: &mut Login,
+    input: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<Option<Box<LoggedIn>>, LinkError> {
+    while let Some(bhs) = input.first_chunk::<BHS_LENGTH>() {
+        let header = Bhs::new(bhs);
+        let start = BHS_LENGTH + header.total_ahs_length();
+        let length = header.data_segment_length();
+        if length > MAX_LOGIN_DATA {
+            let what = LoginError::Protocol("a login response is longer than was declared");
+            return Err(LinkError::Login(what));
+        }
+        let end = start + header.padded_data_segment_length();
+        let Some(data) = input.get(start..end) else {
+            return Ok(None);
+        };
+        let progress = login.receive(bhs, &data[..length], &mut KernelEntropy);
+        let progress = progress.map_err(LinkError::Login)?;
+        input.drain(..end);
+        match progress {
+            LoginProgress::Send(bytes) => out.extend_from_slice(&bytes),
+            LoginProgress::Connected(logged_in) => return Ok(Some(logged_in)),
+        }
+    }
+    Ok(None)
+}
+
+fn start(address: SocketAddr, bind: Option<&Bind>, tcp: &TcpOptions) -> io::Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        None,
+    )?;
+    socket.set_cloexec(true)?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(window) = tcp.window {
+        socket.set_send_buffer_size(window as usize)?;
+        socket.set_recv_buffer_size(window as usize)?;
+    }
+    match bind {
+        None => {}
+        Some(Bind::Address(source)) => socket.bind(&SocketAddr::new(*source, 0).into())?,
+        Some(Bind::Interface(name)) => socket.bind_device(Some(name.as_bytes()))?,
+    }
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}

@@ -1,0 +1,138 @@
+//! An I_T nexus: one session, through one portal, from one place; lost and made again for as long as
+//! it is wanted.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use iscsi::initiator::LoggedIn;
+use iscsi::pdu::Isid;
+
+use super::link::{Link, LinkError};
+use super::scan::Scan;
+use super::settings::{Bind, SessionSettings};
+use crate::multipath::PathId;
+
+/// Where a path of a nexus leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PathOf {
+    pub(super) lun: u64,
+    /// Index of the device.
+    pub(super) device: usize,
+    pub(super) path: PathId,
+}
+
+/// One session and what is known of it.
+#[derive(Debug)]
+pub(super) struct Nexus {
+    /// Index of the target.
+    pub(super) target: usize,
+    /// Number of the session among those of its target: the `C` of a runtime name.
+    pub(super) channel: u32,
+    /// What the session is to be known by; the same for each of its lives, so that a new one ends
+    /// the old one (RFC 7143 §6.3.5).
+    pub(super) isid: Isid,
+    /// The portal as configured.
+    pub(super) portal: SocketAddr,
+    /// Where a redirection for good led.
+    pub(super) moved_to: Option<SocketAddr>,
+    /// Where a redirection for now leads: the next try only.
+    pub(super) redirected: Option<SocketAddr>,
+    pub(super) bind: Option<Bind>,
+    pub(super) state: State,
+    pub(super) paths: Vec<PathOf>,
+    pub(super) scan: Option<Scan>,
+    /// The scan goes on at this time.
+    pub(super) scan_at_us: Option<u64>,
+    /// When the last byte came.
+    pub(super) heard_us: u64,
+    /// When the ping that has not been answered left.
+    pub(super) pinged_us: Option<u64>,
+    pub(super) is_suspect: bool,
+    pub(super) failures: u32,
+    pub(super) last_error: Option<LinkError>,
+    /// Whether an earlier life may still have commands at the target.
+    pub(super) needs_fence: bool,
+    /// From when on that is ended through another session's portal.
+    pub(super) fence_from_us: Option<u64>,
+    /// Whether its units have been looked at, in this life or an earlier one.
+    pub(super) has_scanned: bool,
+    pub(super) logged_in: Option<Box<LoggedIn>>,
+    /// Lives so far.
+    pub(super) logins: u64,
+}
+
+/// Where a nexus stands.
+#[derive(Debug)]
+pub(super) enum State {
+    /// To be tried again at a time.
+    Down { retry_us: u64 },
+    /// Connecting or logging in since.
+    Coming {
+        link: Link,
+        since_us: u64,
+        /// Through another session's portal, only to end the last life.
+        detour: bool,
+    },
+    /// In the full-feature phase.
+    Up { link: Link },
+    /// Not wanted any more: waits for the answer to its logout until a time.
+    Leaving { link: Link, until_us: u64 },
+    /// Logged out.
+    Gone,
+}
+
+impl Nexus {
+    pub(super) fn link(&mut self) -> Option<&mut Link> {
+        match &mut self.state {
+            State::Coming { link, .. } | State::Up { link } | State::Leaving { link, .. } => {
+                Some(link)
+            }
+            State::Down { .. } | State::Gone => None,
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    /// Where the next connection goes.
+    pub(super) fn address(&mut self) -> SocketAddr {
+        self.redirected
+            .take()
+            .or(self.moved_to)
+            .unwrap_or(self.portal)
+    }
+
+    /// When this session must be looked at next.
+    pub(super) fn deadline_us(
+        &self,
+        settings: &SessionSettings,
+        outstanding: bool,
+        alone: bool,
+    ) -> Option<u64> {
+        match &self.state {
+            State::Down { retry_us } => Some(*retry_us),
+            State::Coming {
+                since_us, detour, ..
+            } => {
+                let late = since_us + us(settings.login_timeout);
+                let fence = self.fence_from_us.filter(|_| !detour);
+                Some(fence.map_or(late, |fence| fence.min(late)))
+            }
+            State::Leaving { until_us, .. } => Some(*until_us),
+            State::Up { .. } => {
+                let alive = settings.keep_alive;
+                let silence = match self.pinged_us {
+                    Some(pinged) => pinged + us(if alone { alive.patience } else { alive.timeout }),
+                    None => self.heard_us + us(if outstanding { alive.quiet } else { alive.idle }),
+                };
+                Some(self.scan_at_us.map_or(silence, |at| at.min(silence)))
+            }
+            State::Gone => None,
+        }
+    }
+}
+
+pub(super) fn us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX / 2)
+}

@@ -1,0 +1,358 @@
+//! The requests of one device that are under way, and the commands that each was split into.
+
+use iscsi::initiator::Command;
+use scsi::application_client::shape;
+use slab::Slab;
+
+use super::commands::{self, CommandLimits, Planned};
+use crate::block::lane::{Outcome, Remote};
+use crate::block::{BlockError, BlockErrorKind, Done, Pages, PagesMut, Request, Ticket};
+use crate::multipath::{Failure, IoId, IoShape, Outcome as Ended};
+use scsi::application_client::sense::Reaction;
+
+const WRITE_SAME_16: u8 = 0x93;
+
+/// A request whose last command has ended.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) ticket: Ticket,
+    /// The way back to the lane that it came from; `None`: the adapter's own.
+    pub(super) origin: Option<Remote>,
+    pub(super) outcome: Outcome,
+}
+
+/// One request.
+#[derive(Debug)]
+struct Whole {
+    ticket: Ticket,
+    origin: Option<Remote>,
+    payload: Payload,
+    /// Commands that have not ended.
+    left: u32,
+    /// A flush follows the last write: durable was asked of a unit without FUA.
+    then_flush: bool,
+    failed: Option<BlockError>,
+}
+
+/// Its data.
+#[derive(Debug)]
+enum Payload {
+    Nothing,
+    Read(PagesMut),
+    Write(Pages),
+    Zeros,
+    /// GET LBA STATUS from `offset` on, for `len` bytes.
+    Status {
+        offset: u64,
+        len: u64,
+        data: Vec<u8>,
+    },
+}
+
+/// One command of a request.
+#[derive(Debug)]
+struct Part {
+    whole: u32,
+    at: u32,
+    command: Command,
+    /// The target moved fewer bytes than the command says and calls that GOOD.
+    is_short: bool,
+}
+
+/// All of a device's.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    wholes: Slab<Whole>,
+    parts: Slab<Part>,
+}
+
+/// What is to be done after a command has ended.
+#[derive(Debug)]
+pub(super) enum After {
+    /// Other commands of the request are under way.
+    Nothing,
+    /// These are to be submitted for it.
+    Submit(Vec<(IoId, IoShape)>),
+    /// The unit does not know WRITE SAME (16): plan anew without it.
+    WithoutWriteSame,
+    /// The request is over.
+    Finished(Box<Finished>),
+}
+
+impl Requests {
+    /// Takes a request and gives its commands to `each`.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        request: Request,
+        ticket: Ticket,
+        origin: Option<Remote>,
+        limits: &CommandLimits,
+        mut each: impl FnMut(IoId, IoShape),
+    ) {
+        let whole = self.wholes.vacant_key();
+        let mut left = 0;
+        limits.plan(&request, |planned| {
+            left += 1;
+            let io = insert(&mut self.parts, whole, &planned);
+            each(io, planned.shape);
+        });
+        let durable = matches!(
+            request,
+            Request::Write { durable: true, .. } | Request::WriteZeroes { durable: true, .. }
+        );
+        let payload = match request {
+            Request::Read { len, .. } => Payload::Read(PagesMut::allocate(len as usize)),
+            Request::Write { data, .. } => Payload::Write(data),
+            Request::Discard { .. } | Request::WriteZeroes { .. } => Payload::Zeros,
+            Request::Flush => Payload::Nothing,
+            Request::Extents { offset, len } => Payload::Status {
+                offset,
+                len,
+                data: Vec::new(),
+            },
+        };
+        let whole = Whole {
+            ticket,
+            origin,
+            payload,
+            left,
+            then_flush: durable && !limits.force_unit_access,
+            failed: None,
+        };
+        self.wholes.insert(whole);
+    }
+
+    /// The command of an I/O.
+    #[inline]
+    pub(super) fn command(&self, io: IoId) -> Option<&Command> {
+        self.parts.get(io.0 as usize).map(|part| &part.command)
+    }
+
+    /// Appends a piece of a command's data.
+    #[inline]
+    pub(super) fn data_out(&self, io: IoId, offset: u32, length: u32, out: &mut Vec<u8>) {
+        let end = out.len() + length as usize;
+        if let Some(part) = self.parts.get(io.0 as usize)
+            && let Some(whole) = self.wholes.get(part.whole as usize)
+            && let Payload::Write(data) = &whole.payload
+        {
+            let start = (part.at + offset) as usize;
+            for chunk in data.chunks_in(start..start + length as usize) {
+                out.extend_from_slice(chunk);
+            }
+        }
+        // Zeros, and never fewer bytes than the PDU's header says.
+        out.resize(end, 0);
+    }
+
+    /// Stores a piece of a command's data.
+    #[inline]
+    pub(super) fn data_in(&mut self, io: IoId, offset: u32, bytes: &[u8]) {
+        let Some(part) = self.parts.get(io.0 as usize) else {
+            return;
+        };
+        match self
+            .wholes
+            .get_mut(part.whole as usize)
+            .map(|whole| &mut whole.payload)
+        {
+            // The session has checked that the bytes lie within the command's data.
+            Some(Payload::Read(buffer)) => buffer.copy_from((part.at + offset) as usize, bytes),
+            Some(Payload::Status { data, .. }) => {
+                let end = offset as usize + bytes.len();
+                if data.len() < end {
+                    data.resize(end, 0);
+                }
+                data[offset as usize..end].copy_from_slice(bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// The target moved fewer bytes than it should have.
+    pub(super) fn mark_short(&mut self, io: IoId) {
+        if let Some(part) = self.parts.get_mut(io.0 as usize) {
+            part.is_short = true;
+        }
+    }
+
+    /// A command has ended for good.
+    pub(super) fn ended(&mut self, io: IoId, how: Ended, limits: &CommandLimits) -> After {
+        let refused = how == Ended::Failed(Failure::Sense(Reaction::IllegalRequest));
+        if refused
+            && self
+                .command(io)
+                .is_some_and(|command| command.cdb[0] == WRITE_SAME_16)
+        {
+            return After::WithoutWriteSame;
+        }
+        let Some(part) = self.parts.try_remove(io.0 as usize) else {
+            return After::Nothing;
+        };
+        let Some(whole) = self.wholes.get_mut(part.whole as usize) else {
+            return After::Nothing;
+        };
+        whole.left -= 1;
+        match how {
+            Ended::Good if part.is_short && matches!(whole.payload, Payload::Write(_)) => {
+                let what = "the target took fewer bytes than it was sent";
+                whole.failed = Some(BlockError::new(BlockErrorKind::Write, what));
+            }
+            Ended::Good => {}
+            Ended::Failed(_) if matches!(whole.payload, Payload::Status { .. }) => {
+                // Who does not tell which blocks are mapped has them all.
+                if let Payload::Status { data, .. } = &mut whole.payload {
+                    data.clear();
+                }
+            }
+            Ended::Failed(failure) => {
+                whole.failed.get_or_insert(error(failure, &whole.payload));
+            }
+        }
+        if whole.left > 0 {
+            return After::Nothing;
+        }
+        if whole.then_flush && whole.failed.is_none() {
+            whole.then_flush = false;
+            whole.left = 1;
+            let flush = commands::flush();
+            let io = insert(&mut self.parts, part.whole as usize, &flush);
+            return After::Submit(vec![(io, flush.shape)]);
+        }
+        let whole = self.wholes.remove(part.whole as usize);
+        let outcome = match whole.failed {
+            Some(error) => Err(error),
+            None => outcome(whole.payload, limits),
+        };
+        After::Finished(Box::new(Finished {
+            ticket: whole.ticket,
+            origin: whole.origin,
+            outcome,
+        }))
+    }
+
+    /// Replaces a refused WRITE SAME by plain writes of zeros.
+    pub(super) fn plan_plainly(
+        &mut self,
+        io: IoId,
+        limits: &CommandLimits,
+    ) -> Vec<(IoId, IoShape)> {
+        let Some(part) = self.parts.try_remove(io.0 as usize) else {
+            return Vec::new();
+        };
+        let cdb = &part.command.cdb;
+        let field = |range: std::ops::Range<usize>| {
+            cdb[range]
+                .iter()
+                .fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let (lba, blocks, block) = (field(2..10), field(10..14), u64::from(limits.block));
+        let request = Request::WriteZeroes {
+            offset: lba * block,
+            len: blocks * block,
+            unmap: false,
+            durable: false,
+        };
+        let mut planned = Vec::new();
+        limits.plan(&request, |one| planned.push(one));
+        if let Some(whole) = self.wholes.get_mut(part.whole as usize) {
+            whole.left += planned.len() as u32 - 1;
+        }
+        let parts = &mut self.parts;
+        let plain = planned
+            .iter()
+            .map(|one| (insert(parts, part.whole as usize, one), one.shape));
+        plain.collect()
+    }
+
+    /// Takes everything; nothing is sent any more.
+    pub(super) fn abandon(&mut self, why: &'static str) -> Vec<Finished> {
+        self.parts.clear();
+        let finished = self.wholes.drain().map(|whole| Finished {
+            ticket: whole.ticket,
+            origin: whole.origin,
+            outcome: Err(BlockError::new(BlockErrorKind::Gone, why)),
+        });
+        finished.collect()
+    }
+}
+
+#[inline]
+fn insert(parts: &mut Slab<Part>, whole: usize, planned: &Planned) -> IoId {
+    IoId(parts.insert(Part {
+        whole: whole as u32,
+        at: planned.at,
+        command: planned.command,
+        is_short: false,
+    }) as u32)
+}
+
+fn outcome(payload: Payload, limits: &CommandLimits) -> Outcome {
+    match payload {
+        Payload::Read(buffer) if buffer.is_filled() => Ok(Done::Pages(buffer.freeze())),
+        Payload::Read(_) => {
+            let what = "the target sent fewer bytes than it was asked for";
+            Err(BlockError::new(BlockErrorKind::Medium, what))
+        }
+        Payload::Status { offset, len, data } => {
+            Ok(Done::Extents(extents(offset, len, &data, limits)))
+        }
+        Payload::Nothing | Payload::Write(_) | Payload::Zeros => Ok(Done::Nothing),
+    }
+}
+
+/// `(bytes, holds data)` runs from GET LBA STATUS; everything holds data where it says nothing.
+fn extents(offset: u64, len: u64, data: &[u8], limits: &CommandLimits) -> Vec<(u64, bool)> {
+    let block = u64::from(limits.block);
+    let mut left = len;
+    let mut runs: Vec<(u64, bool)> = Vec::new();
+    for (blocks, mapped) in shape::lba_status(data, offset / block) {
+        let bytes = blocks.saturating_mul(block).min(left);
+        left -= bytes;
+        match runs.last_mut() {
+            Some(last) if last.1 == mapped => last.0 += bytes,
+            _ if bytes > 0 => runs.push((bytes, mapped)),
+            _ => {}
+        }
+    }
+    if runs.is_empty() {
+        runs.push((len, true));
+    }
+    runs
+}
+
+fn error(failure: Failure, payload: &Payload) -> BlockError {
+    let is_read = matches!(payload, Payload::Read(_));
+    let plain = if is_read {
+        BlockErrorKind::Medium
+    } else {
+        BlockErrorKind::Write
+    };
+    let (kind, what) = match failure {
+        Failure::Sense(Reaction::NoSpace) => (
+            BlockErrorKind::NoSpace,
+            "the target's pool is full".to_owned(),
+        ),
+        Failure::Sense(Reaction::WriteProtected) => (
+            BlockErrorKind::ReadOnly,
+            "the unit is write-protected".to_owned(),
+        ),
+        Failure::Sense(Reaction::UnitGone) | Failure::DeviceLost => (
+            BlockErrorKind::Gone,
+            "the target has no such unit any more".to_owned(),
+        ),
+        Failure::AllPathsDown => (
+            BlockErrorKind::Gone,
+            "all paths were down for too long".to_owned(),
+        ),
+        Failure::NoActivePath => (
+            BlockErrorKind::Gone,
+            "no path became active in time".to_owned(),
+        ),
+        Failure::Sense(reaction) => (plain, format!("the target says {reaction:?}")),
+        Failure::ReservationConflict => (plain, "another initiator holds a reservation".to_owned()),
+        Failure::Busy => (plain, "the target was busy for too long".to_owned()),
+    };
+    BlockError::new(kind, what)
+}

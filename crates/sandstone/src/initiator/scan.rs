@@ -1,0 +1,139 @@
+//! Which logical units a session shows, and who each is: REPORT LUNS, then a probe of each.
+//!
+//! A session that was lost is scanned again before a single I/O goes down it: the number that was one
+//! device's may be another's by now.
+
+use scsi::application_client::cdb::{self, Cdb};
+use scsi::application_client::probe::{Portrait, Probe, ProbeError, ProbeProgress};
+use scsi::application_client::report_luns;
+
+/// Logical units of one target that are looked at.
+const MAX_LUNS: usize = 1024;
+const FIRST_ALLOCATION: u32 = 4096;
+const MAX_TRIES: u8 = 12;
+
+/// A scan under way.
+#[derive(Debug)]
+pub(super) struct Scan {
+    stage: Stage,
+    luns: Vec<u64>,
+    found: Vec<Unit>,
+    refused: Vec<(u64, ProbeError)>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Luns { allocation: u32, tries: u8 },
+    Unit { at: usize, probe: Probe },
+}
+
+/// A logical unit that a session shows.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) lun: u64,
+    pub(super) portrait: Box<Portrait>,
+}
+
+/// All that a session shows.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    pub(super) units: Vec<Unit>,
+    /// LUNs that are there but no use, and why.
+    pub(super) refused: Vec<(u64, ProbeError)>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Send [`Scan::command`]; `later`: in a moment.
+    Go {
+        later: bool,
+    },
+    Over(Scanned),
+}
+
+impl Scan {
+    /// Of one LUN, or of all.
+    pub(super) fn new(lun: Option<u16>) -> Self {
+        let stage = match lun {
+            None => Stage::Luns {
+                allocation: FIRST_ALLOCATION,
+                tries: 0,
+            },
+            Some(_) => Stage::Unit {
+                at: 0,
+                probe: Probe::default(),
+            },
+        };
+        Self {
+            stage,
+            luns: lun.map(report_luns::from_number).into_iter().collect(),
+            found: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// LUN, CDB and length of the data.
+    pub(super) fn command(&self) -> (u64, Cdb, u32) {
+        match &self.stage {
+            Stage::Luns { allocation, .. } => (0, cdb::report_luns(*allocation), *allocation),
+            Stage::Unit { at, probe } => {
+                let (cdb, length) = probe.next();
+                (self.luns[*at], cdb, length)
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, status: u8, sense: &[u8], data: &[u8]) -> Next {
+        match &mut self.stage {
+            Stage::Luns { allocation, tries } => {
+                if status != 0 {
+                    *tries += 1;
+                    let is_over = sense.first().is_some_and(|code| match code & 0x7f {
+                        0x70 | 0x71 => sense.get(2).is_some_and(|key| key & 0xf == 5),
+                        _ => sense.get(1).is_some_and(|key| key & 0xf == 5),
+                    });
+                    if !is_over && *tries < MAX_TRIES {
+                        return Next::Go { later: status != 2 };
+                    }
+                    // SPC-4 obliges a target to know it; who does not has LUN 0 at most.
+                    self.luns = vec![0];
+                } else if let Some(list) = report_luns::parse(data) {
+                    if list.needed > *allocation && (list.needed as usize) < MAX_LUNS * 8 + 8 {
+                        *allocation = list.needed;
+                        return Next::Go { later: false };
+                    }
+                    self.luns = list.luns;
+                    self.luns.truncate(MAX_LUNS);
+                }
+                self.unit(0)
+            }
+            Stage::Unit { at, probe } => {
+                let at = *at;
+                match probe.answer(status, sense, data) {
+                    Ok(ProbeProgress::Go { later }) => return Next::Go { later },
+                    Ok(ProbeProgress::Known(portrait)) => {
+                        let lun = self.luns[at];
+                        self.found.push(Unit { lun, portrait });
+                    }
+                    Err(error) => self.refused.push((self.luns[at], error)),
+                }
+                self.unit(at + 1)
+            }
+        }
+    }
+
+    fn unit(&mut self, at: usize) -> Next {
+        if at < self.luns.len() {
+            self.stage = Stage::Unit {
+                at,
+                probe: Probe::default(),
+            };
+            return Next::Go { later: false };
+        }
+        Next::Over(Scanned {
+            units: std::mem::take(&mut self.found),
+            refused: std::mem::take(&mut self.refused),
+        })
+    }
+}

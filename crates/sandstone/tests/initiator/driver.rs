@@ -1,0 +1,112 @@
+//! Drives a device of an adapter: one request, or many at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandstone::block::lane::Outcome;
+use sandstone::block::{
+    BlockDevice as _, BlockError, Done, Lane, Pages, Request, Submitted, Ticket,
+};
+use sandstone::initiator::adapter::{Adapter, AdapterError};
+use sandstone::initiator::device::MultipathDevice;
+use sandstone::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
+use sandstone::initiator::url::LunUrl;
+use sandstone::multipath;
+
+pub(crate) struct Driver {
+    pub(crate) lane: Lane,
+    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) device: MultipathDevice,
+    taken: Vec<(u64, Outcome)>,
+}
+
+/// Round robin after every I/O, so that all paths are used.
+pub(crate) fn round_robin() -> DeviceSettings {
+    let every_io = multipath::RoundRobin::default()
+        .with_options("iops=1")
+        .unwrap();
+    DeviceSettings {
+        psp: Some((multipath::Psp::RoundRobin, every_io)),
+        ..DeviceSettings::default()
+    }
+}
+
+pub(crate) fn target(url: &str) -> TargetSettings {
+    let url = LunUrl::parse(url).unwrap();
+    url.settings(SessionSettings::new("iqn.2026-01.io.sandstone:tester"))
+}
+
+impl Driver {
+    pub(crate) fn open(url: &str) -> Result<Self, AdapterError> {
+        Self::open_with(target(url), round_robin())
+    }
+
+    pub(crate) fn open_with(
+        settings: TargetSettings,
+        devices: DeviceSettings,
+    ) -> Result<Self, AdapterError> {
+        let mut lane = Lane::standing().unwrap();
+        let adapter = Adapter::new(&mut lane, devices)?;
+        let lun = settings.lun;
+        let target = adapter.log_in(settings)?;
+        adapter.settle(target, Duration::from_secs(20), &mut lane)?;
+        let device = adapter.device(target, lun).unwrap();
+        Ok(Self {
+            lane,
+            adapter,
+            device,
+            taken: Vec::new(),
+        })
+    }
+
+    pub(crate) fn submit(&mut self, token: u64, request: Request) {
+        match self
+            .device
+            .submit(request, Ticket::new(token), &mut self.lane)
+        {
+            Submitted::Pending => {}
+            Submitted::Ready(outcome) => self.taken.push((token, outcome)),
+        }
+    }
+
+    /// Completions, at least one.
+    pub(crate) fn take(&mut self) -> Vec<(u64, Outcome)> {
+        self.lane.submit_batch();
+        let mut taken = std::mem::take(&mut self.taken);
+        self.lane.take_completions(&mut taken);
+        while taken.is_empty() {
+            self.lane.wait(None).unwrap();
+            self.lane.take_completions(&mut taken);
+        }
+        taken
+    }
+
+    pub(crate) fn run(&mut self, request: Request) -> Outcome {
+        self.submit(0, request);
+        let mut taken = self.take();
+        assert_eq!(taken.len(), 1);
+        taken.remove(0).1
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+    ) -> Result<(), BlockError> {
+        let data = Pages::from_bytes(data);
+        self.run(Request::Write {
+            offset,
+            data,
+            durable,
+        })
+        .map(|_| ())
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
+        match self.run(Request::Read { offset, len }) {
+            Ok(Done::Pages(pages)) => pages.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
