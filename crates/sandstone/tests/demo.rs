@@ -1,6 +1,7 @@
 //! `sandstone demo` as a new user runs it: once, and again in the same folder.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -19,7 +20,7 @@ impl Demo {
             .arg(state)
             .args(options)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(File::create(state.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -59,6 +60,8 @@ fn a_second_demo_moves_where_somebody_took_the_port_of_the_first() {
     let moved = second.portal();
     assert_ne!(moved.port(), port);
     std::net::TcpStream::connect(moved).unwrap();
+    let log = std::fs::read_to_string(state.path().join("log")).unwrap();
+    assert_eq!(log, "", "it has moved by itself: nothing is wrong");
     drop(second);
     drop(taken);
     let third = Demo::start(state.path(), &["--json"]);

@@ -209,6 +209,7 @@ fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
         return Ok(());
     }
     let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    tracing::info!(from = %old, to = %portal, taken, "the demo moves");
     let add = AddPortal {
         portal,
         tag: 1,

@@ -45,6 +45,11 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
     let started = catch_signals().and_then(|signals| Ok((signals, Daemon::start(options)?)));
     match started {
         Ok((signals, daemon)) => {
+            for portal in daemon.transactions().data_plane().portals() {
+                if let Some(error) = &portal.error {
+                    tracing::error!(portal = %portal.address, %error, "a portal is not served");
+                }
+            }
             tracing::info!(control = %daemon.control(), "serving");
             daemon.run_until(signals);
             ExitCode::SUCCESS

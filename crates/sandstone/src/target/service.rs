@@ -180,7 +180,8 @@ impl Service {
             match listener::bind(address) {
                 Ok(socket) => drop(applied.listeners.insert(address, Arc::new(socket))),
                 Err(error) => {
-                    tracing::error!(portal = %address, %error, "a portal is not served");
+                    // Whoever started the daemon knows whether that is an error.
+                    tracing::info!(portal = %address, %error, "a portal cannot be served yet");
                     applied.unbound.insert(address, error.to_string());
                 }
             }
