@@ -18,6 +18,7 @@ mod config;
 mod connection;
 pub mod demo;
 mod edit;
+mod event_log;
 mod host;
 mod lu;
 mod map;
