@@ -10,9 +10,10 @@ use super::table::{self, Column, ListArgs, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::change::{AddMap, RemoveMap};
 use crate::config::explain::{Explanation, Outcome};
-use crate::config::model::MapSpec;
-use crate::control::answer::UnitView;
-use crate::control::client::escape;
+use crate::config::model::{HostSpec, MapSpec};
+use crate::config::{Error, name};
+use crate::control::answer::{HostView, UnitView};
+use crate::control::client::{Client, escape};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -71,8 +72,9 @@ pub(super) struct Remove {
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The initiator's name
-    iqn: String,
+    /// The initiator's name, or a host for each of its initiators
+    #[arg(value_name = "IQN|HOST", add = host_names())]
+    initiator: String,
     /// The logical unit; everything it sees where absent
     #[arg(add = lu_names())]
     lu: Option<String>,
@@ -138,23 +140,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 "no maps, so nobody sees anything; add one with `sandstone map add LU --host HOST`",
             )
         }
-        Verb::Explain(args) => {
-            let mut path = format!("/v1/explain?initiator={}", escape(&args.iqn));
-            if let Some(lu) = &args.lu {
-                path.push_str(&format!("&unit={}", escape(lu)));
-            }
-            let answer: Explanation = client.get(&path)?;
-            if args.json {
-                table::json(t, &answer)?
-            } else {
-                explain(t, &answer)?
-            }
-            if answer.visible {
-                Ok(())
-            } else {
-                Err(Failure::Said)
-            }
-        }
+        Verb::Explain(args) => explain(&args, &client, t),
     }
 }
 
@@ -173,7 +159,70 @@ const COLUMNS: [Column<Row>; 6] = [
     left("naa", |r, _| r.naa.clone()),
 ];
 
-fn explain(t: &mut Terminal<'_>, answer: &Explanation) -> Done {
+fn explain(args: &Explain, client: &Client, t: &mut Terminal<'_>) -> Done {
+    let ask = |initiator: &str| {
+        let mut path = format!("/v1/explain?initiator={}", escape(initiator));
+        if let Some(lu) = &args.lu {
+            path.push_str(&format!("&unit={}", escape(lu)));
+        }
+        client.get::<Explanation>(&path)
+    };
+    let host = named_host(client, &args.initiator)?;
+    let answers = match &host {
+        None => vec![ask(&args.initiator)?],
+        Some(host) => one_by_one(host)?
+            .into_iter()
+            .map(ask)
+            .collect::<Result<_, _>>()?,
+    };
+    match (args.json, &host) {
+        (true, None) => table::json(t, &answers[0])?,
+        (true, Some(_)) => table::json(t, &answers)?,
+        (false, _) => {
+            for (number, answer) in answers.iter().enumerate() {
+                if number > 0 {
+                    writeln!(t.out)?;
+                }
+                write_explanation(t, answer)?;
+            }
+        }
+    }
+    if answers.iter().all(|answer| answer.visible) {
+        Ok(())
+    } else {
+        Err(Failure::Said)
+    }
+}
+
+/// The host with this name, unless the name is an initiator's.
+fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure> {
+    if name::normalise(named).is_ok() {
+        return Ok(None);
+    }
+    let hosts: Vec<HostView> = client.get("/v1/hosts")?;
+    let mut hosts = hosts.into_iter().map(|host| host.spec);
+    Ok(hosts.find(|host| host.name == named))
+}
+
+/// The initiators of a host that are named one by one.
+fn one_by_one(host: &HostSpec) -> Result<Vec<&str>, Failure> {
+    let named = host.initiators.iter().map(String::as_str);
+    let named: Vec<&str> = named.filter(|it| name::normalise(it).is_ok()).collect();
+    if named.is_empty() {
+        let what = if host.initiators.is_empty() {
+            "no initiators"
+        } else {
+            "patterns only"
+        };
+        return Err(Failure::Refused(Error::invalid(
+            format!("host {} has {what}", host.name),
+            "sandstone map explain IQN, with the name of one client",
+        )));
+    }
+    Ok(named)
+}
+
+fn write_explanation(t: &mut Terminal<'_>, answer: &Explanation) -> Done {
     writeln!(t.out, "{}\n", answer.conclusion)?;
     for step in &answer.steps {
         let sign = match step.outcome {

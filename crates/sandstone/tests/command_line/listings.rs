@@ -139,6 +139,44 @@ fn explain_answers_why_and_says_what_to_do() {
 }
 
 #[test]
+fn explain_takes_a_host_for_each_of_its_initiators() {
+    let daemon = Daemon::with_one_of_each();
+    let iqns = ["a", "b"].map(|name| format!("iqn.1993-08.org.debian:01:{name}"));
+    let create = format!(
+        "host create linux --initiator {} --initiator {}",
+        iqns[0], iqns[1]
+    );
+    assert_eq!(daemon.run(&create).code, 0);
+    let ran = daemon.run("map explain linux vol1");
+    assert_eq!(ran.code, 1, "they do not see it yet");
+    assert_eq!(daemon.run("map add vol1 --host linux").code, 0);
+    let one_by_one = iqns.each_ref().map(|iqn| {
+        let ran = daemon.run(&format!("map explain {iqn} vol1"));
+        assert_eq!(ran.code, 0);
+        ran.out
+    });
+    let ran = daemon.run("map explain linux vol1");
+    assert_eq!((ran.code, ran.out), (0, one_by_one.join("\n")));
+    let json = daemon.run("map explain linux --json").out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for (answer, iqn) in json.as_array().unwrap().iter().zip(&iqns) {
+        assert_eq!(answer["initiator"], **iqn);
+    }
+    // A pattern stands for many: which of them is meant is for the administrator to say.
+    let ran = daemon.run("map explain esx");
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("host esx has patterns only")
+            && ran.err.contains("sandstone map explain IQN"),
+        "{}",
+        ran.err
+    );
+    let ran = daemon.run("map explain nobody");
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("nobody is no iSCSI name"), "{}", ran.out);
+}
+
+#[test]
 fn status_tells_the_daemon_in_short() {
     let daemon = Daemon::with_one_of_each();
     let ran = daemon.run("status");
