@@ -1,0 +1,298 @@
+//! A request of the transmission phase: its header as it is on the wire, and what it asks for once it
+//! was checked against the export ("Request message", "Request types").
+
+use crate::Export;
+use crate::handshake::{Agreed, HeaderStyle};
+use crate::wire::{
+    EXTENDED_REQUEST_MAGIC, ErrorCode, REQUEST_MAGIC, command, command_flag as flag,
+};
+
+/// Length of a compact header in bytes.
+pub(crate) const COMPACT_LENGTH: usize = 28;
+/// Length of an extended header in bytes.
+pub(crate) const EXTENDED_LENGTH: usize = 32;
+
+/// A request as it is on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) flags: u16,
+    pub(crate) kind: u16,
+    pub(crate) cookie: u64,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// Which request an answer belongs to, and how it is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The client's name for it, returned as it came.
+    pub cookie: u64,
+    /// Where it begins: extended replies repeat it.
+    pub offset: u64,
+    /// A read; its answers have a form of their own.
+    pub is_read: bool,
+}
+
+/// A request that may go to the device. Offsets and lengths are bytes, inside the export and multiples
+/// of its minimum block; lengths are not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who is to be answered.
+    pub asked: Asked,
+    /// What is to be done.
+    pub command: Command,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Read; at most the maximum payload.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u32,
+    },
+    /// Write. The payload follows; at most the maximum payload.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u32,
+        /// Answer once it is on stable storage.
+        fua: bool,
+    },
+    /// Make all writes that were answered durable, on whatever connection they came.
+    Flush,
+    /// Forget the data and free its space.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// Answer once it is on stable storage.
+        fua: bool,
+    },
+    /// Bring the data near; at most the maximum payload.
+    Cache {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u32,
+    },
+    /// Write zeros.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// The space may be freed.
+        may_unmap: bool,
+        /// Answer once it is on stable storage.
+        fua: bool,
+    },
+    /// Which parts hold data.
+    BlockStatus {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// One extent, no longer than `len`.
+        one: bool,
+    },
+}
+
+/// Why a request goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people.
+    pub message: &'static str,
+}
+
+impl Refusal {
+    pub(crate) const fn new(code: ErrorCode, message: &'static str) -> Self {
+        Self { code, message }
+    }
+}
+
+/// What becomes of a request once its header is known.
+pub(crate) type Judged = Result<Option<Command>, Refusal>;
+
+impl Header {
+    /// Length in this style.
+    pub(crate) fn length(style: HeaderStyle) -> usize {
+        match style {
+            HeaderStyle::Extended => EXTENDED_LENGTH,
+            HeaderStyle::Simple | HeaderStyle::Structured => COMPACT_LENGTH,
+        }
+    }
+
+    /// Reads a header of the right length; `None` where the magic number is wrong.
+    pub(crate) fn parse(bytes: &[u8], style: HeaderStyle) -> Option<Self> {
+        let (magic, len) = match style {
+            HeaderStyle::Extended => (EXTENDED_REQUEST_MAGIC, big_endian(bytes, 24, 8)),
+            HeaderStyle::Simple | HeaderStyle::Structured => {
+                (REQUEST_MAGIC, big_endian(bytes, 24, 4))
+            }
+        };
+        (big_endian(bytes, 0, 4) == u64::from(magic)).then(|| Self {
+            flags: big_endian(bytes, 4, 2) as u16,
+            kind: big_endian(bytes, 6, 2) as u16,
+            cookie: big_endian(bytes, 8, 8),
+            offset: big_endian(bytes, 16, 8),
+            len,
+        })
+    }
+
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            cookie: self.cookie,
+            offset: self.offset,
+            is_read: self.kind == command::READ,
+        }
+    }
+
+    /// How many bytes follow the header.
+    pub(crate) fn payload_len(&self, style: HeaderStyle) -> u64 {
+        let has_payload = match style {
+            HeaderStyle::Extended => self.flags & flag::PAYLOAD_LEN != 0,
+            HeaderStyle::Simple | HeaderStyle::Structured => self.kind == command::WRITE,
+        };
+        if has_payload { self.len } else { 0 }
+    }
+
+    /// Whether the payload says which part and which contexts the client wants to know of.
+    pub(crate) fn has_status_payload(&self, agreed: Agreed) -> bool {
+        agreed.style == HeaderStyle::Extended
+            && agreed.allocation
+            && self.kind == command::BLOCK_STATUS
+            && self.flags & flag::PAYLOAD_LEN != 0
+    }
+
+    /// What is to be done: `None` for nothing at all (a length of 0), which succeeds.
+    pub(crate) fn judge(&self, export: &Export, agreed: Agreed) -> Judged {
+        self.check_flags(agreed)?;
+        let (offset, len) = (self.offset, self.len);
+        let fua = self.flags & flag::FUA != 0;
+        let writes = matches!(
+            self.kind,
+            command::WRITE | command::TRIM | command::WRITE_ZEROES
+        );
+        if writes && export.read_only {
+            return Err(Refusal::new(ErrorCode::Perm, "the export is read-only"));
+        }
+        if self.kind == command::FLUSH {
+            return match (offset, len) {
+                (0, 0) => Ok(Some(Command::Flush)),
+                _ => Err(invalid("a flush has no range")),
+            };
+        }
+        self.check_range(export)?;
+        if len == 0 {
+            return match self.kind {
+                command::BLOCK_STATUS => Err(invalid("the status of nothing")),
+                _ => Ok(None),
+            };
+        }
+        let command = match self.kind {
+            command::READ => {
+                let code = match agreed.style {
+                    HeaderStyle::Simple => ErrorCode::Inval,
+                    HeaderStyle::Structured | HeaderStyle::Extended => ErrorCode::Overflow,
+                };
+                let len = at_most(len, export.maximum_payload, code)?;
+                Command::Read { offset, len }
+            }
+            command::WRITE => {
+                let len = at_most(len, export.maximum_payload, ErrorCode::Inval)?;
+                Command::Write { offset, len, fua }
+            }
+            command::TRIM if !export.can_trim => return Err(invalid("trim is not offered")),
+            command::TRIM => Command::Trim { offset, len, fua },
+            command::CACHE => {
+                let len = at_most(len, export.maximum_payload, ErrorCode::Overflow)?;
+                Command::Cache { offset, len }
+            }
+            command::WRITE_ZEROES => self.write_zeroes(export)?,
+            // The kind was checked with the flags, so this is BLOCK_STATUS.
+            _ => Command::BlockStatus {
+                offset,
+                len,
+                one: self.flags & flag::REQ_ONE != 0,
+            },
+        };
+        Ok(Some(command))
+    }
+
+    fn write_zeroes(&self, export: &Export) -> Result<Command, Refusal> {
+        let may_unmap = self.flags & flag::NO_HOLE == 0;
+        let fast = export.can_zero_fast && may_unmap;
+        if self.flags & flag::FAST_ZERO != 0 && !fast {
+            let message = "zeros are no faster than a write";
+            return Err(Refusal::new(ErrorCode::NotSup, message));
+        }
+        Ok(Command::WriteZeroes {
+            offset: self.offset,
+            len: self.len,
+            may_unmap,
+            fua: self.flags & flag::FUA != 0,
+        })
+    }
+
+    /// Refuses unknown commands, and flags that mean nothing for theirs ("Command flags").
+    fn check_flags(&self, agreed: Agreed) -> Result<(), Refusal> {
+        let extended = agreed.style == HeaderStyle::Extended;
+        let own = match self.kind {
+            command::READ if agreed.style != HeaderStyle::Simple => flag::DF,
+            command::WRITE if extended => flag::PAYLOAD_LEN,
+            command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
+            command::BLOCK_STATUS if !agreed.allocation => {
+                return Err(invalid("no metadata context was chosen"));
+            }
+            command::BLOCK_STATUS => flag::REQ_ONE,
+            command::READ..=command::CACHE => 0,
+            _ => return Err(invalid("unknown command")),
+        };
+        if self.flags & !(own | flag::FUA) != 0 {
+            return Err(invalid("a flag that means nothing here"));
+        }
+        if self.kind == command::WRITE && extended && self.flags & flag::PAYLOAD_LEN == 0 {
+            return Err(invalid("a write without payload"));
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, export: &Export) -> Result<(), Refusal> {
+        let end = self.offset.checked_add(self.len);
+        if end.is_none_or(|end| end > export.size) {
+            let code = match self.kind {
+                command::WRITE | command::WRITE_ZEROES => ErrorCode::NoSpc,
+                _ => ErrorCode::Inval,
+            };
+            return Err(Refusal::new(code, "beyond the end of the export"));
+        }
+        let mask = u64::from(export.minimum_block) - 1;
+        if (self.offset | self.len) & mask != 0 {
+            return Err(invalid("not a multiple of the minimum block size"));
+        }
+        Ok(())
+    }
+}
+
+const fn invalid(message: &'static str) -> Refusal {
+    Refusal::new(ErrorCode::Inval, message)
+}
+
+fn at_most(len: u64, maximum: u32, code: ErrorCode) -> Result<u32, Refusal> {
+    let fits = u32::try_from(len).ok().filter(|len| *len <= maximum);
+    fits.ok_or(Refusal::new(code, "longer than the maximum payload"))
+}
+
+/// `len` bytes at `at` as a number; the caller made sure of them.
+fn big_endian(bytes: &[u8], at: usize, len: usize) -> u64 {
+    bytes[at..at + len]
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,226 @@
+//! The transmission phase as it arrives: bytes in; checked requests, pieces of payload and refusals out.
+
+use crate::Export;
+use crate::handshake::{Agreed, HeaderStyle};
+use crate::request::{Asked, EXTENDED_LENGTH, Header, Refusal, Request};
+use crate::wire::{BASE_ALLOCATION_ID, ErrorCode, command, command_flag};
+
+/// A payload that is too long for us, but that is still skipped rather than taken for an attack.
+const MAX_SKIPPED: u64 = 64 << 20;
+/// BLOCK_STATUS with a payload: the length that is meant, and the one context there is.
+const STATUS_PAYLOAD: usize = 12;
+
+/// What the bytes meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// All bytes were used; more are needed.
+    Pending,
+    /// A request for the device. After a write its payload follows, as [`Step::Payload`].
+    Request(Request),
+    /// A piece of the payload of the write before, to be put behind the piece before.
+    Payload(&'a [u8]),
+    /// A request that is answered at once: nothing was asked for, or it is refused.
+    Answer(Asked, Result<(), Refusal>),
+    /// The client will send nothing more; it wants what is under way to be answered.
+    Disconnect,
+    /// This is not the protocol: close the connection.
+    Violation(&'static str),
+}
+
+/// What is arriving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// A header.
+    Header,
+    /// The payload of a write, of which so much is missing.
+    Payload(u32),
+    /// A payload that nobody wants.
+    Skipped(u64),
+    /// The payload of BLOCK_STATUS.
+    Status(Header),
+    /// Nothing more.
+    Over,
+}
+
+/// The receiving side of one connection.
+#[derive(Debug)]
+pub struct Transmission {
+    agreed: Agreed,
+    stage: Stage,
+    /// What has arrived of a header, or of a payload of BLOCK_STATUS.
+    input: [u8; EXTENDED_LENGTH],
+    have: usize,
+    shutting_down: bool,
+}
+
+impl Transmission {
+    /// After the handshake.
+    pub fn new(agreed: Agreed) -> Self {
+        Self {
+            agreed,
+            stage: Stage::Header,
+            input: [0; EXTENDED_LENGTH],
+            have: 0,
+            shutting_down: false,
+        }
+    }
+
+    /// From now on every request is refused with SHUTDOWN. A write whose payload is arriving goes on.
+    pub fn shut_down(&mut self) {
+        self.shutting_down = true;
+    }
+
+    /// How much payload of the last write is missing: it may be read straight into its place, and is
+    /// then reported with [`Transmission::placed`].
+    pub fn payload_left(&self) -> usize {
+        match self.stage {
+            Stage::Payload(left) => left as usize,
+            _ => 0,
+        }
+    }
+
+    /// So many bytes of payload were read into their place, at most [`Transmission::payload_left`].
+    pub fn placed(&mut self, len: usize) {
+        if let Stage::Payload(left) = self.stage {
+            let left = (left as usize).saturating_sub(len);
+            self.stage = match left {
+                0 => Stage::Header,
+                left => Stage::Payload(left as u32),
+            };
+        }
+    }
+
+    /// Whether the stream is between two requests.
+    pub fn is_between_requests(&self) -> bool {
+        self.stage == Stage::Header && self.have == 0
+    }
+
+    /// Takes from the front of `input` what makes up the next step. Call it until it is
+    /// [`Step::Pending`].
+    pub fn step<'a>(&mut self, input: &mut &'a [u8], export: &Export) -> Step<'a> {
+        loop {
+            match self.stage {
+                Stage::Header => {
+                    if !self.collect(input, Header::length(self.agreed.style)) {
+                        return Step::Pending;
+                    }
+                    let Some(header) = Header::parse(&self.input, self.agreed.style) else {
+                        return self.violation("no request");
+                    };
+                    self.have = 0;
+                    if let Some(step) = self.begin(&header, export) {
+                        return step;
+                    }
+                }
+                Stage::Payload(_) if input.is_empty() => return Step::Pending,
+                Stage::Payload(left) => {
+                    let (piece, rest) = input.split_at(input.len().min(left as usize));
+                    *input = rest;
+                    self.placed(piece.len());
+                    return Step::Payload(piece);
+                }
+                Stage::Skipped(left) => {
+                    let skipped = usize::try_from(left).map_or(input.len(), |l| l.min(input.len()));
+                    *input = &input[skipped..];
+                    let left = left - skipped as u64;
+                    if left > 0 {
+                        self.stage = Stage::Skipped(left);
+                        return Step::Pending;
+                    }
+                    self.stage = Stage::Header;
+                }
+                Stage::Status(header) => {
+                    if !self.collect(input, STATUS_PAYLOAD) {
+                        return Step::Pending;
+                    }
+                    self.have = 0;
+                    self.stage = Stage::Header;
+                    return self.status(header, export);
+                }
+                Stage::Over => {
+                    // A client must not send anything here; what it sends means nothing.
+                    *input = &[];
+                    return Step::Pending;
+                }
+            }
+        }
+    }
+
+    fn collect(&mut self, input: &mut &[u8], want: usize) -> bool {
+        let missing = (want - self.have).min(input.len());
+        let (taken, rest) = input.split_at(missing);
+        self.input[self.have..self.have + missing].copy_from_slice(taken);
+        self.have += missing;
+        *input = rest;
+        self.have == want
+    }
+
+    fn violation<'a>(&mut self, what: &'static str) -> Step<'a> {
+        self.stage = Stage::Over;
+        Step::Violation(what)
+    }
+
+    /// A header has arrived. `None` where its payload is needed first.
+    fn begin<'a>(&mut self, header: &Header, export: &Export) -> Option<Step<'a>> {
+        let payload = header.payload_len(self.agreed.style);
+        let limit = match self.agreed.style {
+            // A client that knows of extended headers knows of the maximum payload.
+            HeaderStyle::Extended => u64::from(export.maximum_payload),
+            HeaderStyle::Simple | HeaderStyle::Structured => MAX_SKIPPED,
+        };
+        if payload > limit {
+            return Some(self.violation("a payload that is far too long"));
+        }
+        if header.kind == command::DISC {
+            self.stage = Stage::Over;
+            return Some(Step::Disconnect);
+        }
+        if payload > 0 {
+            self.stage = Stage::Skipped(payload);
+        }
+        if !self.shutting_down && header.has_status_payload(self.agreed) {
+            if payload == STATUS_PAYLOAD as u64 {
+                self.stage = Stage::Status(*header);
+                return None;
+            }
+            let refusal = Refusal::new(ErrorCode::Inval, "a list of contexts that does not fit");
+            return Some(Step::Answer(header.asked(), Err(refusal)));
+        }
+        let step = self.judge(header, export);
+        if payload > 0 && matches!(step, Step::Request(_)) {
+            // It fits: a write is no longer than the maximum payload.
+            self.stage = Stage::Payload(payload as u32);
+        }
+        Some(step)
+    }
+
+    fn judge<'a>(&self, header: &Header, export: &Export) -> Step<'a> {
+        let asked = header.asked();
+        if self.shutting_down {
+            let refusal = Refusal::new(ErrorCode::Shutdown, "the server is about to end");
+            return Step::Answer(asked, Err(refusal));
+        }
+        match header.judge(export, self.agreed) {
+            Ok(Some(command)) => Step::Request(Request { asked, command }),
+            Ok(None) => Step::Answer(asked, Ok(())),
+            Err(refusal) => Step::Answer(asked, Err(refusal)),
+        }
+    }
+
+    /// BLOCK_STATUS with a payload: an effect length, then the contexts that are wanted.
+    fn status<'a>(&self, header: Header, export: &Export) -> Step<'a> {
+        let (len, id) = self.input[..STATUS_PAYLOAD].split_at(8);
+        if id != BASE_ALLOCATION_ID.to_be_bytes() {
+            let refusal = Refusal::new(ErrorCode::Inval, "a context that was not chosen");
+            return Step::Answer(header.asked(), Err(refusal));
+        }
+        let meant = Header {
+            flags: header.flags & !command_flag::PAYLOAD_LEN,
+            len: len
+                .first_chunk()
+                .map_or(0, |bytes| u64::from_be_bytes(*bytes)),
+            ..header
+        };
+        self.judge(&meant, export)
+    }
+}
