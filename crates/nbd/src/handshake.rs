@@ -192,12 +192,7 @@ impl Handshake {
         None
     }
 
-    fn option(
-        &mut self,
-        rest: &mut &[u8],
-        export: &Export,
-        out: &mut Vec<u8>,
-    ) -> Option<Progress> {
+    fn option(&mut self, rest: &mut &[u8], export: &Export, out: &mut Vec<u8>) -> Option<Progress> {
         if !self.collect(rest, OPTION_HEADER) {
             return Some(Progress::Pending);
         }
@@ -318,10 +313,7 @@ impl Handshake {
             option::LIST => {
                 let name = export.name.as_bytes();
                 let len = (name.len() as u32).to_be_bytes();
-                replies.put(
-                    reply::SERVER,
-                    &[&len, name, export.description.as_bytes()],
-                );
+                replies.put(reply::SERVER, &[&len, name, export.description.as_bytes()]);
                 replies.put(reply::ACK, &[]);
             }
             option::STARTTLS => return self.start_tls(&mut replies),

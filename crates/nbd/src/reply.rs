@@ -54,13 +54,7 @@ impl Replies {
             return simple(0, asked, out);
         }
         let payload = u64::from(len) + 8;
-        self.chunk(
-            asked,
-            chunk::FLAG_DONE,
-            chunk::OFFSET_DATA,
-            payload,
-            out,
-        );
+        self.chunk(asked, chunk::FLAG_DONE, chunk::OFFSET_DATA, payload, out);
         out.extend(asked.offset.to_be_bytes());
     }
 

@@ -45,6 +45,11 @@ impl StopSignals {
     pub fn catch() -> std::io::Result<Self> {
         Signals::new([SIGINT, SIGTERM]).map(Self)
     }
+
+    /// Waits for the first one.
+    pub fn wait(mut self) {
+        self.0.forever().next();
+    }
 }
 
 /// A running daemon.
@@ -108,8 +113,8 @@ impl Daemon {
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order.
-    pub fn run_until(self, mut signals: StopSignals) {
-        signals.0.forever().next();
+    pub fn run_until(self, signals: StopSignals) {
+        signals.wait();
         self.stop();
     }
 

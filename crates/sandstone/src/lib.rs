@@ -12,4 +12,5 @@ pub mod daemon;
 pub mod initiator;
 pub mod isns;
 pub mod multipath;
+pub mod nbd;
 pub mod target;

@@ -30,6 +30,7 @@ pub mod file;
 mod flush;
 mod kernel_file;
 pub mod lane;
+pub mod locate;
 pub mod memory;
 pub mod memory_pool;
 pub mod open;

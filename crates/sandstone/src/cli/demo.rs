@@ -69,7 +69,7 @@ struct Served {
     control: String,
 }
 
-fn block_size(text: &str) -> Result<u32, String> {
+pub(super) fn block_size(text: &str) -> Result<u32, String> {
     match text {
         "512" => Ok(512),
         "4096" | "4k" | "4K" => Ok(4096),

@@ -20,6 +20,7 @@ pub mod demo;
 mod edit;
 mod event_log;
 mod host;
+mod initiator;
 mod lu;
 mod map;
 pub mod serve;
@@ -69,6 +70,9 @@ enum Verb {
     /// Who sees what, and why not
     #[command(subcommand)]
     Map(map::Verb),
+    /// The other end of the wire: this machine as a client
+    #[command(subcommand)]
+    Initiator(initiator::Verb),
     /// Who is logged in
     #[command(subcommand)]
     Session(session::Verb),
@@ -149,6 +153,10 @@ pub fn run() -> ExitCode {
             drop((out, err));
             demo::run(&args, &verb.connection)
         }
+        Verb::Initiator(verb) => {
+            drop((out, err));
+            initiator::run(&verb)
+        }
         _ => {
             let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
             drop(err);
@@ -213,7 +221,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Openapi => status::openapi(t),
         Verb::Completion(args) => completion::run(&args, t),
         Verb::Man(args) => completion::man(&args, t),
-        Verb::Serve(_) | Verb::Demo(_) => {
+        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(_) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }
     };

@@ -1,0 +1,103 @@
+//! From what a user names to a device that is open: one function for the benchmark, the NBD server
+//! and whatever else works on any block device.
+
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{major, minor};
+
+use super::device::NodeDevice;
+use super::file::{FileDevice, FileOptions};
+use super::open::{self, OpenError};
+use super::{BlockDevice, Lane};
+use crate::config::model::BackendSpec;
+use crate::config::quantity::parse_size;
+
+/// Block length where nothing else is said and nothing beneath asks for more, in bytes.
+const DEFAULT_BLOCK: u32 = 512;
+
+/// Opens what `what` names, for this process alone: the path of a file or of a block device, or
+/// `memory:SIZE`. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
+/// them. What belongs to the device may live in `lane` from then on.
+///
+/// # Errors
+/// There is no such thing, it is in use, or it cannot be used with such blocks.
+pub fn open(
+    what: &str,
+    block_size: Option<u32>,
+    _lane: &mut Lane,
+) -> Result<Arc<dyn BlockDevice>, OpenError> {
+    if let Some(size) = what.strip_prefix("memory:") {
+        return memory(size, block_size.unwrap_or(DEFAULT_BLOCK));
+    }
+    if let Some((scheme, _)) = what.split_once("://") {
+        return Err(OpenError::new(
+            format!("{scheme}:// is nothing that can be opened here"),
+            "name a file, a block device or memory:SIZE",
+        ));
+    }
+    let path = Path::new(what);
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            let blocks = block_size.unwrap_or_else(|| logical_block(metadata.rdev()));
+            Ok(Arc::new(NodeDevice::open(path, blocks)?))
+        }
+        // Whatever is wrong with it is said by the one who opens it.
+        _ => {
+            let options = FileOptions {
+                block_size: block_size.unwrap_or(DEFAULT_BLOCK),
+                preallocate: false,
+                direct: true,
+            };
+            Ok(Arc::new(FileDevice::open(path, options)?))
+        }
+    }
+}
+
+fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
+    let size = parse_size(size)
+        .map_err(|problem| OpenError::new(problem, "say how much memory, as in memory:1G"))?;
+    let spec = BackendSpec::Memory { size };
+    open::create(&spec, Path::new("/"), block_size)?;
+    open::open(&spec, Path::new("/"), block_size)
+}
+
+/// The sectors that a device has.
+fn logical_block(node: u64) -> u32 {
+    let device = format!("/sys/dev/block/{}:{}", major(node), minor(node));
+    // A partition has its disk's queue.
+    let read = |queue: &str| -> Option<u32> {
+        let text = std::fs::read_to_string(format!("{device}/{queue}/logical_block_size")).ok()?;
+        text.trim().parse().ok()
+    };
+    read("queue")
+        .or_else(|| read("../queue"))
+        .unwrap_or(DEFAULT_BLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_files_and_memory_and_says_what_is_wrong_with_others() {
+        let mut lane = Lane::without_io_uring(Arc::new(|| {}));
+        let device = open("memory:1M", Some(4096), &mut lane).expect("memory");
+        assert_eq!(device.geometry().len, 1 << 20);
+        assert_eq!(device.geometry().granularity, 4096);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk.img");
+        let name = path.to_str().expect("UTF-8");
+        let error = open(name, None, &mut lane).expect_err("nothing is there");
+        assert!(error.advice().contains("create it"), "{error}");
+        std::fs::write(&path, vec![0; 8192]).expect("a file");
+        let device = open(name, None, &mut lane).expect("a file");
+        assert_eq!(device.geometry().granularity, 512);
+        assert!(open(name, None, &mut lane).is_err(), "it is in use");
+        let error = open("memory:much", None, &mut lane).expect_err("no size");
+        assert!(error.to_string().contains("not a size"), "{error}");
+        let error = open("ftp://x/y", None, &mut lane).expect_err("no scheme");
+        assert!(error.to_string().contains("ftp://"), "{error}");
+    }
+}
