@@ -4,119 +4,24 @@
 // A test that cannot go on is a test that failed.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+mod served;
 
-use iscsi::initiator::{LoginSettings, Residual};
-use iscsi::pdu::Isid;
-use sandstone::config::model::{
-    AluaMode, BackendSpec, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
-};
-use sandstone::config::store::Store;
-use sandstone::control::ControlAddress;
-use sandstone::daemon::{Daemon, DaemonOptions};
+use iscsi::initiator::Residual;
+use sandstone::config::model::BackendSpec;
 use sandstone::initiator::connection::{Connection, Outcome};
+use served::{BLOCK, Served, read, unit};
 
-const TARGET: &str = "iqn.2026-01.io.sandstone:test";
-const BLOCK: usize = 512;
 const GOOD: Option<u8> = Some(0);
 
 /// A daemon that serves one unit in memory.
-struct Served {
-    daemon: Daemon,
-    portal: SocketAddr,
-    _state: tempfile::TempDir,
-}
-
-impl Served {
-    fn start() -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let portal = free.local_addr().unwrap();
-        drop(free);
-        {
-            let (mut store, mut config) = Store::open(state.path()).unwrap();
-            config.units.push(UnitSpec {
-                name: "unit".into(),
-                naa: "6e000000000000010000000000000001".into(),
-                serial: "1".into(),
-                backend: BackendSpec::Memory { size: 1 << 20 },
-                block_size: BLOCK as u32,
-                physical_block_size: BLOCK as u32,
-                write_cache: false,
-                read_only: false,
-                thin: true,
-                threshold_percent: None,
-                offline: false,
-            });
-            config.targets.push(TargetSpec {
-                iqn: TARGET.into(),
-                alias: String::new(),
-                portal_groups: vec![PortalGroupSpec {
-                    tag: 1,
-                    relative_port_id: 1,
-                    target_port_group: 1,
-                    portals: vec![portal.to_string().parse().unwrap()],
-                    alua_state: Default::default(),
-                }],
-                alua: AluaMode::Both,
-                redirect: None,
-                mutual_chap: None,
-                parameters: Default::default(),
-                offline: false,
-            });
-            config.maps.push(MapSpec {
-                unit: "unit".into(),
-                host: None,
-                target: None,
-                lun: 0,
-                read_only: false,
-            });
-            config.generation += 1;
-            store.save(&config).unwrap();
-        }
-        let daemon = Daemon::start(DaemonOptions {
-            state: state.path().to_owned(),
-            control: ControlAddress::Unix(state.path().join("control.sock")),
-            threads: Some(1),
-            memory_cap: 64 << 20,
-            io_uring: false,
-            default_portals: Vec::new(),
-        })
-        .unwrap();
-        Self {
-            daemon,
-            portal,
-            _state: state,
-        }
-    }
-
-    fn log_in(&self) -> Connection {
-        let settings = LoginSettings::new(
-            "iqn.2026-01.io.sandstone:tester",
-            Some(TARGET.to_owned()),
-            Isid([0x80, 0, 0, 0, 0, 1]),
-        );
-        let mut connection = Connection::open(self.portal, settings).unwrap();
-        let told = connection.read(0, &[0; 6], 0).unwrap();
-        assert_eq!(told.sense[12..14], [0x29, 0x00], "power on");
-        connection
-    }
+fn served() -> Served {
+    Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })])
 }
 
 fn cdb(opcode: u8, flags: u8, lba: u64, blocks: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
+    let mut cdb = served::cdb(opcode, lba, blocks);
+    cdb[1] = flags;
     cdb
-}
-
-fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
-    let outcome = connection
-        .read(0, &cdb(0x88, 0, lba, blocks), blocks * BLOCK as u32)
-        .unwrap();
-    assert_eq!(outcome.status, GOOD);
-    outcome.data_in
 }
 
 fn write(connection: &mut Connection, cdb: &[u8; 16], data: &[u8]) -> Outcome {
@@ -128,8 +33,8 @@ const WRITES: [(u8, u8); 3] = [(0x8a, 0), (0x8e, 0), (0x8e, 2)];
 
 #[test]
 fn a_short_write_writes_the_whole_blocks_that_were_offered() {
-    let served = Served::start();
-    let mut connection = served.log_in();
+    let served = served();
+    let mut connection = served.log_in(1);
     for (opcode, flags) in WRITES {
         for (wanted, offered, blocks) in [
             (1_u32, 0, 0),
@@ -156,13 +61,12 @@ fn a_short_write_writes_the_whole_blocks_that_were_offered() {
         }
     }
     connection.close().unwrap();
-    served.daemon.stop();
 }
 
 #[test]
 fn a_long_write_writes_no_more_than_the_cdb_says() {
-    let served = Served::start();
-    let mut connection = served.log_in();
+    let served = served();
+    let mut connection = served.log_in(1);
     for (opcode, flags) in WRITES {
         let clear = write(&mut connection, &cdb(0x8a, 0, 0, 2), &[b'a'; 2 * BLOCK]);
         assert_eq!(clear.status, GOOD);
@@ -176,13 +80,12 @@ fn a_long_write_writes_no_more_than_the_cdb_says() {
         );
     }
     connection.close().unwrap();
-    served.daemon.stop();
 }
 
 #[test]
 fn commands_that_are_all_or_nothing_refuse_what_is_short() {
-    let served = Served::start();
-    let mut connection = served.log_in();
+    let served = served();
+    let mut connection = served.log_in(1);
     let mut compare_and_write = [0; 16];
     (compare_and_write[0], compare_and_write[13]) = (0x89, 1);
     // COMPARE AND WRITE, ORWRITE, VERIFY with a comparison, WRITE SAME.
@@ -200,5 +103,4 @@ fn commands_that_are_all_or_nothing_refuse_what_is_short() {
     }
     assert_eq!(read(&mut connection, 0, 2), [0; 2 * BLOCK]);
     connection.close().unwrap();
-    served.daemon.stop();
 }

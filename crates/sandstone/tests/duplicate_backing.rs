@@ -5,11 +5,12 @@
 
 mod served;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandstone::config::change::{Change, CreateUnit};
 use sandstone::config::model::BackendSpec;
 use sandstone::control::transaction::Commit;
+use sandstone::control::{Transactions, UnitStatus};
 use served::{Served, sense, unit, write};
 
 const SIZE: u64 = 1 << 20;
@@ -35,17 +36,30 @@ fn create(served: &Served, path: &Path) -> Result<(), sandstone::config::Error> 
         serial: None,
         threshold_percent: None,
     };
-    let transactions = served.daemon.as_ref().unwrap().transactions();
-    transactions
+    transactions(served)
         .commit(&Change::CreateUnit(request), Commit::default())
         .map(drop)
+}
+
+fn transactions(served: &Served) -> &Transactions {
+    served.daemon.as_ref().unwrap().transactions()
+}
+
+fn units(served: &Served) -> Vec<UnitStatus> {
+    transactions(served).data_plane().units()
+}
+
+/// A file for a unit.
+fn disk(folder: &Path) -> PathBuf {
+    let path = folder.join("disk.img");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    path
 }
 
 #[test]
 fn a_second_unit_over_the_same_file_is_refused_by_the_name_of_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("disk.img");
-    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let path = disk(folder.path());
     let served = Served::start(vec![unit("first", 1, file(&path))]);
     let mut session = served.log_in(1);
     assert_eq!(sense(&write(&mut session, 0, &[7; 512])), None);
@@ -58,14 +72,7 @@ fn a_second_unit_over_the_same_file_is_refused_by_the_name_of_the_first() {
         assert!(error.message.contains("lu first"), "{other:?}: {error:?}");
         assert!(other.exists(), "nothing is removed");
     }
-    let units = served
-        .daemon
-        .as_ref()
-        .unwrap()
-        .transactions()
-        .data_plane()
-        .units();
-    assert_eq!(units.len(), 1);
+    assert_eq!(units(&served).len(), 1);
     assert_eq!(served::read(&mut session, 0, 1), [7; 512]);
     create(&served, &folder.path().join("other.img")).unwrap();
 }
@@ -73,22 +80,12 @@ fn a_second_unit_over_the_same_file_is_refused_by_the_name_of_the_first() {
 #[test]
 fn a_second_daemon_does_not_serve_a_file_that_the_first_has_open() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("disk.img");
-    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let path = disk(folder.path());
     let mut first = Served::start(vec![unit("first", 1, file(&path))]);
     let link = folder.path().join("link.img");
     std::fs::hard_link(&path, &link).unwrap();
     let second = Served::start(vec![unit("second", 1, file(&link))]);
-    let faults = |served: &Served| {
-        let units = served
-            .daemon
-            .as_ref()
-            .unwrap()
-            .transactions()
-            .data_plane()
-            .units();
-        units[0].fault.clone()
-    };
+    let faults = |served: &Served| units(served)[0].fault.clone();
     assert_eq!(faults(&first), None);
     let fault = faults(&second).unwrap();
     assert!(fault.contains("in use by another process"), "{fault}");
