@@ -79,7 +79,7 @@ pub(super) fn block_size(text: &str) -> Result<u32, String> {
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
 pub fn run(args: &Args, connection: &Connection) -> ExitCode {
-    let _last_events = log_to_stderr(if args.once || args.json {
+    log_to_stderr(if args.once || args.json {
         "warn"
     } else {
         "info"

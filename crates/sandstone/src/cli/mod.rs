@@ -18,7 +18,6 @@ mod config;
 mod connection;
 pub mod demo;
 mod edit;
-mod event_log;
 mod host;
 mod initiator;
 mod lu;

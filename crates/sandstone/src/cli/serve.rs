@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 
 use super::completion::size;
-use super::event_log::{EventLog, LastEvents};
 use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
@@ -34,7 +33,7 @@ pub struct Args {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args, connection: &Connection) -> ExitCode {
-    let _last_events = log_to_stderr(&args.log);
+    log_to_stderr(&args.log);
     let options = DaemonOptions {
         state: connection.state_folder().to_owned(),
         control: connection.listening_address(),
@@ -59,19 +58,16 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
     }
 }
 
-/// Events go to stderr, for the journal of the machine; the last of them when the result is dropped.
-pub(super) fn log_to_stderr(level: &str) -> Option<LastEvents> {
+/// Events go to stderr, for the journal of the machine.
+pub(super) fn log_to_stderr(level: &str) {
     let level = level.parse().unwrap_or(tracing::Level::INFO);
-    // A system that refuses this thread will refuse those of the daemon too, and that is told.
-    let (log, last_events) = EventLog::start(std::io::stderr()).ok()?;
     // A second subscriber in one process (tests) is refused; the first goes on.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
-        .with_writer(log)
+        .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .try_init();
-    Some(last_events)
 }
 
 /// Catches the signals that end a daemon in order.

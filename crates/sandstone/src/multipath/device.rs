@@ -97,7 +97,7 @@ impl Device {
             self.paths.resize_with(at + 1, || None);
         }
         match &mut self.paths[at] {
-            Some(path) => path.identity = identity,
+            Some(path) => *path.identity = identity,
             empty => *empty = Some(Path::new(identity, self.settings.depth())),
         }
     }

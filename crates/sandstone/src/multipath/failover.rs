@@ -67,8 +67,10 @@ impl Device {
         }
     }
 
-    /// No session that the path had until now can change a block any more: the target ended its
-    /// tasks (session reinstatement, RFC 7143 6.3.5) or said so.
+    /// No session that the path had until its last [`Self::path_dead`] can change a block any more:
+    /// the target ended their tasks (session reinstatement, RFC 7143 6.3.5) or said so. What was
+    /// learned of an earlier session must not be reported after a later one was lost: the later
+    /// one's writes would count as ended too.
     pub fn path_fenced(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         if self.ghosts.fenced(id) {
             self.release_held();

@@ -56,7 +56,8 @@ const OLD_US: u64 = 500_000;
 /// A path in the books of its device.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    pub(super) identity: PathIdentity,
+    /// Apart, so that what every I/O looks at lies close together.
+    pub(super) identity: Box<PathIdentity>,
     pub(super) link: Link,
     pub(super) access: AccessState,
     /// The PREF bit of its target port group.
@@ -82,7 +83,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(identity: PathIdentity, window: u32) -> Self {
         Self {
-            identity,
+            identity: Box::new(identity),
             link: Link::Dead,
             access: AccessState::ActiveOptimized,
             preferred_group: false,

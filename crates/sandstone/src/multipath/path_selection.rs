@@ -228,7 +228,7 @@ impl Selection {
         };
         let start = if used_up { self.at + 1 } else { self.at };
         for step in 0..count {
-            let at = (start + step) % count;
+            let at = wrapped(start + step, count);
             let id = self.candidates[at];
             if get(paths, id).is_some_and(Path::has_room) {
                 if used_up || at != self.at {
@@ -247,7 +247,7 @@ impl Selection {
         let count = self.candidates.len();
         let mut best: Option<(f32, usize)> = None;
         for step in 1..=count {
-            let at = (self.at + step) % count;
+            let at = wrapped(self.at + step, count);
             let Some(path) = get(paths, self.candidates[at]).filter(|path| path.has_room()) else {
                 continue;
             };
@@ -262,32 +262,40 @@ impl Selection {
     }
 
     /// The path with the lowest expected time to an answer. A path that nobody has measured, or not
-    /// for long, gets one I/O to show what it can do.
+    /// for long, gets one I/O to show what it can do, and no second one before it has.
     fn soonest(&mut self, paths: &[Option<Path>], now_us: u64) -> Option<PathId> {
-        let mut fastest = f32::INFINITY;
-        for (at, id) in self.candidates.iter().enumerate() {
-            let Some(path) = get(paths, *id) else {
+        let count = self.candidates.len();
+        let mut best: Option<(f32, usize)> = None;
+        for step in 1..=count {
+            let at = wrapped(self.at + step, count);
+            let id = self.candidates[at];
+            let Some(path) = get(paths, id).filter(|path| path.has_room()) else {
                 continue;
             };
+            let measured = path.latency_us > 0.0;
             let forgotten = now_us.saturating_sub(path.last_sent_us) >= EXPLORE_AFTER_US;
-            if path.in_flight == 0 && (path.latency_us == 0.0 || forgotten) && path.has_room() {
+            if path.in_flight == 0 && (!measured || forgotten) {
                 self.at = at;
-                return Some(*id);
+                return Some(id);
             }
-            if path.latency_us > 0.0 {
-                fastest = fastest.min(path.latency_us);
+            let cost = path.latency_us * (path.in_flight + 1) as f32;
+            if measured && best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, at));
             }
         }
-        let unknown = if fastest.is_finite() { fastest } else { 1.0 };
-        self.least(paths, |path| {
-            let latency = if path.latency_us > 0.0 {
-                path.latency_us
-            } else {
-                unknown
-            };
-            latency * (path.in_flight + 1) as f32
-        })
+        let Some((_, at)) = best else {
+            // All are being measured for the first time.
+            return self.least(paths, |path| path.in_flight as f32);
+        };
+        self.at = at;
+        Some(self.candidates[at])
     }
+}
+
+/// A position below `2 * count`, back among the candidates: dividing would cost more than the rest.
+#[inline]
+fn wrapped(at: usize, count: usize) -> usize {
+    if at < count { at } else { at - count }
 }
 
 /// The path of that number.

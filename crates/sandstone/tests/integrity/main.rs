@@ -27,7 +27,6 @@ mod random;
 mod restart;
 mod served;
 mod session;
-mod unread_log;
 mod volatile_disk;
 mod working_memory;
 mod workload;

@@ -16,28 +16,12 @@ pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:integrity";
 pub(crate) struct Process {
     state: tempfile::TempDir,
     arguments: Vec<String>,
-    /// It tells all its events to a pipe from which nobody reads.
-    is_unheard: bool,
     child: Option<Child>,
 }
 
 impl Process {
     /// Writes the configuration, makes the files of its units and starts to serve them.
     pub(crate) fn start(arguments: &[&str], configure: impl FnOnce(&mut Config)) -> Self {
-        let mut process = Self::configured(arguments, configure);
-        process.restart();
-        process
-    }
-
-    /// The same; it tells all its events to a pipe from which nobody reads.
-    pub(crate) fn start_unheard(configure: impl FnOnce(&mut Config)) -> Self {
-        let mut process = Self::configured(&[], configure);
-        process.is_unheard = true;
-        process.restart();
-        process
-    }
-
-    fn configured(arguments: &[&str], configure: impl FnOnce(&mut Config)) -> Self {
         let state = tempfile::tempdir().unwrap();
         {
             let (mut store, mut config) = Store::open(state.path()).unwrap();
@@ -49,15 +33,16 @@ impl Process {
                     .unwrap();
             }
         }
-        Self {
+        let mut process = Self {
             state,
             arguments: arguments
                 .iter()
                 .map(|argument| (*argument).to_owned())
                 .collect(),
-            is_unheard: false,
             child: None,
-        }
+        };
+        process.restart();
+        process
     }
 
     /// The state folder.
@@ -68,17 +53,11 @@ impl Process {
     /// Starts the daemon after it was killed or has ended.
     pub(crate) fn restart(&mut self) {
         assert!(self.child.is_none());
-        let (level, stderr) = if self.is_unheard {
-            ("info", Stdio::piped())
-        } else {
-            ("error", Stdio::inherit())
-        };
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--log", level, "--state"])
+            .args(["serve", "--log", "error", "--state"])
             .arg(self.state.path())
             .args(&self.arguments)
             .stdin(Stdio::null())
-            .stderr(stderr)
             .spawn();
         self.child = Some(child.unwrap());
     }

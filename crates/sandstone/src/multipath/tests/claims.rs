@@ -1,5 +1,7 @@
 //! Claim rules: which one wins, how they are read, what is refused.
 
+use proptest::prelude::*;
+
 use super::super::*;
 
 const NAA: &str = "naa.600144f009d4d236000056918f920002";
@@ -276,6 +278,32 @@ fn what_can_never_claim_is_refused_with_advice() {
         assert_eq!(error.kind, RuleErrorKind::Invalid);
         assert_eq!(error.message, message);
         assert!(!error.next.is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(
+        vendor in ".{0,12}",
+        model in "\\^?[A-Z]{0,18}\\*?",
+        options in "(iops|bytes|policy|useANO|x)?=?[0-9a-z]{0,21}[;,]?",
+        tpgs in 0_u8..4,
+    ) {
+        let text = RuleText {
+            satp: "VMW_SATP_ALUA".to_owned(),
+            psp: "VMW_PSP_RR".to_owned(),
+            psp_option: options,
+            vendor,
+            model,
+            ..RuleText::default()
+        };
+        if let Ok(rule) = ClaimRule::parse(&text) {
+            prop_assert!(!rule.criteria().is_empty());
+            let mut rules = ClaimRules::default();
+            rules.add(rule.clone()).expect("the first rule");
+            let claim = rules.claim(NAA, &array(&rule.vendor, &rule.model, tpgs));
+            prop_assert!(claim.round_robin.iops > 0 && claim.round_robin.bytes > 0);
+        }
     }
 }
 

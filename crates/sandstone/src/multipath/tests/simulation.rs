@@ -7,6 +7,7 @@ use scsi::application_client::sense::Reaction;
 use scsi::application_client::target_port_groups::AccessState;
 
 use super::super::*;
+use super::host::identity;
 use super::medium::Medium;
 
 const BLOCKS: u64 = 12;
@@ -83,6 +84,8 @@ struct World {
     ghosts: Vec<Ghost>,
     told: Vec<Told>,
     fences: Vec<PathId>,
+    /// The path that does not exist right now.
+    removed: Option<PathId>,
     medium: Medium,
     orders: u64,
     all_down_since_us: Option<u64>,
@@ -100,7 +103,7 @@ impl World {
                 use_ano: dice.percent(30),
                 ..RoundRobin::default()
             },
-            preferred_path: dice.percent(50).then(|| "vmhba64:C1:T0:L0".to_owned()),
+            preferred_path: dice.percent(50).then(|| "vmhba64:C1:T0:L4".to_owned()),
             queue_depth: dice.pick(&[1, 3, 8, 128]),
             fence_timeout_us: dice.pick(&[None, Some(300_000), Some(5_000)]),
             apd_timeout_us: 2_000_000,
@@ -110,15 +113,7 @@ impl World {
         let paths = 1 + dice.below(4);
         let mut device = Device::new("naa.6001", settings.clone());
         for number in 0..paths as u32 {
-            device.add_path(
-                PathId(number),
-                PathIdentity {
-                    tpgs: 3,
-                    target_port_group: number as u16,
-                    runtime_name: format!("vmhba64:C{number}:T0:L0"),
-                    ..PathIdentity::default()
-                },
-            );
+            device.add_path(PathId(number), identity(number));
         }
         let told = Told {
             link: Link::Dead,
@@ -134,6 +129,7 @@ impl World {
             ghosts: Vec::new(),
             told: vec![told; paths],
             fences: Vec::new(),
+            removed: None,
             medium: Medium::new(BLOCKS as usize),
             orders: 0,
             all_down_since_us: Some(0),
@@ -231,7 +227,10 @@ impl World {
                 assert!(self.now_us - since_us >= self.settings.apd_timeout_us);
             }
             Outcome::Failed(Failure::DeviceLost) => {
-                assert!(self.told.iter().all(|told| told.link == Link::UnitGone));
+                let mut told = (0..).map(PathId).zip(&self.told);
+                assert!(told.all(|(path, told)| {
+                    told.link == Link::UnitGone || self.removed == Some(path)
+                }));
             }
             Outcome::Failed(Failure::NoActivePath) => {
                 assert!(age_us >= self.settings.command_time_limit_us, "{io:?}");
@@ -466,6 +465,29 @@ impl World {
         self.obey();
     }
 
+    fn change_settings(&mut self) {
+        self.settings.psp = self.dice.pick(&Psp::ALL);
+        self.settings.queue_depth = self.dice.pick(&[1, 3, 8, 128]);
+        let settings = self.settings.clone();
+        self.device
+            .set_settings(settings, self.now_us, &mut self.out);
+        self.obey();
+    }
+
+    /// A path goes for ever, and one of the same number comes.
+    fn replace_path(&mut self) {
+        let path = PathId(self.dice.below(self.told.len()) as u32);
+        if self.told[path.0 as usize].link != Link::Dead {
+            self.lose(path);
+        }
+        self.removed = Some(path);
+        self.device.remove_path(path, self.now_us, &mut self.out);
+        self.obey();
+        self.removed = None;
+        self.told[path.0 as usize].access = AccessState::ActiveOptimized;
+        self.device.add_path(path, identity(path.0));
+    }
+
     fn pass_time(&mut self, most_us: u64) {
         let step_us = 1 + self.dice.next() % most_us;
         self.now_us += step_us;
@@ -513,7 +535,9 @@ impl World {
                     self.perform(id);
                 }
             }
-            92..99 => self.pass_time(5_000),
+            92 => self.change_settings(),
+            93 => self.replace_path(),
+            94..99 => self.pass_time(5_000),
             _ => self.pass_time(1_500_000),
         }
     }
