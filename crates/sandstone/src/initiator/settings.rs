@@ -182,7 +182,7 @@ impl DeviceSettings {
         let mut settings = self.rules.claim(name, identity).apply(self.base.clone());
         if let Some((psp, round_robin)) = &self.psp {
             settings.psp = *psp;
-            settings.round_robin = round_robin.clone();
+            settings.round_robin = *round_robin;
         }
         settings
     }

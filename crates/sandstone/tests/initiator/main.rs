@@ -1,6 +1,8 @@
 //! The initiator against the real daemon: every request of a block device, many paths, and paths that
 //! are cut, silent, restored.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod driver;
 mod failover;
 mod proxy;
