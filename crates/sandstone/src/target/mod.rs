@@ -24,6 +24,7 @@
 //! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | what could not be served at first | `second_try.rs` |
+//! | work that is done again and again | `recurring.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 
 mod arrival;
@@ -42,6 +43,7 @@ mod opening;
 mod operation;
 mod payload;
 mod queue_error;
+mod recurring;
 mod registry;
 mod reinstatement;
 mod router;

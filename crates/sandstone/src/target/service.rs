@@ -18,7 +18,8 @@ use super::event_loop::{EventLoop, WAKER};
 use super::listener::{self, Acceptor};
 use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
-use super::second_try::SecondTry;
+use super::recurring::Recurring;
+use super::second_try;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
 use super::unit::Unit;
@@ -49,7 +50,7 @@ pub struct Service {
     opener: Opener,
     isns: Registrar,
     space_monitor: SpaceMonitor,
-    second_try: SecondTry,
+    second_try: Recurring,
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -127,7 +128,7 @@ impl Service {
             groups: Arc::new(groups),
             wake: shared.wake(),
         };
-        let (second_try, orders) = SecondTry::new();
+        let (second_try, orders) = Recurring::new();
         let service = Arc::new(Self {
             shared,
             acceptor,
@@ -138,7 +139,7 @@ impl Service {
             state: Mutex::default(),
             threads: Mutex::default(),
         });
-        threads.push(orders.start(Arc::downgrade(&service))?);
+        threads.push(second_try::start(orders, Arc::downgrade(&service))?);
         *service
             .threads
             .lock()
@@ -224,14 +225,14 @@ impl Service {
     }
 
     fn publish(&self, current: &mut Applied, applied: Applied) {
-        let directory = Directory {
+        let directory = Arc::new(Directory {
             config: applied.config.clone(),
             units: applied.units.clone(),
-        };
-        self.shared.set_directory(Arc::new(directory));
-        self.space_monitor.look();
+        });
+        self.shared.set_directory(directory.clone());
+        self.space_monitor.watch(&directory);
         let missing = !applied.faults.is_empty() || !applied.unbound.is_empty();
-        self.second_try.set_missing(missing);
+        self.second_try.set_needed(missing);
         self.acceptor.listen(applied.listeners.clone());
         let announcement = Announcement::of(&applied.config, &applied.portals());
         self.isns

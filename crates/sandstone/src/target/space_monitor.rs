@@ -5,13 +5,14 @@
 //! while no unit is thin.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use scsi::thin_provisioning::Space;
 
+use super::directory::Directory;
+use super::recurring::Recurring;
 use super::shared::Shared;
 use super::unit::Unit;
 
@@ -19,18 +20,9 @@ use super::unit::Unit;
 /// in the same moment.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The monitor's control.
+/// The monitor.
 #[derive(Debug)]
-pub(super) struct SpaceMonitor {
-    orders: Mutex<Sender<Order>>,
-}
-
-#[derive(Debug)]
-enum Order {
-    /// The units changed.
-    Look,
-    Stop,
-}
+pub(super) struct SpaceMonitor(Recurring);
 
 impl SpaceMonitor {
     /// Starts the thread.
@@ -38,58 +30,28 @@ impl SpaceMonitor {
     /// # Errors
     /// The kernel refuses a thread.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<(Self, JoinHandle<()>)> {
-        let (orders, receiver) = channel();
-        let thread = std::thread::Builder::new()
-            .name("space".into())
-            .spawn(move || run(&shared, &receiver))?;
-        Ok((
-            Self {
-                orders: Mutex::new(orders),
-            },
-            thread,
-        ))
+        let (control, orders) = Recurring::new();
+        // The directory is not kept while sleeping: units that were deleted let go of their files.
+        let look = move || thin(&shared.directory()).for_each(|unit| look_at(unit));
+        let thread = orders.start("space", INTERVAL, look)?;
+        Ok((Self(control), thread))
     }
 
-    /// Looks now: the units changed.
-    pub(super) fn look(&self) {
-        self.send(Order::Look);
+    /// Looks now: these are the units from now on.
+    pub(super) fn watch(&self, directory: &Directory) {
+        self.0.set_needed(thin(directory).next().is_some());
+        self.0.now();
     }
 
     /// Ends the thread.
     pub(super) fn stop(&self) {
-        self.send(Order::Stop);
-    }
-
-    fn send(&self, order: Order) {
-        // A thread that has ended needs no orders.
-        let _ = self
-            .orders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .send(order);
+        self.0.stop();
     }
 }
 
-fn run(shared: &Shared, orders: &Receiver<Order>) {
-    let mut watching = false;
-    loop {
-        let order = if watching {
-            orders.recv_timeout(INTERVAL)
-        } else {
-            orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        };
-        if matches!(order, Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected)) {
-            return;
-        }
-        // Not kept while sleeping: units that were deleted let go of their files.
-        let directory = shared.directory();
-        let thin = |unit: &&Arc<Unit>| unit.logical.is_thin();
-        watching = false;
-        for unit in directory.units.values().filter(thin) {
-            watching = true;
-            look_at(unit);
-        }
-    }
+fn thin(directory: &Directory) -> impl Iterator<Item = &Arc<Unit>> {
+    let units = directory.units.values();
+    units.filter(|unit| unit.logical.is_thin())
 }
 
 fn look_at(unit: &Unit) {

@@ -1,0 +1,144 @@
+//! A thread for work that is done again and again while it is needed, and may block. It sleeps without
+//! end while it is not.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The thread's control.
+#[derive(Debug)]
+pub(super) struct Recurring {
+    orders: Mutex<Sender<Order>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Work is needed at every interval, or is not.
+    Needed(bool),
+    /// Work once, whatever is needed.
+    Now,
+    Stop,
+}
+
+/// What the thread will listen to.
+#[derive(Debug)]
+pub(super) struct Orders(Receiver<Order>);
+
+impl Recurring {
+    /// The control, and what [`Orders::start`] starts the thread with.
+    pub(super) fn new() -> (Self, Orders) {
+        let (orders, receiver) = channel();
+        let orders = Mutex::new(orders);
+        (Self { orders }, Orders(receiver))
+    }
+
+    /// Says whether there is work. It is done when an interval has passed, not at once: the work itself
+    /// may say so and must not set off its own repetition.
+    pub(super) fn set_needed(&self, needed: bool) {
+        self.send(Order::Needed(needed));
+    }
+
+    /// Has the work done once, soon.
+    pub(super) fn now(&self) {
+        self.send(Order::Now);
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&self) {
+        self.send(Order::Stop);
+    }
+
+    fn send(&self, order: Order) {
+        // A thread that has ended needs no orders.
+        let _ = self
+            .orders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(order);
+    }
+}
+
+impl Orders {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread.
+    pub(super) fn start(
+        self,
+        name: &str,
+        interval: Duration,
+        work: impl FnMut() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(&self.0, interval, work))
+    }
+}
+
+fn run(orders: &Receiver<Order>, interval: Duration, mut work: impl FnMut()) {
+    let mut needed = false;
+    loop {
+        let order = if needed {
+            orders.recv_timeout(interval)
+        } else {
+            orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        match order {
+            Ok(Order::Needed(now)) => needed = now,
+            Ok(Order::Now) | Err(RecvTimeoutError::Timeout) => work(),
+            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that tells each time that it works.
+    fn started(interval: Duration) -> (Recurring, Receiver<()>, JoinHandle<()>) {
+        let (control, orders) = Recurring::new();
+        let (done, times) = channel();
+        let work = move || done.send(()).expect("the test listens");
+        let thread = orders.start("test", interval, work).expect("a thread");
+        (control, times, thread)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn works_once_when_told_so_and_sleeps_while_nothing_is_needed() {
+        let (control, times, thread) = started(Duration::from_millis(1));
+        control.now();
+        assert_eq!(times.recv_timeout(LONG), Ok(()));
+        control.set_needed(false);
+        let quiet = times.recv_timeout(Duration::from_millis(50));
+        assert_eq!(quiet, Err(RecvTimeoutError::Timeout));
+        control.stop();
+        thread.join().expect("it ends");
+    }
+
+    #[test]
+    fn works_again_and_again_while_it_is_needed() {
+        let (control, times, thread) = started(Duration::from_millis(1));
+        control.set_needed(true);
+        for _ in 0..5 {
+            assert_eq!(times.recv_timeout(LONG), Ok(()));
+        }
+        control.stop();
+        thread.join().expect("it ends");
+    }
+
+    #[test]
+    fn saying_that_it_is_needed_does_not_set_it_off() {
+        let (control, times, thread) = started(LONG);
+        for _ in 0..5 {
+            control.set_needed(true);
+        }
+        control.stop();
+        thread.join().expect("it ends");
+        assert_eq!(times.try_iter().count(), 0);
+    }
+}
