@@ -13,14 +13,20 @@
 //!   did not, and what a device has that is not the benchmark's own is written only when the user said so.
 
 pub mod access;
+pub mod compare;
+pub mod contents;
 pub mod data;
 pub mod deck;
+pub mod fio;
 pub mod generator;
 pub mod iometer;
+pub mod machine;
 pub mod measure;
 pub mod parameters;
 pub mod profile;
 pub mod random;
+pub mod results;
 pub mod run;
+pub mod statistics;
 pub mod verify;
 pub mod workload;

@@ -1,6 +1,6 @@
-//! The command line: one verb tree over the control API, and the two verbs that are a daemon.
+//! The command line: one verb tree over the control API, and the verbs that work on their own.
 //!
-//! Every verb but `serve` and `demo` is a client: it says what it wants through
+//! Every verb but `serve` and `demo` (a daemon) and `bench` is a client: it says what it wants through
 //! [`crate::control::Client`] and prints the answer. Exit codes: 0 done, 1 refused or failed,
 //! 2 the command line was wrong.
 
@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Error;
 
+mod bench;
 pub mod client_instructions;
 mod completion;
 mod config;
@@ -77,6 +78,9 @@ enum Verb {
     Session(session::Verb),
     /// Give a host a logical unit in one step, and print what to type there
     Share(share::Args),
+    /// Measure storage, and compare what was measured
+    #[command(subcommand)]
+    Bench(bench::Verb),
     /// The configuration as a whole
     #[command(subcommand)]
     Config(config::Verb),
@@ -215,6 +219,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Map(verb) => map::run(verb, connection, t),
         Verb::Session(verb) => session::run(verb, connection, t),
         Verb::Share(args) => share::run(&args, connection, t),
+        Verb::Bench(verb) => bench::run(verb, t),
         Verb::Config(verb) => config::run(verb, connection, t),
         Verb::Status(args) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),

@@ -219,6 +219,7 @@ pub struct BarChart {
 }
 
 /// A machine that makes load.
+// tidy-allow: names: this is what IOmeter calls it
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manager {
     /// Its number and name.

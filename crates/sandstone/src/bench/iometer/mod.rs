@@ -3,5 +3,7 @@
 //! The people who measured storage for twenty years did it with IOmeter; what they have keeps working.
 
 pub mod configuration;
+pub mod conversion;
 pub mod read;
+pub mod results;
 pub mod write;

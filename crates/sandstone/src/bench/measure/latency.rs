@@ -93,22 +93,25 @@ impl Latencies {
 
     /// What is kept of them.
     pub fn summary(&self) -> LatencySummary {
-        let mean_ns = self.mean_ns();
-        let variance = match self.count() {
-            0 => 0.0,
-            count => (self.square_sum / count as f64 - mean_ns * mean_ns).max(0.0),
-        };
         LatencySummary {
             count: self.count(),
-            mean_ns,
-            stddev_ns: variance.sqrt(),
-            min_ns: if self.count() == 0 { 0 } else { self.min_ns },
+            mean_ns: self.mean_ns(),
+            max_ns: self.max_ns,
+            distribution: (self.count() > 0).then(|| self.distribution()),
+        }
+    }
+
+    fn distribution(&self) -> Distribution {
+        let mean_ns = self.mean_ns();
+        let variance = self.square_sum / self.count() as f64 - mean_ns * mean_ns;
+        Distribution {
+            min_ns: self.min_ns,
+            stddev_ns: variance.max(0.0).sqrt(),
             p50_ns: self.percentile_ns(50.0),
             p90_ns: self.percentile_ns(90.0),
             p99_ns: self.percentile_ns(99.0),
             p99_9_ns: self.percentile_ns(99.9),
             p99_99_ns: self.percentile_ns(99.99),
-            max_ns: self.max_ns,
             buckets: self.buckets(),
         }
     }
@@ -138,12 +141,22 @@ fn bucket_end_ns(latency_ns: u64) -> u64 {
 pub struct LatencySummary {
     /// Accesses.
     pub count: u64,
-    /// Mean.
+    /// Mean; 0 where nothing was counted.
     pub mean_ns: f64,
+    /// Greatest; 0 where nothing was counted.
+    pub max_ns: u64,
+    /// How they are spread; `None` where nothing was counted, or whoever measured did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+}
+
+/// How latencies are spread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Least.
+    pub min_ns: u64,
     /// Standard deviation.
     pub stddev_ns: f64,
-    /// Least; 0 where nothing was counted, as all that follow.
-    pub min_ns: u64,
     /// Half of all took at most this.
     pub p50_ns: u64,
     /// Nine of ten.
@@ -154,25 +167,23 @@ pub struct LatencySummary {
     pub p99_9_ns: u64,
     /// 9,999 of 10,000.
     pub p99_99_ns: u64,
-    /// Greatest.
-    pub max_ns: u64,
     /// `(greatest latency of the bucket, accesses)`, ascending, empty ones left out; 32 buckets per
     /// power of two.
     pub buckets: Vec<(u64, u64)>,
 }
 
-impl LatencySummary {
-    /// Reads a percentile (0 to 100) from the saved buckets, to within 3 %, and exact at 100.
+impl Distribution {
+    /// Reads a percentile (0 to 100) from the saved buckets: at most 1/32 too much.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
-        let wanted = (percent / 100.0 * self.count as f64).ceil().max(1.0) as u64;
+        let total: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let wanted = (percent / 100.0 * total as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
-        for (end, count) in &self.buckets {
+        let reaches = |(_, count): &&(u64, u64)| {
             seen += count;
-            if seen >= wanted {
-                return (*end).min(self.max_ns);
-            }
-        }
-        self.max_ns
+            seen >= wanted
+        };
+        let found = self.buckets.iter().find(reaches).or(self.buckets.last());
+        found.map_or(0, |(end, _)| *end)
     }
 }
 
@@ -198,16 +209,17 @@ mod tests {
         let mut all = vec![1_000_000; 999];
         all.push(500_000_000);
         let summary = latencies(&all).summary();
-        assert_eq!((summary.max_ns, summary.min_ns), (500_000_000, 1_000_000));
+        let spread = summary.distribution.expect("something was counted");
+        assert_eq!((summary.max_ns, spread.min_ns), (500_000_000, 1_000_000));
         assert!(
-            (999_000..=1_001_000).contains(&summary.p99_ns),
+            (999_000..=1_001_000).contains(&spread.p99_ns),
             "{}",
-            summary.p99_ns
+            spread.p99_ns
         );
-        assert!(summary.p99_99_ns > 499_000_000);
+        assert!(spread.p99_99_ns > 499_000_000);
         assert_eq!(summary.mean_ns, 1_499_000.0);
         assert_eq!(
-            summary.buckets.iter().map(|(_, count)| count).sum::<u64>(),
+            spread.buckets.iter().map(|(_, count)| count).sum::<u64>(),
             1000
         );
     }
@@ -216,16 +228,17 @@ mod tests {
         #[test]
         fn percentiles_are_within_a_thousandth(mut values in prop::collection::vec(1u64..10_000_000_000, 1..300)) {
             let summary = latencies(&values).summary();
+            let spread = summary.distribution.as_ref().expect("something was counted");
             values.sort_unstable();
-            for (percent, found) in [(50.0, summary.p50_ns), (90.0, summary.p90_ns), (99.0, summary.p99_ns)] {
+            for (percent, found) in [(50.0, spread.p50_ns), (90.0, spread.p90_ns), (99.0, spread.p99_ns)] {
                 let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
                 let exact = values[rank.max(1) - 1];
                 prop_assert!(found.abs_diff(exact) <= exact / 1000 + 1, "{found} for {exact}");
-                let saved = summary.percentile_ns(percent);
+                let saved = spread.percentile_ns(percent);
                 prop_assert!(saved >= exact && saved <= exact + exact / 32 + 1, "{saved} for {exact}");
             }
             prop_assert_eq!(summary.max_ns, values[values.len() - 1]);
-            prop_assert_eq!(summary.min_ns, values[0]);
+            prop_assert_eq!(spread.min_ns, values[0]);
         }
 
         #[test]

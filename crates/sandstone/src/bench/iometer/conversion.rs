@@ -1,0 +1,340 @@
+//! Between what IOmeter is told and what this benchmark is told.
+
+use super::configuration::{
+    Configuration, DiskDefaults, Identity, Manager, QueueDefaults, Target, TargetDefaults,
+    TestSetup, TestType, Worker, WorkerCount, WorkerType,
+};
+use crate::bench::access::AccessSpecification;
+use crate::bench::data::DataPattern;
+use crate::bench::parameters::Parameters;
+use crate::bench::workload::{Profile, Stream, Workload};
+
+/// Bytes of a sector, which IOmeter counts a disk in.
+const SECTOR: u64 = 512;
+
+/// What IOmeter calls a worker's turn in which it does nothing.
+const IDLE: &str = "Idle";
+
+/// What a configuration runs: the k-th workload is what the workers' k-th access specifications are together.
+/// Where no worker has any, each specification is one workload.
+pub fn to_profile(configuration: &Configuration, name: &str) -> (Profile, Parameters) {
+    let specifications = configuration
+        .access_specifications
+        .as_deref()
+        .unwrap_or_default();
+    let workers: Vec<&Worker> = disk_workers(configuration).collect();
+    let turns = workers
+        .iter()
+        .map(|worker| assigned(worker).len())
+        .max()
+        .unwrap_or(0);
+    let mut workloads: Vec<Workload> = (0..turns)
+        .map(|turn| together(&workers, turn, specifications))
+        .filter(|workload| !workload.streams.is_empty())
+        .collect();
+    if workloads.is_empty() {
+        let single = |specification: &AccessSpecification| {
+            Workload::single(Stream::new(specification.clone()))
+        };
+        workloads = specifications.iter().map(single).collect();
+    }
+    let about = configuration
+        .test_setup
+        .as_ref()
+        .map(|setup| setup.description.clone());
+    let profile = Profile {
+        name: name.to_owned(),
+        about: about.unwrap_or_default(),
+        workloads,
+    };
+    (profile, parameters(configuration, &workers))
+}
+
+fn disk_workers(configuration: &Configuration) -> impl Iterator<Item = &Worker> {
+    let managers = configuration.managers.iter().flatten();
+    let workers = managers.flat_map(|manager| &manager.workers);
+    workers.filter(|worker| worker.worker_type == WorkerType::Disk)
+}
+
+fn assigned(worker: &Worker) -> &[String] {
+    worker.assigned.as_deref().unwrap_or_default()
+}
+
+fn queue(worker: &Worker) -> Option<QueueDefaults> {
+    worker.defaults.as_ref().and_then(|defaults| defaults.queue)
+}
+
+/// What the workers do in one turn.
+fn together(workers: &[&Worker], turn: usize, specifications: &[AccessSpecification]) -> Workload {
+    let mut streams: Vec<Stream> = Vec::new();
+    for worker in workers {
+        let wanted = assigned(worker).get(turn);
+        let find = |name: &String| {
+            specifications
+                .iter()
+                .find(|s| s.name.eq_ignore_ascii_case(name))
+        };
+        let Some(specification) = wanted.and_then(find) else {
+            continue;
+        };
+        let outstanding = queue(worker).map(|queue| queue.outstanding.max(1));
+        let same = |stream: &&mut Stream| {
+            stream.specification == *specification && stream.outstanding == outstanding
+        };
+        match streams.iter_mut().find(same) {
+            Some(stream) => stream.workers = stream.workers.map(|count| count + 1),
+            None => streams.push(Stream {
+                outstanding,
+                workers: Some(1),
+                ..Stream::new(specification.clone())
+            }),
+        }
+    }
+    for stream in &mut streams {
+        stream.weight = stream.workers.unwrap_or(1);
+    }
+    let names: Vec<&str> = streams
+        .iter()
+        .map(|stream| stream.specification.name.as_str())
+        .collect();
+    Workload {
+        name: names.join(" + "),
+        streams,
+        data: None,
+        amount: None,
+    }
+}
+
+fn parameters(configuration: &Configuration, workers: &[&Worker]) -> Parameters {
+    let mut parameters = Parameters::default();
+    if let Some(setup) = &configuration.test_setup {
+        let (hours, minutes, seconds) = setup.run_time;
+        let run_time_s = u64::from(hours) * 3600 + u64::from(minutes) * 60 + u64::from(seconds);
+        if run_time_s > 0 {
+            parameters.run_time_ms = run_time_s * 1000;
+        }
+        parameters.ramp_up_ms = u64::from(setup.ramp_up_s) * 1000;
+        if let WorkerCount::Fixed(count @ 1..) = setup.disk_workers {
+            parameters.workers = count;
+        }
+    }
+    if let Some(queue) = workers.iter().find_map(|worker| queue(worker)) {
+        parameters.outstanding = queue.outstanding.max(1);
+        if let Some((true, seed)) = queue.fixed_seed {
+            parameters.seed = seed;
+        }
+    }
+    let disk = |worker: &&Worker| worker.defaults.as_ref().and_then(|defaults| defaults.disk);
+    if let Some(disk) = workers.iter().find_map(disk) {
+        parameters.start = disk.starting_sector.saturating_mul(SECTOR);
+        parameters.working_set = match disk.maximum_sectors {
+            0 => None,
+            sectors => Some(sectors.saturating_mul(SECTOR)),
+        };
+        parameters.data = match disk.data_pattern {
+            // Before there was a choice, IOmeter wrote what it calls repeating bytes now.
+            None | Some(0) => DataPattern::Repeating,
+            Some(_) => DataPattern::Random,
+        };
+    }
+    parameters
+}
+
+/// A configuration that makes IOmeter run a profile, and what of it IOmeter cannot say.
+pub fn from_profile(profile: &Profile, parameters: &Parameters) -> (Configuration, Vec<String>) {
+    let mut notes = Vec::new();
+    let mut specifications: Vec<AccessSpecification> = Vec::new();
+    for stream in profile
+        .workloads
+        .iter()
+        .flat_map(|workload| &workload.streams)
+    {
+        if !specifications.contains(&stream.specification) {
+            specifications.push(stream.specification.clone());
+        }
+        if stream.sequences > 1 {
+            notes.push(format!(
+                "{}: IOmeter accesses one place per worker, not {} in turn",
+                stream.specification.name, stream.sequences
+            ));
+        }
+    }
+    for workload in &profile.workloads {
+        if let Some(amount) = workload.amount {
+            notes.push(format!(
+                "{}: IOmeter ends by time, not after {amount} bytes",
+                workload.name
+            ));
+        }
+    }
+    let turns: Vec<Vec<&Stream>> = profile
+        .workloads
+        .iter()
+        .map(|workload| places(workload, parameters))
+        .collect();
+    let count = turns.iter().map(Vec::len).max().unwrap_or(0);
+    let workers: Vec<Worker> = (0..count)
+        .map(|index| worker(index, &turns, parameters, &mut notes))
+        .collect();
+    let seconds = u32::try_from(parameters.run_time_ms / 1000).unwrap_or(u32::MAX);
+    let setup = TestSetup {
+        description: profile.name.clone(),
+        run_time: (seconds / 3600, seconds / 60 % 60, seconds % 60),
+        ramp_up_s: u32::try_from(parameters.ramp_up_ms / 1000).unwrap_or(u32::MAX),
+        disk_workers: WorkerCount::Fixed(count as u32),
+        test_type: TestType::Normal,
+        ..TestSetup::default()
+    };
+    let manager = Manager {
+        identity: Identity {
+            id: 1,
+            name: "LOCALHOST".to_owned(),
+        },
+        network_address: String::new(),
+        workers,
+    };
+    let configuration = Configuration {
+        test_setup: Some(setup),
+        access_specifications: Some(specifications),
+        managers: Some(vec![manager]),
+        ..Configuration::default()
+    };
+    (configuration, notes)
+}
+
+/// The stream of each worker of a workload.
+fn places<'a>(workload: &'a Workload, parameters: &Parameters) -> Vec<&'a Stream> {
+    let places = workload.streams.iter().flat_map(|stream| {
+        let workers = stream.workers.unwrap_or(parameters.workers).min(1024);
+        (0..workers).map(move |_| stream)
+    });
+    places.collect()
+}
+
+fn worker(
+    index: usize,
+    turns: &[Vec<&Stream>],
+    parameters: &Parameters,
+    notes: &mut Vec<String>,
+) -> Worker {
+    let own: Vec<Option<&Stream>> = turns.iter().map(|turn| turn.get(index).copied()).collect();
+    let name = |stream: &Option<&Stream>| {
+        stream.map_or_else(
+            || IDLE.to_owned(),
+            |stream| stream.specification.name.clone(),
+        )
+    };
+    let mut depths: Vec<u32> = own
+        .iter()
+        .flatten()
+        .map(|stream| stream.outstanding.unwrap_or(parameters.outstanding))
+        .collect();
+    let outstanding = depths.first().copied().unwrap_or(parameters.outstanding);
+    depths.sort_unstable();
+    depths.dedup();
+    if depths.len() > 1 {
+        notes.push(format!(
+            "worker {}: IOmeter has one number of outstanding I/Os for all of {depths:?}; {outstanding} was written",
+            index + 1
+        ));
+    }
+    let data_pattern = match parameters.data {
+        DataPattern::Repeating | DataPattern::Zeros => 0,
+        DataPattern::Random | DataPattern::Mixed { .. } => 2,
+    };
+    Worker {
+        name: format!("Worker {}", index + 1),
+        worker_type: WorkerType::Disk,
+        defaults: Some(TargetDefaults {
+            queue: Some(QueueDefaults {
+                outstanding,
+                test_connection_rate: false,
+                transactions_per_connection: 1,
+                fixed_seed: Some((true, parameters.seed)),
+            }),
+            disk: Some(DiskDefaults {
+                maximum_sectors: parameters.working_set.unwrap_or(0) / SECTOR,
+                starting_sector: parameters.start / SECTOR,
+                data_pattern: Some(data_pattern),
+            }),
+            ..TargetDefaults::default()
+        }),
+        assigned: Some(own.iter().map(name).collect()),
+        targets: Some(Vec::<Target>::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::iometer::{read::read, write::write};
+    use crate::bench::profile;
+
+    #[test]
+    fn a_configuration_becomes_what_its_workers_do_together() {
+        let configuration = read(include_str!("read/new.icf")).expect("a good file");
+        let (profile, parameters) = to_profile(&configuration, "new.icf");
+        let names: Vec<&str> = profile
+            .workloads
+            .iter()
+            .map(|workload| workload.name.as_str())
+            .collect();
+        assert_eq!(names, ["RealLife-60%Rand-65%Read", "File Server"]);
+        assert_eq!(profile.workloads[0].streams[0].outstanding, Some(64));
+        let expected = Parameters {
+            run_time_ms: 330_000,
+            ramp_up_ms: 15_000,
+            outstanding: 64,
+            workers: 1,
+            start: 1 << 20,
+            working_set: Some(10 << 30),
+            seed: 77,
+            ..Parameters::default()
+        };
+        assert_eq!(parameters, expected);
+    }
+
+    #[test]
+    fn specifications_that_nobody_is_assigned_run_one_by_one() {
+        let mut configuration = read(include_str!("read/new.icf")).expect("a good file");
+        configuration.managers = None;
+        let (profile, _) = to_profile(&configuration, "x");
+        assert_eq!(profile.workloads.len(), 2);
+        assert_eq!(profile.workloads[1].streams[0].workers, None);
+    }
+
+    #[test]
+    fn every_built_in_profile_goes_through_a_file_and_back() {
+        let parameters = Parameters {
+            workers: 2,
+            ..Parameters::default()
+        };
+        for profile in profile::built_in() {
+            let (configuration, _) = from_profile(&profile, &parameters);
+            let text = write(&configuration).expect(&profile.name);
+            let (back, again) = to_profile(&read(&text).expect("we wrote it"), "back");
+            assert_eq!(again.run_time_ms, parameters.run_time_ms);
+            let lines = |profile: &Profile| -> Vec<Vec<AccessSpecification>> {
+                let streams = |workload: &Workload| {
+                    workload
+                        .streams
+                        .iter()
+                        .map(|s| s.specification.clone())
+                        .collect()
+                };
+                profile.workloads.iter().map(streams).collect()
+            };
+            assert_eq!(lines(&back), lines(&profile), "{}", profile.name);
+        }
+    }
+
+    #[test]
+    fn what_iometer_cannot_say_is_told() {
+        let crystal = profile::find("crystal").expect("built in");
+        let (_, notes) = from_profile(&crystal, &Parameters::default());
+        assert!(notes[0].contains("[1, 8, 32]; 8 was written"), "{notes:?}");
+        let dd = profile::find("dd").expect("built in");
+        let (_, notes) = from_profile(&dd, &Parameters::default());
+        assert!(notes[0].contains("ends by time"), "{notes:?}");
+    }
+}

@@ -1,0 +1,257 @@
+//! What was measured, as it is shown, saved, compared and reported: plain data with stable names.
+//!
+//! One file holds the results of one target on one machine. Rates are not saved; they follow from what is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::latency::{Latencies, LatencySummary};
+use super::measure::window::{Direction, Second};
+use super::parameters::Parameters;
+use super::verify::VerifyReport;
+use super::workload::Workload;
+
+/// The version of the format that this program writes.
+pub const FORMAT: u32 = 1;
+
+/// A file of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What measured: `sandstone 0.1.0`, or the tool whose results were imported.
+    pub tool: String,
+    /// When it began, in seconds since 1970; 0 where unknown.
+    pub started_unix_s: u64,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was measured.
+    pub target: Target,
+    /// The runs in the order in which they were done.
+    pub runs: Vec<Run>,
+}
+
+/// The machine that made the load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// Operating system and kernel version.
+    pub kernel: String,
+    /// The processor's model.
+    pub processor: String,
+    /// Processors that may be used.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// As the user named it, without secrets.
+    pub name: String,
+    /// Bytes.
+    pub len: u64,
+    /// Bytes per block.
+    pub granularity: u32,
+    /// Bytes that lie beneath as one.
+    pub physical: u32,
+    /// Whether unwritten parts take no space: reading them measures no disk.
+    pub thin: bool,
+    /// Whether acknowledged writes may be lost without a flush.
+    pub volatile_cache: bool,
+}
+
+/// One workload run once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which round of a repeated run, from 0 on.
+    pub round: u32,
+    /// Settings of a sweep that were in force, by the name of the knob.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// What was asked for.
+    pub workload: Workload,
+    /// How.
+    pub parameters: Parameters,
+    /// What came of it.
+    pub measurement: Measurement,
+}
+
+/// Accesses of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResult {
+    /// Accesses that succeeded within the measured time.
+    pub accesses: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Accesses that failed.
+    pub errors: u64,
+    /// Their latencies, and of those that came late (see [`Measurement::late`]).
+    pub latency: LatencySummary,
+}
+
+impl DirectionResult {
+    /// From what was counted within the measured time, and what came late.
+    pub fn of(counted: &Direction, late: &Direction) -> Self {
+        let mut latencies = counted.latencies.clone();
+        latencies.add(&late.latencies);
+        Self {
+            accesses: counted.latencies.count(),
+            bytes: counted.bytes,
+            errors: counted.errors + late.errors,
+            latency: latencies.summary(),
+        }
+    }
+}
+
+/// Processor time that the load took on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In the program.
+    pub user_ns: u64,
+    /// In the kernel on its behalf.
+    pub system_ns: u64,
+    /// The time over which both were counted.
+    pub elapsed_ns: u64,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// A stable word: `medium`, `write`, `no-space`, `read-only`, `gone`, `invalid`.
+    pub kind: String,
+    /// How many requests failed so.
+    pub count: u64,
+    /// What the first one said.
+    pub first: String,
+}
+
+/// One of several streams of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Its access specification.
+    pub name: String,
+    /// Its reads.
+    pub read: DirectionResult,
+    /// Its writes.
+    pub write: DirectionResult,
+}
+
+/// What came of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The measured time.
+    pub elapsed_ns: u64,
+    /// Threads that made load.
+    pub workers: u32,
+    /// Most accesses in flight, of all workers together.
+    pub outstanding: u32,
+    /// Reads.
+    pub read: DirectionResult,
+    /// Writes.
+    pub write: DirectionResult,
+    /// Latencies of reads and writes together.
+    pub latency: LatencySummary,
+    /// The streams one by one, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamResult>,
+    /// Second by second; the last may be shorter than one.
+    pub series: Vec<Second>,
+    /// Processor time; `None` where it was not measured.
+    pub cpu: Option<CpuTime>,
+    /// Longest time between two completions of one worker: how long a failover took.
+    pub longest_gap_ns: u64,
+    /// Accesses that were in flight when the time was over. They are in the latencies, in no rate.
+    pub late: u64,
+    /// Accesses of an open pace that never started: the rate was not reached, and the latencies are those of
+    /// the ones that did.
+    pub unstarted: u64,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failures>,
+    /// Whether the user ended it before its time.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Whether it ended because everything failed.
+    #[serde(default)]
+    pub gave_up: bool,
+    /// What verification found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<VerifyReport>,
+}
+
+impl Measurement {
+    fn per_second(&self, count: u64) -> f64 {
+        match self.elapsed_ns {
+            0 => 0.0,
+            elapsed_ns => count as f64 * 1e9 / elapsed_ns as f64,
+        }
+    }
+
+    /// Accesses per second.
+    pub fn iops(&self) -> f64 {
+        self.per_second(self.read.accesses + self.write.accesses)
+    }
+
+    /// Reads per second.
+    pub fn read_iops(&self) -> f64 {
+        self.per_second(self.read.accesses)
+    }
+
+    /// Writes per second.
+    pub fn write_iops(&self) -> f64 {
+        self.per_second(self.write.accesses)
+    }
+
+    /// Bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.per_second(self.read.bytes + self.write.bytes)
+    }
+
+    /// Bytes read per second.
+    pub fn read_bytes_per_s(&self) -> f64 {
+        self.per_second(self.read.bytes)
+    }
+
+    /// Bytes written per second.
+    pub fn write_bytes_per_s(&self) -> f64 {
+        self.per_second(self.write.bytes)
+    }
+
+    /// Accesses that failed.
+    pub fn errors(&self) -> u64 {
+        self.read.errors + self.write.errors
+    }
+
+    /// Processor time per access, in nanoseconds; `None` where it is not known.
+    pub fn cpu_ns_per_access(&self) -> Option<f64> {
+        let accesses = self.read.accesses + self.write.accesses;
+        let cpu = self.cpu.filter(|_| accesses > 0)?;
+        Some((cpu.user_ns + cpu.system_ns) as f64 / accesses as f64)
+    }
+
+    /// Processor time as a share of one core, 1 for all of it; `None` where it is not known.
+    pub fn cpu_cores(&self) -> Option<f64> {
+        let cpu = self.cpu.filter(|cpu| cpu.elapsed_ns > 0)?;
+        Some((cpu.user_ns + cpu.system_ns) as f64 / cpu.elapsed_ns as f64)
+    }
+
+    /// Whether data was found to be wrong.
+    pub fn data_is_wrong(&self) -> bool {
+        self.verify
+            .as_ref()
+            .is_some_and(|report| report.mismatches > 0)
+    }
+}
+
+/// Latencies of reads and writes together.
+pub(super) fn together(directions: [&Direction; 4]) -> LatencySummary {
+    let mut all = Latencies::default();
+    directions
+        .iter()
+        .for_each(|direction| all.add(&direction.latencies));
+    all.summary()
+}

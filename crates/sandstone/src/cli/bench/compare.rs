@@ -1,0 +1,148 @@
+//! `bench compare`.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+
+use crate::bench::compare::{Comparison, Made, Row, Verdict, compare};
+use crate::bench::results::{FORMAT, Results, Run};
+use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
+use crate::cli::{Done, Terminal};
+use crate::config::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Args {
+    /// Results to compare with, from bench run --save or bench import
+    a: PathBuf,
+    /// Results that are compared
+    b: PathBuf,
+    /// How sure the whole table must be before it says that something differs, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = confidence)]
+    confidence: f64,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse() {
+        Ok(percent) if (50.0..100.0).contains(&percent) => Ok(percent),
+        _ => Err("choose a number from 50 to below 100".into()),
+    }
+}
+
+pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let (a, b) = (load(&args.a)?, load(&args.b)?);
+    let (runs_a, runs_b): (Vec<&Run>, Vec<&Run>) =
+        (a.runs.iter().collect(), b.runs.iter().collect());
+    let comparison = compare(&runs_a, &runs_b, Made::Apart, 1.0 - args.confidence / 100.0);
+    print(t, &args.list, &comparison)?;
+    if args.list.json {
+        return Ok(());
+    }
+    for (only, path) in [(&comparison.only_a, &args.a), (&comparison.only_b, &args.b)] {
+        if !only.is_empty() {
+            writeln!(t.err, "only in {}: {}", path.display(), only.join(", "))?;
+        }
+    }
+    let cannot_tell = |row: &Row| row.verdict == Verdict::CannotTell;
+    if comparison.rows.iter().any(cannot_tell) {
+        writeln!(
+            t.err,
+            "one run each cannot be told from noise: measure again with --repeat 5"
+        )?;
+    }
+    if a.target != b.target || a.machine != b.machine {
+        writeln!(t.err, "the targets or the machines are not the same")?;
+    }
+    Ok(())
+}
+
+/// Prints a comparison as a table or as JSON.
+pub(super) fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done {
+    if list.json {
+        return table::json(t, comparison);
+    }
+    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let columns = if coloured { COLOURED } else { PLAIN };
+    table::print(
+        t,
+        list,
+        columns,
+        &comparison.rows,
+        "both have no workload in common",
+    )
+}
+
+/// Reads results of this program.
+pub(super) fn load(path: &Path) -> Result<Results, Error> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::storage(format!("read {name}"), error))?;
+    let results: Results = serde_json::from_str(&text).map_err(|error| {
+        Error::invalid(
+            format!("{name} holds no results: {error}"),
+            "name a file of bench run --save; those of other tools go through bench import first",
+        )
+    })?;
+    if results.format > FORMAT {
+        return Err(Error::invalid(
+            format!(
+                "{name} was written by a newer version (format {})",
+                results.format
+            ),
+            "use that version",
+        ));
+    }
+    Ok(results)
+}
+
+const fn columns(verdict: Column<Row>) -> [Column<Row>; 8] {
+    [
+        left("workload", |row, _| row.workload.clone()),
+        left("figure", |row, _| row.figure.name().to_owned()),
+        right("a", |row, n| figure(row.a, n)),
+        right("b", |row, n| figure(row.b, n)),
+        right("change", |row, n| {
+            row.ratio
+                .map_or("-".to_owned(), |ratio| percent(ratio.estimate, n))
+        }),
+        right("interval", |row, n| {
+            row.ratio.map_or("-".to_owned(), |ratio| {
+                format!("{} … {}", percent(ratio.low, n), percent(ratio.high, n))
+            })
+        }),
+        extra(right("runs", |row, _| {
+            format!("{}/{}", row.runs.0, row.runs.1)
+        })),
+        verdict,
+    ]
+}
+
+const PLAIN: &[Column<Row>] = &columns(left("verdict", |row, _| row.verdict.words().to_owned()));
+const COLOURED: &[Column<Row>] = &columns(left("verdict", |row, _| {
+    let colour = match row.verdict {
+        Verdict::Better => 32,
+        Verdict::Worse => 31,
+        Verdict::NoDifference => 33,
+        Verdict::CannotTell => 2,
+    };
+    format!("\x1b[{colour}m{}\x1b[0m", row.verdict.words())
+}));
+
+/// Three significant digits at least.
+fn figure(value: f64, numbers: Numbers) -> String {
+    match numbers {
+        Numbers::Exact => value.to_string(),
+        Numbers::Short if value >= 100.0 => format!("{value:.0}"),
+        Numbers::Short => format!("{value:.3}"),
+    }
+}
+
+fn percent(ratio: f64, numbers: Numbers) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    match numbers {
+        Numbers::Exact => percent.to_string(),
+        Numbers::Short => format!("{percent:+.1}%"),
+    }
+}

@@ -1,0 +1,38 @@
+//! `bench`: measuring storage, and comparing what was measured.
+
+use clap::Subcommand;
+
+use super::{Done, Terminal};
+
+mod compare;
+mod options;
+mod profiles;
+mod progress;
+mod results;
+mod run;
+mod target;
+mod transfer;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Measure a file, a block device or memory
+    Run(run::Args),
+    /// List the built-in profiles and what they consist of
+    Profiles(profiles::Args),
+    /// Say what differs between two saved results, and what does not
+    Compare(compare::Args),
+    /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
+    Import(transfer::ImportArgs),
+    /// Write a profile or results for another tool (IOmeter .icf and .csv, fio JSON)
+    Export(transfer::ExportArgs),
+}
+
+pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
+    match verb {
+        Verb::Run(args) => run::run(&args, t),
+        Verb::Profiles(args) => profiles::run(&args, t),
+        Verb::Compare(args) => compare::run(&args, t),
+        Verb::Import(args) => transfer::import(&args, t),
+        Verb::Export(args) => transfer::export(&args, t),
+    }
+}

@@ -1,0 +1,253 @@
+//! How a run is done, from the command line to [`Parameters`]; what to run, from a name or a file to workloads.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::bench::access::{AccessLine, AccessSpecification};
+use crate::bench::data::DataPattern;
+use crate::bench::iometer;
+use crate::bench::parameters::{Pace, Parameters};
+use crate::bench::profile;
+use crate::bench::workload::{Profile, Stream, Workload};
+use crate::cli::completion::size;
+use crate::config::Error;
+
+/// What to run.
+#[derive(Clone, Debug, Args)]
+pub(super) struct What {
+    /// A built-in profile (`bench profiles` lists them), an IOmeter .icf file, or a profile in JSON
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        default_value = "vmktree",
+        conflicts_with = "block"
+    )]
+    profile: String,
+    /// Only workloads whose names contain this
+    #[arg(long, value_name = "TEXT", conflicts_with = "block")]
+    only: Option<String>,
+    /// No profile but accesses of this size
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    block: Option<u32>,
+    /// Share of reads, with --block
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, requires = "block", value_parser = percent())]
+    reads: u8,
+    /// Share of random accesses, with --block
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, requires = "block", value_parser = percent())]
+    random: u8,
+}
+
+/// How to run it.
+#[derive(Clone, Debug, Args)]
+pub(super) struct How {
+    /// Measured time of each workload, as in 30s, 5m, 500ms
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    time: Option<u64>,
+    /// Time before that is not measured
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    ramp_up: Option<u64>,
+    /// Accesses in flight per worker
+    #[arg(short = 'q', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    outstanding: Option<u32>,
+    /// Threads, each with its own part of the working set
+    #[arg(short = 'w', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
+    /// Use only so much of the target
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    working_set: Option<u64>,
+    /// Leave so much at the start of the target alone
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    start: Option<u64>,
+    /// End after so many bytes
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    amount: Option<u64>,
+    /// Bytes written: zeros, repeating, random, compressible:P, duplicated:P, mixed:C:D
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Option<DataPattern>,
+    /// So many accesses per second whatever the target does; latency counts from each one's appointed time
+    #[arg(long, value_name = "IOPS", conflicts_with = "limit")]
+    rate: Option<f64>,
+    /// At most so many accesses per second
+    #[arg(long, value_name = "IOPS")]
+    limit: Option<f64>,
+    /// Split larger accesses, as an initiator with this largest I/O does
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    max_io: Option<u32>,
+    /// Write the whole working set once before
+    #[arg(long)]
+    fill: bool,
+    /// Mark every block that is written and check every block that is read; read all back at the end
+    #[arg(long)]
+    verify: bool,
+    /// Where the random numbers start
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+}
+
+fn percent() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(0..=100)
+}
+
+/// The size of an access, for clap.
+pub(super) fn block(text: &str) -> Result<u32, String> {
+    u32::try_from(size(text)?).map_err(|_| format!("{text} is too large for one access"))
+}
+
+/// A time such as `30s`, for clap; seconds where there is no unit.
+pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time; write a number with ms, s, m or h, as in 30s");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let factor = match unit.trim() {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
+/// A profile with what its file says about how to run it.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) profile: Profile,
+    pub(super) parameters: Parameters,
+}
+
+impl What {
+    /// The workloads, and the parameters that came with them.
+    pub(super) fn choose(&self) -> Result<Chosen, Error> {
+        let mut chosen = match self.block {
+            Some(block) => plain(self.single(block)),
+            None => load(&self.profile)?,
+        };
+        if let Some(only) = &self.only {
+            let wanted = only.to_lowercase();
+            let workloads = &mut chosen.profile.workloads;
+            workloads.retain(|workload| workload.name.to_lowercase().contains(&wanted));
+        }
+        if chosen.profile.workloads.is_empty() {
+            return Err(Error::not_found(
+                "no workload is left to run",
+                "see what there is: sandstone bench profiles",
+            ));
+        }
+        Ok(chosen)
+    }
+
+    fn single(&self, block: u32) -> Profile {
+        let line = AccessLine {
+            align: block.min(4096),
+            ..AccessLine::all(block, self.reads, self.random)
+        };
+        let shown = crate::config::quantity::format_size(u64::from(block));
+        let name = format!("{shown} {}% read {}% random", self.reads, self.random);
+        let specification = AccessSpecification::single(name.clone(), line);
+        Profile {
+            name,
+            about: String::new(),
+            workloads: vec![Workload::single(Stream::new(specification))],
+        }
+    }
+}
+
+fn plain(profile: Profile) -> Chosen {
+    Chosen {
+        profile,
+        parameters: Parameters::default(),
+    }
+}
+
+/// Loads a built-in profile, an `.icf` file or a profile in JSON.
+pub(super) fn load(name: &str) -> Result<Chosen, Error> {
+    if let Some(profile) = profile::find(name) {
+        return Ok(plain(profile));
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        return Err(Error::not_found(
+            format!("there is no profile and no file {name}"),
+            "list the built-in profiles: sandstone bench profiles",
+        ));
+    }
+    let bytes =
+        std::fs::read(path).map_err(|error| Error::storage(format!("read {name}"), error))?;
+    // IOmeter writes the code page of its Windows; only names can be affected.
+    let text = String::from_utf8_lossy(&bytes);
+    if text.trim_start().starts_with('{') {
+        let profile = serde_json::from_str(&text).map_err(|error| {
+            Error::invalid(
+                format!("{name} is not a profile: {error}"),
+                "correct the file",
+            )
+        })?;
+        return Ok(plain(profile));
+    }
+    let configuration = iometer::read::read(&text)
+        .map_err(|error| Error::invalid(format!("{name}, {error}"), "correct that line"))?;
+    let (profile, parameters) = iometer::conversion::to_profile(&configuration, name);
+    Ok(Chosen {
+        profile,
+        parameters,
+    })
+}
+
+impl How {
+    /// The parameters: what the command line says over what came with the profile.
+    pub(super) fn over(&self, base: Parameters) -> Parameters {
+        let pace = match (self.rate, self.limit) {
+            (Some(rate), _) => Pace::Open(rate),
+            (None, Some(limit)) => Pace::Limited(limit),
+            (None, None) => base.pace,
+        };
+        Parameters {
+            run_time_ms: self.time.unwrap_or(base.run_time_ms),
+            ramp_up_ms: self.ramp_up.unwrap_or(base.ramp_up_ms),
+            outstanding: self.outstanding.unwrap_or(base.outstanding),
+            workers: self.workers.unwrap_or(base.workers),
+            start: self.start.unwrap_or(base.start),
+            working_set: self.working_set.or(base.working_set),
+            amount: self.amount.or(base.amount),
+            data: self.pattern.unwrap_or(base.data),
+            pace,
+            max_io: self.max_io.or(base.max_io),
+            fill: self.fill || base.fill,
+            verify: self.verify || base.verify,
+            seed: self.seed.unwrap_or(base.seed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("2h", 7_200_000),
+        ] {
+            assert_eq!(milliseconds(text), Ok(ms), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "1d",
+            "-1",
+            "1.5s",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(milliseconds(text).is_err(), "{text}");
+        }
+    }
+}

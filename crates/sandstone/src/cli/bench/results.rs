@@ -1,0 +1,148 @@
+//! The table of results, and the words beneath it.
+
+use crate::bench::measure::latency::Distribution;
+use crate::bench::results::{Measurement, Results, Run};
+use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
+use crate::cli::{Done, Terminal};
+
+/// Prints the runs as a table, or all of the results as JSON.
+pub(super) fn print(t: &mut Terminal<'_>, args: &ListArgs, results: &Results) -> Done {
+    if args.json {
+        return table::json(t, results);
+    }
+    table::print(t, args, COLUMNS, &results.runs, "nothing was measured")?;
+    for run in &results.runs {
+        for remark in remarks(run) {
+            writeln!(t.err, "{}: {remark}", run.workload.name)?;
+        }
+    }
+    Ok(())
+}
+
+const COLUMNS: &[Column<Run>] = &[
+    left("workload", |run, _| run.workload.name.clone()),
+    extra(right("round", |run, _| run.round.to_string())),
+    right("iops", |run, n| decimal(run.measurement.iops(), n, 0)),
+    extra(right("read-iops", |run, n| {
+        decimal(run.measurement.read_iops(), n, 0)
+    })),
+    extra(right("write-iops", |run, n| {
+        decimal(run.measurement.write_iops(), n, 0)
+    })),
+    right("mb/s", |run, n| {
+        decimal(run.measurement.bytes_per_s() / 1e6, n, 1)
+    }),
+    extra(right("mib/s", |run, n| {
+        decimal(run.measurement.bytes_per_s() / f64::from(1 << 20), n, 1)
+    })),
+    extra(right("read-mb/s", |run, n| {
+        decimal(run.measurement.read_bytes_per_s() / 1e6, n, 1)
+    })),
+    extra(right("write-mb/s", |run, n| {
+        decimal(run.measurement.write_bytes_per_s() / 1e6, n, 1)
+    })),
+    right("mean-ms", |run, n| {
+        decimal(run.measurement.latency.mean_ns / 1e6, n, 3)
+    }),
+    extra(right("min-ms", |run, n| spread(run, n, |d| d.min_ns))),
+    right("p50-ms", |run, n| spread(run, n, |d| d.p50_ns)),
+    extra(right("p90-ms", |run, n| spread(run, n, |d| d.p90_ns))),
+    right("p99-ms", |run, n| spread(run, n, |d| d.p99_ns)),
+    right("p99.9-ms", |run, n| spread(run, n, |d| d.p99_9_ns)),
+    extra(right("p99.99-ms", |run, n| spread(run, n, |d| d.p99_99_ns))),
+    right("max-ms", |run, n| {
+        decimal(run.measurement.latency.max_ns as f64 / 1e6, n, 3)
+    }),
+    right("errors", |run, _| run.measurement.errors().to_string()),
+    right("cpu-us", |run, n| {
+        known(run.measurement.cpu_ns_per_access().map(|ns| ns / 1e3), n, 2)
+    }),
+    right("core%", |run, n| {
+        known(run.measurement.cpu_cores().map(|cores| cores * 100.0), n, 0)
+    }),
+    extra(right("gap-ms", |run, n| {
+        decimal(run.measurement.longest_gap_ns as f64 / 1e6, n, 1)
+    })),
+    extra(right("seconds", |run, n| {
+        decimal(run.measurement.elapsed_ns as f64 / 1e9, n, 1)
+    })),
+    extra(right("outstanding", |run, _| {
+        run.measurement.outstanding.to_string()
+    })),
+    extra(right("workers", |run, _| {
+        run.measurement.workers.to_string()
+    })),
+];
+
+fn decimal(value: f64, numbers: Numbers, places: usize) -> String {
+    match numbers {
+        Numbers::Exact => value.to_string(),
+        Numbers::Short => format!("{value:.places$}"),
+    }
+}
+
+fn known(value: Option<f64>, numbers: Numbers, places: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| decimal(value, numbers, places))
+}
+
+fn spread(run: &Run, numbers: Numbers, of: fn(&Distribution) -> u64) -> String {
+    let distribution = run.measurement.latency.distribution.as_ref();
+    known(
+        distribution.map(|distribution| of(distribution) as f64 / 1e6),
+        numbers,
+        3,
+    )
+}
+
+/// What must be known to understand the figures.
+fn remarks(run: &Run) -> Vec<String> {
+    let Measurement {
+        unstarted,
+        late,
+        longest_gap_ns,
+        ..
+    } = run.measurement;
+    let mut remarks = Vec::new();
+    let failures = run.measurement.failures.iter();
+    remarks.extend(failures.map(|failure| {
+        format!(
+            "{} requests failed ({}): {}",
+            failure.count, failure.kind, failure.first
+        )
+    }));
+    if run.measurement.gave_up {
+        remarks.push("given up: everything failed".to_owned());
+    }
+    if run.measurement.interrupted {
+        remarks.push("interrupted: the figures are those of the time until then".to_owned());
+    }
+    if unstarted > 0 {
+        remarks.push(format!(
+            "the rate was not reached: {unstarted} accesses had not even started when the time was over"
+        ));
+    }
+    if longest_gap_ns > 1_000_000_000 {
+        remarks.push(format!(
+            "nothing ended for {:.1} s{}",
+            longest_gap_ns as f64 / 1e9,
+            if late > 0 {
+                "; some accesses were still in flight when the time was over"
+            } else {
+                ""
+            }
+        ));
+    }
+    if let Some(report) = &run.measurement.verify {
+        remarks.push(format!(
+            "verified: {} blocks written, {} compared, {} wrong, {} read before they were written",
+            report.written, report.checked, report.mismatches, report.unknown
+        ));
+        remarks.extend(
+            report
+                .details
+                .iter()
+                .map(|mismatch| format!("WRONG DATA: {mismatch}")),
+        );
+    }
+    remarks
+}

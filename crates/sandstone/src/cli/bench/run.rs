@@ -1,0 +1,217 @@
+//! `bench run`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args as ClapArgs;
+
+use super::options::{Chosen, How, What};
+use super::progress::Progress;
+use super::results;
+use super::target::{Opened, TargetArgs};
+use crate::bench::machine::this_machine;
+use crate::bench::parameters::Parameters;
+use crate::bench::results::{FORMAT, Results, Run};
+use crate::bench::run::measure::{self, RunError};
+use crate::bench::workload::Workload;
+use crate::cli::table::ListArgs;
+use crate::cli::{Done, Failure, Terminal};
+use crate::config::{Error, ErrorKind};
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    how: How,
+    /// Run everything so many times, one round after the other, so that results can be compared
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Keep the results in this file, for bench compare, export and report
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Only show what would be run
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let Chosen {
+        profile,
+        parameters,
+    } = args.what.choose()?;
+    let parameters = args.how.over(parameters);
+    let mut opened = args.target.open()?;
+    for workload in &profile.workloads {
+        check(workload, &parameters, &opened)?;
+    }
+    if args.dry_run {
+        return preview(&profile.workloads, &parameters, args.repeat, t);
+    }
+    let writes = parameters.fill || profile.workloads.iter().any(Workload::writes);
+    if writes {
+        args.target.may_write(&mut opened, t)?;
+    }
+    let mut results = empty_results(&opened);
+    if let Some(path) = &args.save {
+        // Found out before the time is spent.
+        save(path, &results)?;
+    }
+    let stop = interrupt()?;
+    let mut progress = Progress::new(t.err, args.list.json);
+    'rounds: for round in 0..args.repeat {
+        for workload in &profile.workloads {
+            let mut parameters = parameters.clone();
+            // Each round meets other random numbers, the same ones whenever it is repeated.
+            parameters.seed = parameters.seed.wrapping_add(u64::from(round));
+            progress.title(title(workload, round, args.repeat));
+            let target = (&opened.device, &mut opened.lane);
+            let measurement = measure::measure(
+                workload,
+                &parameters,
+                run_number()?,
+                target,
+                &stop,
+                &mut progress,
+            );
+            let measurement = measurement.map_err(refused)?;
+            results.runs.push(Run {
+                round,
+                settings: Default::default(),
+                workload: workload.clone(),
+                parameters,
+                measurement,
+            });
+            if stop.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+        }
+    }
+    progress.clear();
+    if let Some(path) = &args.save {
+        save(path, &results)?;
+    }
+    results::print(t, &args.list, &results)?;
+    verdict(&results)
+}
+
+/// Wrong data, or nothing but failures, is a failure of the whole.
+fn verdict(results: &Results) -> Done {
+    let failed = |run: &Run| run.measurement.data_is_wrong() || run.measurement.gave_up;
+    match results.runs.iter().any(failed) {
+        true => Err(Failure::Said),
+        false => Ok(()),
+    }
+}
+
+fn title(workload: &Workload, round: u32, rounds: u32) -> String {
+    match rounds {
+        1 => workload.name.clone(),
+        _ => format!("{} ({} of {rounds})", workload.name, round + 1),
+    }
+}
+
+fn check(workload: &Workload, parameters: &Parameters, opened: &Opened) -> Result<(), Error> {
+    measure::check(workload, parameters, &*opened.device).map_err(refused)?;
+    Ok(())
+}
+
+pub(super) fn refused(error: RunError) -> Error {
+    let next = match &error {
+        RunError::Specification(_) => "choose another profile or block size",
+        RunError::Region(_) => "choose another --working-set, fewer --workers, or a larger target",
+        RunError::Parameter(_) => "correct that option",
+        RunError::Fill(_) => "see what the target says about it, then try again",
+        RunError::System(_) => "report this as a defect",
+    };
+    Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
+}
+
+fn preview(
+    workloads: &[Workload],
+    parameters: &Parameters,
+    rounds: u32,
+    t: &mut Terminal<'_>,
+) -> Done {
+    for workload in workloads {
+        let streams: Vec<&str> = workload
+            .streams
+            .iter()
+            .map(|stream| stream.specification.name.as_str())
+            .collect();
+        let writes = if workload.writes() {
+            "reads and WRITES"
+        } else {
+            "reads only"
+        };
+        writeln!(
+            t.out,
+            "{}: {writes} ({})",
+            workload.name,
+            streams.join(" + ")
+        )?;
+    }
+    let each_s = (parameters.run_time_ms + parameters.ramp_up_ms) as f64 / 1000.0;
+    let total_s = each_s * workloads.len() as f64 * f64::from(rounds);
+    writeln!(
+        t.out,
+        "{rounds} rounds of {} workloads, about {total_s:.0} s",
+        workloads.len()
+    )?;
+    Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
+}
+
+/// Results without runs.
+fn empty_results(opened: &Opened) -> Results {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Results {
+        format: FORMAT,
+        tool: concat!("sandstone ", env!("CARGO_PKG_VERSION")).to_owned(),
+        started_unix_s: now.map_or(0, |since| since.as_secs()),
+        machine: this_machine(),
+        target: opened.identity.clone(),
+        runs: Vec::new(),
+    }
+}
+
+/// Tells the blocks of this run from those of any other.
+fn run_number() -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the system has no random numbers: {error}"),
+            "report this as a defect",
+        )
+    })
+}
+
+/// Set by Ctrl-C, for a run that ends early and still says what it measured. A second Ctrl-C ends the program.
+fn interrupt() -> Result<Arc<AtomicBool>, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let second =
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
+        second
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Error::storage("catch the signals that end a run", error))?;
+    }
+    Ok(stop)
+}
+
+/// Writes results to a file.
+pub(super) fn save(path: &std::path::Path, results: &Results) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(results).map_err(|error| {
+        Error::invalid(
+            format!("the results cannot be written as JSON: {error}"),
+            "report this as a defect",
+        )
+    })?;
+    std::fs::write(path, text)
+        .map_err(|error| Error::storage(format!("write {}", path.display()), error))
+}

@@ -1,0 +1,146 @@
+//! What is measured: opened or made, and never written where that would destroy what is not ours.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::bench::contents;
+use crate::bench::results;
+use crate::block::file::{FileDevice, FileOptions};
+use crate::block::locate;
+use crate::block::open::OpenError;
+use crate::block::{BlockDevice, Lane};
+use crate::cli::Terminal;
+use crate::cli::completion::size;
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind};
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub(super) struct TargetArgs {
+    /// A file, a block device, or memory:SIZE
+    target: String,
+    /// Make the file with this size, and remove it afterwards
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Do not remove the file that was made
+    #[arg(long, requires = "size")]
+    keep: bool,
+    /// Block size [default: 512, or what the device has]
+    #[arg(long, value_name = "512|4096", value_parser = block_size)]
+    block_size: Option<u32>,
+    /// Overwrite what the target holds
+    #[arg(long)]
+    destroy_data: bool,
+}
+
+fn block_size(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" | "4k" | "4K" => Ok(4096),
+        _ => Err("choose 512 or 4096".into()),
+    }
+}
+
+/// An open target.
+pub(super) struct Opened {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) lane: Lane,
+    pub(super) identity: results::Target,
+    /// Nobody's data is in it: it is memory, or was made for this run.
+    pub(super) is_ours: bool,
+    /// Made for this run, to be removed after it.
+    remove: Option<PathBuf>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(path) = &self.remove {
+            // It was made by this run; where it cannot be removed it lies about as the user can see.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn refused(error: OpenError) -> Error {
+    let next = error.advice().to_owned();
+    Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
+}
+
+impl TargetArgs {
+    /// Opens the target, making the file first where a size was given.
+    pub(super) fn open(&self) -> Result<Opened, Error> {
+        let mut lane =
+            Lane::standing().map_err(|error| Error::storage("make an event descriptor", error))?;
+        let is_memory = self.target.starts_with("memory:");
+        let made = match self.size {
+            None => None,
+            Some(len) if !is_memory && !self.target.contains("://") => {
+                Some(self.make(Path::new(&self.target), len)?)
+            }
+            Some(_) => {
+                return Err(Error::invalid(
+                    format!("--size makes a file, and {} is none", self.target),
+                    "leave --size away",
+                ));
+            }
+        };
+        let remove = made.clone().filter(|_| !self.keep);
+        let is_ours = made.is_some() || is_memory;
+        let opened = locate::open(&self.target, self.block_size, &mut lane);
+        let device = opened.map_err(|error| {
+            if let Some(path) = &remove {
+                let _ = std::fs::remove_file(path);
+            }
+            refused(error)
+        })?;
+        let geometry = device.geometry();
+        let identity = results::Target {
+            name: self.target.clone(),
+            len: geometry.len,
+            granularity: geometry.granularity,
+            physical: geometry.physical,
+            thin: geometry.thin,
+            volatile_cache: geometry.volatile_cache,
+        };
+        Ok(Opened {
+            device,
+            lane,
+            identity,
+            is_ours,
+            remove,
+        })
+    }
+
+    fn make(&self, path: &Path, len: u64) -> Result<PathBuf, Error> {
+        let options = FileOptions {
+            block_size: self.block_size.unwrap_or(512),
+            preallocate: false,
+            direct: true,
+        };
+        FileDevice::create(path, len, options).map_err(refused)?;
+        Ok(path.to_owned())
+    }
+
+    /// Refuses to write where that would destroy something that the user did not give up; says what.
+    pub(super) fn may_write(&self, opened: &mut Opened, t: &mut Terminal<'_>) -> Result<(), Error> {
+        if opened.is_ours {
+            return Ok(());
+        }
+        let name = &self.target;
+        let holds = contents::describe(&opened.device, &mut opened.lane);
+        let holds = holds.unwrap_or_else(|error| format!("data that cannot be read ({error})"));
+        let len = format_size(opened.identity.len);
+        if self.destroy_data {
+            // Said once more, for the log of whoever did it.
+            let _ = writeln!(t.err, "overwriting {name}: {len}, which held {holds}");
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("this run writes, and would destroy what {name} holds: {len}, with {holds}"),
+            "if nobody needs that any more, add --destroy-data; or measure a new file: --size 10G",
+        ))
+    }
+}

@@ -1,0 +1,139 @@
+//! `bench import` and `bench export`: the files of other tools.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::compare;
+use super::options::{self, How};
+use crate::bench::parameters::Parameters;
+use crate::bench::workload::{Profile, Workload};
+use crate::bench::{fio, iometer};
+use crate::cli::{Done, Terminal, table};
+use crate::config::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct ImportArgs {
+    /// An IOmeter configuration (.icf) or IOmeter results (.csv)
+    file: PathBuf,
+    /// Write to this file instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What another tool reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// An IOmeter configuration, which IOmeter opens
+    Icf,
+    /// IOmeter results, version 1.1.0
+    Csv,
+    /// fio's JSON output
+    Fio,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct ExportArgs {
+    /// Results of bench run --save; for icf also a profile: its name, or its file
+    source: String,
+    /// For which tool
+    #[arg(long = "as", value_name = "FORMAT")]
+    format: Format,
+    /// Write to this file instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
+    let name = args.file.display().to_string();
+    let bytes =
+        std::fs::read(&args.file).map_err(|error| Error::storage(format!("read {name}"), error))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let refused = |error: iometer::read::ReadError| {
+        Error::invalid(format!("{name}, {error}"), "correct that line")
+    };
+    let is_configuration = text
+        .trim_start()
+        .get(..7)
+        .is_some_and(|word| word.eq_ignore_ascii_case("Version"));
+    let converted = if is_configuration {
+        let configuration = iometer::read::read(&text).map_err(refused)?;
+        let (profile, _) = iometer::conversion::to_profile(&configuration, &stem(&args.file));
+        to_json(&profile)?
+    } else {
+        to_json(&iometer::results::read(&text, &name).map_err(refused)?)?
+    };
+    put(t, args.output.as_deref(), &converted)
+}
+
+fn stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    stem.to_string_lossy().into_owned()
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| {
+            Error::invalid(
+                format!("it cannot be written as JSON: {error}"),
+                "report this as a defect",
+            )
+        })
+}
+
+pub(super) fn export(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
+    if args.format == Format::Icf {
+        return export_configuration(args, t);
+    }
+    let results = compare::load(Path::new(&args.source))?;
+    match (args.format, &args.output) {
+        (Format::Csv, output) => put(t, output.as_deref(), &iometer::results::write(&results)),
+        (_, None) => table::json(t, &fio::export(&results)),
+        (_, Some(path)) => put(t, Some(path), &to_json(&fio::export(&results))?),
+    }
+}
+
+fn export_configuration(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
+    let (profile, parameters) = match compare::load(Path::new(&args.source)) {
+        Ok(results) => {
+            let mut workloads: Vec<Workload> = Vec::new();
+            for run in &results.runs {
+                if !workloads.contains(&run.workload) {
+                    workloads.push(run.workload.clone());
+                }
+            }
+            let parameters = results.runs.first().map(|run| run.parameters.clone());
+            let profile = Profile {
+                name: stem(Path::new(&args.source)),
+                about: String::new(),
+                workloads,
+            };
+            (profile, parameters.unwrap_or_default())
+        }
+        Err(_) => {
+            let chosen = options::load(&args.source)?;
+            (chosen.profile, chosen.parameters)
+        }
+    };
+    let parameters: Parameters = args.how.over(parameters);
+    let (configuration, notes) = iometer::conversion::from_profile(&profile, &parameters);
+    let text = iometer::write::write(&configuration)
+        .map_err(|error| Error::invalid(error.to_string(), "give it another name"))?;
+    for note in notes {
+        writeln!(t.err, "note: {note}")?;
+    }
+    put(t, args.output.as_deref(), &text)
+}
+
+fn put(t: &mut Terminal<'_>, output: Option<&Path>, text: &str) -> Done {
+    match output {
+        None => Ok(write!(t.out, "{text}")?),
+        Some(path) => {
+            let failed = |error| Error::storage(format!("write {}", path.display()), error);
+            Ok(std::fs::write(path, text).map_err(failed)?)
+        }
+    }
+}
