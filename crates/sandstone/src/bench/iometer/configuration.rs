@@ -16,7 +16,7 @@ pub struct Configuration {
     /// `'ACCESS SPECIFICATIONS`.
     pub access_specifications: Option<Vec<AccessSpecification>>,
     /// `'MANAGER LIST`.
-    pub managers: Option<Vec<Manager>>,
+    pub managers: Option<Vec<LoadGenerator>>,
 }
 
 /// `1.1.0`, or a date as `2006.07.27`, as it stands in the file.
@@ -218,10 +218,9 @@ pub struct BarChart {
     pub worker: Option<Identity>,
 }
 
-/// A machine that makes load.
-// tidy-allow: names: this is what IOmeter calls it
+/// A machine that makes load: what IOmeter calls a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manager {
+pub struct LoadGenerator {
     /// Its number and name.
     pub identity: Identity,
     /// Its address; empty for the machine itself.

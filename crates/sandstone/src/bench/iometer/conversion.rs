@@ -1,7 +1,7 @@
 //! Between what IOmeter is told and what this benchmark is told.
 
 use super::configuration::{
-    Configuration, DiskDefaults, Identity, Manager, QueueDefaults, Target, TargetDefaults,
+    Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, Target, TargetDefaults,
     TestSetup, TestType, Worker, WorkerCount, WorkerType,
 };
 use crate::bench::access::AccessSpecification;
@@ -185,7 +185,7 @@ pub fn from_profile(profile: &Profile, parameters: &Parameters) -> (Configuratio
         test_type: TestType::Normal,
         ..TestSetup::default()
     };
-    let manager = Manager {
+    let manager = LoadGenerator {
         identity: Identity {
             id: 1,
             name: "LOCALHOST".to_owned(),

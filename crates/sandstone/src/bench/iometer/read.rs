@@ -9,9 +9,9 @@ use std::iter::Peekable;
 use std::str::{FromStr, Lines};
 
 use super::configuration::{
-    BarChart, Configuration, Cycling, DiskDefaults, Identity, Manager, QueueCycling, QueueDefaults,
-    RecordResults, ResultsDisplay, StepType, Target, TargetDefaults, TestSetup, TestType,
-    UpdateType, Version, Worker, WorkerCount, WorkerType,
+    BarChart, Configuration, Cycling, DiskDefaults, Identity, LoadGenerator, QueueCycling,
+    QueueDefaults, RecordResults, ResultsDisplay, StepType, Target, TargetDefaults, TestSetup,
+    TestType, UpdateType, Version, Worker, WorkerCount, WorkerType,
 };
 use crate::bench::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
 
@@ -443,7 +443,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn managers(&mut self) -> Result<Vec<Manager>> {
+    fn managers(&mut self) -> Result<Vec<LoadGenerator>> {
         let mut managers = Vec::new();
         loop {
             let key = self.key("a manager or 'END manager list")?;
@@ -459,8 +459,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn manager(&mut self, identity: Identity) -> Result<Manager> {
-        let mut manager = Manager {
+    fn manager(&mut self, identity: Identity) -> Result<LoadGenerator> {
+        let mut manager = LoadGenerator {
             identity,
             network_address: String::new(),
             workers: Vec::new(),

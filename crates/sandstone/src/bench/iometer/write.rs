@@ -3,8 +3,8 @@
 use std::fmt::{self, Write as _};
 
 use super::configuration::{
-    Configuration, Cycling, Identity, Manager, ResultsDisplay, TargetDefaults, TestSetup, Worker,
-    WorkerCount,
+    Configuration, Cycling, Identity, LoadGenerator, ResultsDisplay, TargetDefaults, TestSetup,
+    Worker, WorkerCount,
 };
 use super::read::{ASSIGNMENT, RECORD, STEP, TEST, TYPE, UPDATE};
 use crate::bench::access::AccessSpecification;
@@ -235,7 +235,7 @@ impl File {
         }
     }
 
-    fn manager(&mut self, manager: &Manager) {
+    fn manager(&mut self, manager: &LoadGenerator) {
         let Identity { id, name } = &manager.identity;
         self.value("'Manager ID, manager name", format_args!("{id},{name}"));
         self.value(

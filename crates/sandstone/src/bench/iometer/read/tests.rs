@@ -411,7 +411,7 @@ prop_compose! {
                 bar_charts: vec![chart],
             }),
             access_specifications: specifications,
-            managers: managers.map(|managers| managers.into_iter().map(|(identity, workers)| Manager {
+            managers: managers.map(|managers| managers.into_iter().map(|(identity, workers)| LoadGenerator {
                 identity,
                 network_address: String::new(),
                 workers,
