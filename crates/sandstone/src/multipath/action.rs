@@ -22,10 +22,9 @@ pub enum Action {
         /// How it ended.
         outcome: Outcome,
     },
-    /// Ask through this path for access states (REPORT TARGET PORT GROUPS) and whether the unit is
-    /// there (TEST UNIT READY); report them with [`Device::alua_group`](super::Device::alua_group)
-    /// or [`Device::alua_state`](super::Device::alua_state) (active/optimized where the target knows
-    /// no groups and the unit is ready), and a unit that is there with
+    /// Ask through this path for access states (REPORT TARGET PORT GROUPS, where TPGS is not zero)
+    /// and whether the unit is there (TEST UNIT READY); report them with [`Device::alua_group`](super::Device::alua_group)
+    /// or [`Device::alua_state`](super::Device::alua_state), and a unit that is ready with
     /// [`Device::unit_present`](super::Device::unit_present).
     Probe {
         /// Through this path.

@@ -142,10 +142,17 @@ impl Device {
         }
     }
 
-    /// A unit that had gone from this path is there again.
+    /// TEST UNIT READY ended well on this path: a unit that had gone is there again, and a target
+    /// that knows no port groups serves I/O again, whatever it said before.
     pub fn unit_present(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
-        let gone = |path: &&mut Path| path.link == Link::UnitGone;
-        if self.path_mut(id).filter(gone).is_some() {
+        let Some(path) = self.path_mut(id) else {
+            return;
+        };
+        let was_gone = path.link == Link::UnitGone;
+        if path.identity.tpgs == 0 {
+            self.alua_state(id, AccessState::ActiveOptimized, now_us, out);
+        }
+        if was_gone {
             self.path_up(id, now_us, out);
         }
     }

@@ -307,14 +307,21 @@ impl Fabric {
         let State::Coming { detour, .. } = nexus.state else {
             return;
         };
-        nexus.needs_fence = false;
+        // A LOGIN ends the old session only where it goes to the same portal group (RFC 7143 §6.3.5);
+        // after a redirection to another one, the old session may live on.
+        let group = |login: &iscsi::initiator::LoggedIn| login.portal_group_tag;
+        let last = nexus.logged_in.as_deref();
+        let reinstated = last.is_none_or(|last| group(last) == group(&login));
+        nexus.needs_fence &= !reinstated;
         nexus.fence_from_us = None;
         nexus.heard_us = now;
         nexus.pinged_us = None;
         nexus.is_suspect = false;
-        self.each_path(at, now, |policy, path, now, out| {
-            policy.path_fenced(path, now, out)
-        });
+        if reinstated {
+            self.each_path(at, now, |policy, path, now, out| {
+                policy.path_fenced(path, now, out)
+            });
+        }
         if detour {
             // It has done its duty; the session itself belongs to its own portal.
             self.drop_link(at);

@@ -137,8 +137,9 @@ impl Fabric {
                 }
                 Action::Probe { path } => self.probe_path(device, path),
                 Action::Fence { path } => {
-                    // A session that is lost sees to it by itself.
-                    if !self.needs_fence(device, path) {
+                    // A session that is lost sees to it by itself. One that lives on, when a path of
+                    // it was taken away, may still perform what was on that path.
+                    if !self.may_still_perform(device, path) {
                         let policy = &mut self.devices[device].policy;
                         policy.path_fenced(path, now, &mut actions);
                     }
@@ -327,10 +328,10 @@ impl Fabric {
         }
     }
 
-    /// Whether an earlier life of a path's session may still have commands at the target.
-    fn needs_fence(&self, device: usize, path: PathId) -> bool {
+    /// Whether a life of a path's session may still have commands at the target.
+    fn may_still_perform(&self, device: usize, path: PathId) -> bool {
         let at = self.devices[device].paths[path.0 as usize].nexus;
-        self.nexuses[at].needs_fence
+        self.nexuses[at].needs_fence || self.nexuses[at].is_up()
     }
 }
 

@@ -136,6 +136,26 @@ fn a_transition_is_asked_after_until_it_is_over() {
 }
 
 #[test]
+fn a_target_without_port_groups_that_is_ready_again_serves_again() {
+    let mut host = Host::with_psp(0, Psp::Mru);
+    let plain = PathIdentity {
+        tpgs: 0,
+        ..super::host::identity(0)
+    };
+    host.device.add_path(PathId(0), plain);
+    host.up(0);
+    host.submit(0, READ, 0);
+    let standby = Ended::Sense(Reaction::AccessState(AccessState::Standby));
+    host.ended(0, 0, standby);
+    host.out.clear();
+    host.pass(10_000_000);
+    assert_eq!(host.actions(), [probe(0)]);
+    let now_us = host.now_us;
+    host.device.unit_present(PathId(0), now_us, &mut host.out);
+    assert_eq!(host.actions(), [send(0, 0)]);
+}
+
+#[test]
 fn busy_is_repeated_more_and_more_slowly_up_to_the_time_limit() {
     for how in [Ended::Busy, Ended::TaskSetFull] {
         let mut host = asked(1);
