@@ -12,6 +12,7 @@ mod lab;
 mod libiscsi_tools;
 mod libvirt;
 mod linux_guest;
+mod nbd;
 mod network;
 mod packages;
 mod process;
@@ -73,6 +74,7 @@ fn labs() -> Vec<Lab> {
         iscsi_test_cu::LABS,
         libiscsi_tools::LABS,
         qemu_img::LABS,
+        nbd::LABS,
         libvirt::LABS,
         isns::LABS,
         linux_guest::LABS,

@@ -38,6 +38,9 @@ pub(crate) const MACHINES: &[&str] = &[
     "e2fsprogs",
 ];
 
+/// libnbd's tools, fio with its engine nbd, openssl to make certificates.
+pub(crate) const NBD: &[&str] = &["libnbd-bin", "fio", "openssl"];
+
 /// An unpacked set of packages.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
@@ -164,6 +167,7 @@ impl Bundle {
 pub(crate) struct Tools {
     clients: Option<Bundle>,
     machines: std::sync::OnceLock<Bundle>,
+    nbd: std::sync::OnceLock<Bundle>,
 }
 
 impl Tools {
@@ -190,6 +194,7 @@ impl Tools {
         Ok(Self {
             clients,
             machines: std::sync::OnceLock::new(),
+            nbd: std::sync::OnceLock::new(),
         })
     }
 
@@ -211,12 +216,29 @@ impl Tools {
     /// # Errors
     /// As [`Bundle::prepare`].
     pub(crate) fn machines(&self) -> Result<&Bundle> {
-        if let Some(bundle) = self.machines.get() {
-            return Ok(bundle);
-        }
-        let bundle = Bundle::prepare("machines", MACHINES)?;
-        Ok(self.machines.get_or_init(|| bundle))
+        once(&self.machines, "machines", MACHINES)
     }
+
+    /// The bundle of [`NBD`].
+    ///
+    /// # Errors
+    /// As [`Bundle::prepare`].
+    pub(crate) fn nbd(&self) -> Result<&Bundle> {
+        once(&self.nbd, "nbd", NBD)
+    }
+}
+
+/// The bundle in `place`, made by whoever asks first.
+fn once<'a>(
+    place: &'a std::sync::OnceLock<Bundle>,
+    name: &str,
+    packages: &[&str],
+) -> Result<&'a Bundle> {
+    if let Some(bundle) = place.get() {
+        return Ok(bundle);
+    }
+    let bundle = Bundle::prepare(name, packages)?;
+    Ok(place.get_or_init(|| bundle))
 }
 
 /// The folder that survives between runs and clones: `$XDG_CACHE_HOME/sandstone/conformance`, with

@@ -14,7 +14,7 @@ use crate::process;
 use crate::server::{Backend, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const SIZE_MIB: u64 = 128;
+pub(crate) const SIZE_MIB: u64 = 128;
 
 /// Whole images through qemu-img, and CHAP.
 pub(crate) const LABS: &[Lab] = &[
@@ -162,7 +162,7 @@ fn chap(bench: &Bench) -> Result<Outcome> {
 }
 
 /// Two extents of data, the rest a hole: 8 MiB at the start, 8 MiB at 96 MiB.
-fn sparse_pattern(path: &Path) -> Result<()> {
+pub(crate) fn sparse_pattern(path: &Path) -> Result<()> {
     let mut file = File::create(path)?;
     file.set_len(SIZE_MIB << 20)?;
     let data = pattern(8 << 20);

@@ -9,6 +9,7 @@ pub mod framer;
 pub mod input;
 pub mod isns;
 pub mod login;
+pub mod nbd;
 pub mod pdu;
 pub mod text_keys;
 
@@ -21,6 +22,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("framer", framer::run),
     ("isns", isns::run),
     ("login", login::run),
+    ("nbd", nbd::run),
     ("pdu", pdu::run),
     ("text_keys", text_keys::run),
 ];

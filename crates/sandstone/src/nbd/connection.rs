@@ -14,7 +14,7 @@ use rustls::ServerConfig;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::operation::{Operation, changes, memory, request};
+use super::operation::{Operation, changes, memory};
 use super::output::Output;
 use super::stream::{Received, Stream};
 use crate::block::budget::{Reservation, Share};
@@ -38,6 +38,8 @@ pub(super) struct Service {
     pub(super) export: Export,
     pub(super) lane: Lane,
     pub(super) operations: Slab<Operation>,
+    /// Those of which the next piece is to be asked for, in the next turn.
+    pub(super) unfinished: Vec<Operation>,
     pub(super) tls: Option<Arc<ServerConfig>>,
     /// Writes at the device whose connection is gone, of all loops.
     pub(super) orphans: Arc<AtomicUsize>,
@@ -392,23 +394,15 @@ impl Connection {
         reservation: Option<Reservation>,
         service: &mut Service,
     ) {
-        let operation = Operation {
-            slot,
-            asked: wanted.asked,
-            command: wanted.command,
-            reservation,
-        };
+        let operation = Operation::new(slot, wanted, reservation);
         self.in_flight += 1;
         self.changes_in_flight += usize::from(changes(&operation.command));
-        self.start(operation, request(&wanted.command, data), service);
+        self.start(operation, data, service);
     }
 
-    fn start(
-        &mut self,
-        operation: Operation,
-        request: crate::block::Request,
-        service: &mut Service,
-    ) {
+    /// Asks the device for an operation, or for its next piece.
+    pub(super) fn start(&mut self, operation: Operation, data: Pages, service: &mut Service) {
+        let request = operation.request(data);
         let token = service.operations.insert(operation);
         let ticket = Ticket::new(token as u64);
         let submitted = service.device.submit(request, ticket, &mut service.lane);
@@ -421,25 +415,13 @@ impl Connection {
     /// A request of this connection came back from the device.
     pub(super) fn finished(
         &mut self,
-        operation: Operation,
+        mut operation: Operation,
         outcome: Outcome,
         service: &mut Service,
     ) {
-        if let Some(next) = operation.follow_up(&outcome) {
-            let flush = request(&next, Pages::new());
-            // It stays a trim for whoever counts changes, but it is answered like its flush.
-            let operation = Operation {
-                command: match operation.command {
-                    Command::Trim { offset, len, .. } => Command::Trim {
-                        offset,
-                        len,
-                        fua: false,
-                    },
-                    other => other,
-                },
-                ..operation
-            };
-            return self.start(operation, flush, service);
+        if outcome.is_ok() && operation.goes_on() {
+            service.unfinished.push(operation);
+            return;
         }
         self.in_flight -= 1;
         if changes(&operation.command) {

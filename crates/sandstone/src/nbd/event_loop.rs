@@ -15,6 +15,7 @@ use super::connection::{Connection, Pause, Service};
 use super::listener::Listener;
 use super::server::{Message, Shared};
 use super::stream::{Socket, Stream};
+use crate::block::Pages;
 use crate::block::budget::Budget;
 use crate::block::lane::Outcome;
 
@@ -139,6 +140,7 @@ impl EventLoop {
             if accepts {
                 self.accept();
             }
+            self.go_on();
             self.block_requests(&mut completions);
             self.tick();
             self.settle();
@@ -156,7 +158,8 @@ impl EventLoop {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || !self.touched.is_empty() {
+        let more = !self.ready.is_empty() || !self.touched.is_empty();
+        if more || !self.service.unfinished.is_empty() {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
@@ -257,6 +260,18 @@ impl EventLoop {
             }
         }
         mark_ready(&mut self.ready, slot, connection);
+    }
+
+    /// Asks for the next pieces of long trims and zeros, also where nobody waits for them any more: what
+    /// a client asked for whole is done whole.
+    fn go_on(&mut self) {
+        for operation in std::mem::take(&mut self.service.unfinished) {
+            let slot = operation.slot;
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.start(operation, Pages::new(), &mut self.service);
+                touch(&mut self.touched, slot, connection);
+            }
+        }
     }
 
     /// Starts what was submitted, and hands out what came back.

@@ -9,6 +9,12 @@ use crate::block::budget::Reservation;
 use crate::block::lane::Outcome;
 use crate::block::{BlockError, BlockErrorKind, Done, Pages, Request};
 
+/// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its pages
+/// on the loop, and others want their turn too.
+const PIECE: u64 = 256 << 20;
+/// Longest range whose extents are looked up at once, in bytes; clients ask again for the rest.
+const STATUS_RANGE: u64 = 1 << 30;
+
 /// A request at the device.
 #[derive(Debug)]
 pub(super) struct Operation {
@@ -16,6 +22,10 @@ pub(super) struct Operation {
     pub(super) slot: usize,
     pub(super) asked: Asked,
     pub(super) command: Command,
+    /// How many bytes of a trim or of zeros are done.
+    done: u64,
+    /// A discard has no durable form: FUA is a flush behind it, which is under way.
+    flushing: bool,
     /// The memory of its data.
     pub(super) reservation: Option<Reservation>,
 }
@@ -44,41 +54,76 @@ pub(super) fn memory(command: &Command) -> u64 {
     }
 }
 
-/// What the device is asked for; `data` is that of a write.
-pub(super) fn request(command: &Command, data: Pages) -> Request {
-    match *command {
-        // What lies beneath brings the data near when it is read.
-        Command::Read { offset, len } | Command::Cache { offset, len } => {
-            Request::Read { offset, len }
-        }
-        Command::Write { offset, fua, .. } => Request::Write {
-            offset,
-            data,
-            durable: fua,
-        },
-        Command::Flush => Request::Flush,
-        Command::Trim { offset, len, .. } => Request::Discard { offset, len },
-        Command::WriteZeroes {
-            offset,
-            len,
-            may_unmap,
-            fua,
-        } => Request::WriteZeroes {
-            offset,
-            len,
-            unmap: may_unmap,
-            durable: fua,
-        },
-        Command::BlockStatus { offset, len, .. } => Request::Extents { offset, len },
-    }
-}
-
 impl Operation {
-    /// What is still to be done after the device succeeded: a discard has no durable form, so FUA is a
-    /// flush behind it.
-    pub(super) fn follow_up(&self, outcome: &Outcome) -> Option<Command> {
-        let flush = matches!(self.command, Command::Trim { fua: true, .. });
-        (flush && outcome.is_ok()).then_some(Command::Flush)
+    /// A request of the connection in `slot`.
+    pub(super) fn new(
+        slot: usize,
+        wanted: nbd::request::Request,
+        reservation: Option<Reservation>,
+    ) -> Self {
+        Self {
+            slot,
+            asked: wanted.asked,
+            command: wanted.command,
+            done: 0,
+            flushing: false,
+            reservation,
+        }
+    }
+
+    /// What the device is asked for next; `data` is that of a write.
+    pub(super) fn request(&self, data: Pages) -> Request {
+        if self.flushing {
+            return Request::Flush;
+        }
+        let done = self.done;
+        match self.command {
+            // What lies beneath brings the data near when it is read.
+            Command::Read { offset, len } | Command::Cache { offset, len } => {
+                Request::Read { offset, len }
+            }
+            Command::Write { offset, fua, .. } => Request::Write {
+                offset,
+                data,
+                durable: fua,
+            },
+            Command::Flush => Request::Flush,
+            Command::Trim { offset, len, .. } => Request::Discard {
+                offset: offset + done,
+                len: (len - done).min(PIECE),
+            },
+            Command::WriteZeroes {
+                offset,
+                len,
+                may_unmap,
+                fua,
+            } => Request::WriteZeroes {
+                offset: offset + done,
+                len: (len - done).min(PIECE),
+                unmap: may_unmap,
+                durable: fua,
+            },
+            Command::BlockStatus { offset, len, .. } => Request::Extents {
+                offset,
+                len: len.min(STATUS_RANGE),
+            },
+        }
+    }
+
+    /// After the device did what it was asked for: whether there is more to ask.
+    pub(super) fn goes_on(&mut self) -> bool {
+        match self.command {
+            Command::Trim { len, fua, .. } => {
+                self.done += (len - self.done).min(PIECE);
+                let was_flushing = std::mem::replace(&mut self.flushing, self.done == len && fua);
+                self.done < len || (self.flushing && !was_flushing)
+            }
+            Command::WriteZeroes { len, .. } => {
+                self.done += (len - self.done).min(PIECE);
+                self.done < len
+            }
+            _ => false,
+        }
     }
 
     /// Answers the client.

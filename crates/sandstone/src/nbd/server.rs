@@ -226,6 +226,7 @@ impl Server {
                 export: export.clone(),
                 lane: seat.lane,
                 operations: Slab::new(),
+                unfinished: Vec::new(),
                 tls: tls.clone(),
                 orphans: Arc::clone(&orphans),
                 now: Instant::now(),

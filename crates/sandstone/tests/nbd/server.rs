@@ -125,6 +125,32 @@ fn failures_are_told_as_what_they_are() {
     }
 }
 
+/// Longer than what goes to the device at once.
+#[test]
+fn long_trims_and_zeros_are_done_whole_and_others_served_meanwhile() {
+    let len: u64 = 3 << 30;
+    let device = MemoryDevice::new(len, 4096, 64 << 20).unwrap();
+    let server = Running::start(Arc::new(device), 1, 64 << 20);
+    let (mut one, mut other) = (server.client(), server.client());
+    for (flags, kind) in [
+        (0, command::TRIM),
+        (command_flag::FUA, command::TRIM),
+        (0, command::WRITE_ZEROES),
+        (command_flag::FUA, command::WRITE_ZEROES),
+    ] {
+        for at in [0, 300 << 20, len - 4096] {
+            assert_eq!(one.write(at, &[1; 4096], 0), 0);
+        }
+        one.send(flags, kind, 5, 0, len as u32);
+        assert_eq!(other.ask(0, command::FLUSH, 0, 0), 0);
+        let reply = one.receive();
+        assert_eq!((reply.cookie, reply.error), (5, 0));
+        for at in [0, 300 << 20, len - 4096] {
+            assert_eq!(other.read(at, 4096).unwrap(), [0; 4096]);
+        }
+    }
+}
+
 #[test]
 fn a_trim_that_must_be_durable_is_flushed() {
     let device = FaultDevice::new(memory(), 1);

@@ -52,7 +52,7 @@ pub(in super::super) struct Args {
     )]
     tls: Option<Tls>,
     /// Let in only clients with a certificate that ca-cert.pem of that folder signed
-    #[arg(long, requires = "tls_certificates")]
+    #[arg(long, requires = "tls_certificates", conflicts_with = "tls")]
     tls_verify_clients: bool,
     /// Event loops
     #[arg(long, value_name = "N", default_value = "1")]
@@ -204,13 +204,20 @@ fn uri(endpoint: &Endpoint, args: &Args) -> String {
     };
     match endpoint {
         Endpoint::Unix(path) => {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let name = &args.name;
-            format!("{scheme}+unix:///{name}?socket={}", escaped(&path))
+            format!(
+                "{scheme}+unix:///{name}?socket={}",
+                escaped(&absolute(path))
+            )
         }
         Endpoint::Tcp(address) if args.name.is_empty() => format!("{scheme}://{address}"),
         Endpoint::Tcp(address) => format!("{scheme}://{address}/{}", args.name),
     }
+}
+
+/// As it is from whatever folder the client is started.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A path in a URI's query.
@@ -240,43 +247,87 @@ fn announce(args: &Args, server: &Server, attached: &Attached) {
     for uri in &attached.uris {
         println!("    {uri}");
     }
-    let uri = &attached.uri;
     println!();
-    println!("Look at it:");
-    println!("    nbdinfo '{uri}'");
-    println!("Copy it out:");
-    println!("    nbdcopy --progress '{uri}' disk.img");
-    println!("QEMU:");
-    println!("    qemu-img info '{uri}'");
-    println!(
-        "    qemu-system-x86_64 -drive file='{uri}',format=raw,if=virtio,cache=none,discard=unmap"
-    );
-    println!("fio:");
-    println!(
-        "    fio --name=nbd --ioengine=nbd --uri='{uri}' --rw={} --bs=4k --iodepth=32 --time_based --runtime=10",
-        if args.read_only { "randread" } else { "randrw" }
-    );
-    println!("Linux (root, module nbd; then /dev/nbd0 is a disk):");
-    for endpoint in server.endpoints() {
-        let name = match args.name.as_str() {
-            "" => String::new(),
-            name => format!(" -N {name}"),
-        };
-        let size = attached.block_size;
-        match endpoint {
-            Endpoint::Unix(path) => println!(
-                "    nbd-client -unix {} /dev/nbd0{name} -b {size} -persist",
-                path.display()
-            ),
-            Endpoint::Tcp(address) => println!(
-                "    nbd-client {} {} /dev/nbd0{name} -b {size} -persist",
-                address.ip(),
-                address.port()
-            ),
-        }
+    let first = server.endpoints().first().zip(attached.uris.first());
+    if let Some((endpoint, uri)) = first {
+        println!("{}", instructions(args, endpoint, uri, attached.block_size));
     }
-    println!();
     println!("Ctrl-C ends it.");
+}
+
+/// What to type on this machine.
+fn instructions(args: &Args, endpoint: &Endpoint, uri: &str, block_size: u32) -> String {
+    let certificates = args.tls_certificates.as_deref().map(absolute);
+    let (url, image) = match &certificates {
+        None => (uri.to_owned(), format!("'{uri}'")),
+        Some(folder) => {
+            let mark = if uri.contains('?') { '&' } else { '?' };
+            let url = format!("{uri}{mark}tls-certificates={}", escaped(folder));
+            (
+                url,
+                format!("--image-opts '{}'", image_options(args, endpoint)),
+            )
+        }
+    };
+    let credentials = match &certificates {
+        None => String::new(),
+        Some(folder) => format!(
+            "--object tls-creds-x509,id=tls0,endpoint=client,dir='{}' ",
+            folder.display()
+        ),
+    };
+    let (cache, rw) = match args.read_only {
+        true => ("readonly=on", "randread"),
+        false => ("cache=none,discard=unmap", "randrw"),
+    };
+    let drive = match &certificates {
+        None => format!("file='{uri}',format=raw"),
+        Some(_) => format!("'{},format=raw'", image_options(args, endpoint)),
+    };
+    let mut text = format!(
+        "Look at it:\n    nbdinfo '{url}'\n\
+         Copy it out:\n    nbdcopy --progress '{url}' disk.img\n\
+         QEMU:\n    qemu-img info {credentials}{image}\n    \
+         qemu-system-x86_64 {credentials}-drive {drive},if=virtio,{cache}\n\
+         fio:\n    fio --name=nbd --ioengine=nbd --uri='{url}' --rw={rw} --bs=4k --iodepth=32 \
+         --time_based --runtime=10\n"
+    );
+    let name = match args.name.as_str() {
+        "" => String::new(),
+        name => format!(" -N {name}"),
+    };
+    let place = match endpoint {
+        Endpoint::Unix(path) => format!("-unix {} /dev/nbd0", absolute(path).display()),
+        Endpoint::Tcp(address) => format!("{} {} /dev/nbd0", address.ip(), address.port()),
+    };
+    let secure = match &certificates {
+        None => String::new(),
+        Some(folder) => format!(" -x -A {}", folder.join("ca-cert.pem").display()),
+    };
+    text.push_str(&format!(
+        "Linux (root, module nbd; then /dev/nbd0 is a disk):\n    \
+         nbd-client {place}{name} -b {block_size} -persist{secure}\n"
+    ));
+    text
+}
+
+/// A drive as QEMU's options say it: its URIs know nothing of TLS.
+fn image_options(args: &Args, endpoint: &Endpoint) -> String {
+    let server = match endpoint {
+        Endpoint::Unix(path) => format!(
+            "server.type=unix,server.path={},tls-hostname=localhost",
+            absolute(path).display()
+        ),
+        Endpoint::Tcp(address) => {
+            let (host, port) = (address.ip(), address.port());
+            format!("server.type=inet,server.host={host},server.port={port}")
+        }
+    };
+    let name = match args.name.as_str() {
+        "" => String::new(),
+        name => format!(",export={name}"),
+    };
+    format!("driver=nbd,{server},tls-creds=tls0{name}")
 }
 
 #[cfg(test)]
