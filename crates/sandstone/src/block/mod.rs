@@ -196,6 +196,27 @@ pub struct PoolSpace {
     pub capacity: u64,
 }
 
+/// Where the time of requests went, in esxtop's terms, as sums since the device was opened; of two
+/// readings the difference counts. GAVG is `guest_us` over `commands`, DAVG `device_us`, QAVG
+/// `queue_us`; KAVG is GAVG less DAVG.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LatencySplit {
+    /// Commands that ended.
+    pub commands: u64,
+    /// Microseconds from submission to the end.
+    pub guest_us: u64,
+    /// Microseconds from the wire to the response.
+    pub device_us: u64,
+    /// Microseconds in the queue before the first sending.
+    pub queue_us: u64,
+    /// DQLEN: the queue depth now.
+    pub queue_depth: u32,
+    /// ACTV: commands at the device now.
+    pub active: u32,
+    /// QUED: commands that wait now.
+    pub queued: u32,
+}
+
 /// A block device: anything that a logical unit can be made of.
 pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// The shape; may change only through [`BlockDevice::refresh`].
@@ -208,6 +229,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// of its own.
     fn reads_in_place(&self) -> bool {
         false
+    }
+
+    /// Where the time goes, for devices at the end of a wire.
+    fn latency_split(&self) -> Option<LatencySplit> {
+        None
     }
 
     /// Space in use. May block; never called from an event loop.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::adapter::Adapter;
 use crate::block::{
-    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, LatencySplit, Request, Submitted,
+    Ticket, Usage,
 };
 
 /// One device of an adapter.
@@ -47,6 +48,21 @@ impl BlockDevice for MultipathDevice {
         }
         self.adapter.submit(self.index, request, ticket, lane);
         Submitted::Pending
+    }
+
+    fn latency_split(&self) -> Option<LatencySplit> {
+        let fabric = self.adapter.fabric();
+        let policy = &fabric.devices[self.index].policy;
+        let (sums, queue) = (policy.counters(), policy.queue_snapshot());
+        Some(LatencySplit {
+            commands: sums.commands,
+            guest_us: sums.guest_us,
+            device_us: sums.device_us,
+            queue_us: sums.queue_us,
+            queue_depth: queue.dqlen,
+            active: queue.actv,
+            queued: queue.qued,
+        })
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

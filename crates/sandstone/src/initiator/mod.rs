@@ -8,7 +8,7 @@
 //! | which units a session shows | `scan.rs` |
 //! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
-//! | what can be set | `settings.rs`, `url.rs` |
+//! | what can be set | `settings.rs`, `url.rs`, `options.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs` |
 
 pub mod adapter;
@@ -18,6 +18,8 @@ pub mod device;
 mod fabric;
 mod link;
 mod nexus;
+pub mod open;
+pub mod options;
 mod requests;
 mod scan;
 pub mod self_test;

@@ -3,37 +3,19 @@
 use std::fmt;
 
 use iscsi::chap::ChapCredential;
-use iscsi::negotiation::DigestPolicy;
 
-use super::settings::{Bind, Route, SessionSettings, TargetSettings};
+use super::options::Options;
+use super::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
 
 const DEFAULT_PORT: u16 = 3260;
 
-/// `iscsi://[user[%secret]@]host[:port]/target-iqn/lun[?key=value&…]`.
-///
-/// Keys: `portal` (one more portal, repeatable), `bind` (a source address or interface, repeatable:
-/// every portal is reached from each), `sessions` (per way), `header_digest` and `data_digest`
-/// (`crc32c` or `none`), `target_user` and `target_password` (mutual CHAP).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `iscsi://[user[%secret]@]host[:port]/target-iqn/lun[?option=value&…]`, and what its options set.
+#[derive(Clone, Debug)]
 pub struct LunUrl {
-    /// The target's iSCSI name.
-    pub target: String,
-    /// Its portals, `host:port`.
-    pub portals: Vec<String>,
-    /// Where connections start; empty: wherever the kernel routes.
-    pub binds: Vec<Bind>,
-    /// Sessions per way.
-    pub sessions: u32,
-    /// The logical unit.
-    pub lun: u16,
-    /// Our CHAP name and secret.
-    pub credential: Option<ChapCredential>,
-    /// What the target must prove.
-    pub target_credential: Option<ChapCredential>,
-    /// HeaderDigest, where the URL names it.
-    pub header_digest: Option<DigestPolicy>,
-    /// DataDigest, where the URL names it.
-    pub data_digest: Option<DigestPolicy>,
+    /// The target with its portals, sessions and their parameters.
+    pub target: TargetSettings,
+    /// What governs the device.
+    pub device: DeviceSettings,
 }
 
 /// What is wrong with a URL.
@@ -55,109 +37,55 @@ impl LunUrl {
         text.starts_with("iscsi://")
     }
 
-    /// Reads a URL.
+    /// Reads a URL; what it does not set is as in `session` and `device`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
-        let wrong = |what: String| UrlError(what);
+    pub fn parse(
+        text: &str,
+        session: SessionSettings,
+        device: DeviceSettings,
+    ) -> Result<Self, UrlError> {
         let rest = text
             .strip_prefix("iscsi://")
-            .ok_or_else(|| wrong(format!("{text} does not begin with iscsi://")))?;
+            .ok_or_else(|| UrlError(format!("{text} does not begin with iscsi://")))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut parts = rest.splitn(3, '/');
         let (Some(authority), Some(target), Some(lun)) = (parts.next(), parts.next(), parts.next())
         else {
-            return Err(wrong("the target or the LUN is missing".to_owned()));
+            return Err(UrlError("the target or the LUN is missing".to_owned()));
         };
         let (user, portal) = match authority.rsplit_once('@') {
             Some((user, portal)) => (Some(user), portal),
             None => (None, authority),
         };
         if target.is_empty() {
-            return Err(wrong("the target's name is empty".to_owned()));
+            return Err(UrlError("the target's name is empty".to_owned()));
         }
-        let lun = lun.trim_end_matches('/');
-        let lun = lun.parse().ok().filter(|lun| *lun < 0x4000);
-        let mut url = Self {
-            target: target.to_owned(),
-            portals: vec![with_port(portal)?],
-            binds: Vec::new(),
+        let lun = lun
+            .trim_end_matches('/')
+            .parse()
+            .ok()
+            .filter(|lun| *lun < 0x4000);
+        let lun = lun.ok_or_else(|| UrlError("the LUN is no number below 16384".to_owned()))?;
+        let mut session = session;
+        if let Some(user) = user {
+            session.credential = Some(credential(user));
+            session.target_credential = None;
+        }
+        let target = TargetSettings {
+            name: target.to_owned(),
+            routes: Vec::new(),
             sessions: 1,
-            lun: lun.ok_or_else(|| wrong("the LUN is no number below 16384".to_owned()))?,
-            credential: user.map(credential),
-            target_credential: None,
-            header_digest: None,
-            data_digest: None,
-        };
-        url.take_query(query)?;
-        Ok(url)
-    }
-
-    fn take_query(&mut self, query: &str) -> Result<(), UrlError> {
-        let (mut user, mut password) = (None, None);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match key {
-                "portal" => self.portals.push(with_port(value)?),
-                "bind" => self.binds.push(bind(value)),
-                "sessions" => {
-                    let count = value.parse().ok().filter(|count| (1..=64).contains(count));
-                    let wrong = || UrlError(format!("sessions={value} is no number from 1 to 64"));
-                    self.sessions = count.ok_or_else(wrong)?;
-                }
-                "header_digest" => self.header_digest = Some(digest(value)?),
-                "data_digest" => self.data_digest = Some(digest(value)?),
-                "target_user" => user = Some(value.to_owned()),
-                "target_password" => password = Some(value.to_owned()),
-                _ => return Err(UrlError(format!("{key} is no option of a URL"))),
-            }
-        }
-        self.target_credential = match (user, password) {
-            (None, None) => None,
-            (Some(name), Some(secret)) if self.credential.is_some() => Some(ChapCredential {
-                name,
-                secret: secret.into_bytes(),
-            }),
-            _ => {
-                let what = "mutual CHAP needs user%secret@, target_user and target_password";
-                return Err(UrlError(what.to_owned()));
-            }
-        };
-        Ok(())
-    }
-
-    /// What to log in to, under the initiator name of `session`.
-    pub fn settings(&self, mut session: SessionSettings) -> TargetSettings {
-        if self.credential.is_some() {
-            session.credential = self.credential.clone();
-            session.target_credential = self.target_credential.clone();
-        }
-        if let Some(policy) = self.header_digest {
-            session.limits.header_digest = policy;
-        }
-        if let Some(policy) = self.data_digest {
-            session.limits.data_digest = policy;
-        }
-        let binds = self.binds.iter().cloned().map(Some);
-        let binds: Vec<Option<Bind>> = if self.binds.is_empty() {
-            vec![None]
-        } else {
-            binds.collect()
-        };
-        let routes = self.portals.iter().flat_map(|portal| {
-            binds.iter().map(|bind| Route {
-                portal: portal.clone(),
-                bind: bind.clone(),
-            })
-        });
-        TargetSettings {
-            name: self.target.clone(),
-            routes: routes.collect(),
-            sessions: self.sessions,
-            lun: Some(self.lun),
+            lun: Some(lun),
             session,
+        };
+        let mut options = Options::new(target, device, with_port(portal)?);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            options.set(name, value).map_err(UrlError)?;
         }
+        options.finish().map_err(UrlError)
     }
 }
 
@@ -204,41 +132,73 @@ fn credential(user: &str) -> ChapCredential {
     }
 }
 
-fn digest(value: &str) -> Result<DigestPolicy, UrlError> {
-    match value.to_ascii_lowercase().as_str() {
-        "crc32c" => Ok(DigestPolicy::Require),
-        "none" => Ok(DigestPolicy::Forbid),
-        _ => Err(UrlError(format!("{value} is no digest: crc32c or none"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multipath::Psp;
+
+    fn parse(text: &str) -> Result<LunUrl, UrlError> {
+        LunUrl::parse(
+            text,
+            SessionSettings::new("iqn.x"),
+            DeviceSettings::default(),
+        )
+    }
 
     #[test]
     fn a_url_says_where_a_lun_is() {
-        let url =
-            LunUrl::parse("iscsi://me%top%secret@san:860/iqn.2026-01.a:b/5").expect("well-formed");
+        let url = parse("iscsi://me%top%secret@san:860/iqn.2026-01.a:b/5").expect("well-formed");
+        let target = url.target;
         assert_eq!(
-            (url.portals[0].as_str(), url.target.as_str(), url.lun),
-            ("san:860", "iqn.2026-01.a:b", 5)
+            (
+                target.routes[0].portal.as_str(),
+                target.name.as_str(),
+                target.lun
+            ),
+            ("san:860", "iqn.2026-01.a:b", Some(5))
         );
-        let credential = url.credential.expect("CHAP");
+        let credential = target.session.credential.expect("CHAP");
         assert_eq!(
             (credential.name.as_str(), &credential.secret[..]),
             ("me", &b"top%secret"[..])
         );
-        let url = LunUrl::parse(
-            "iscsi://[fe80::1]/iqn.a/0?portal=10.0.0.2&bind=eth1&bind=10.0.0.9&sessions=2",
-        )
-        .expect("well-formed");
-        assert_eq!(url.portals, ["[fe80::1]:3260", "10.0.0.2:3260"]);
-        let settings = url.settings(SessionSettings::new("iqn.x"));
+        let url =
+            parse("iscsi://[fe80::1]/iqn.a/0?portal=10.0.0.2&bind=eth1&bind=10.0.0.9&sessions=2")
+                .expect("well-formed");
+        let portals: Vec<&str> = url
+            .target
+            .routes
+            .iter()
+            .map(|route| route.portal.as_str())
+            .collect();
         assert_eq!(
-            (settings.routes.len(), settings.sessions, settings.lun),
-            (4, 2, Some(0))
+            portals,
+            [
+                "[fe80::1]:3260",
+                "[fe80::1]:3260",
+                "10.0.0.2:3260",
+                "10.0.0.2:3260"
+            ]
         );
+        assert_eq!((url.target.sessions, url.target.lun), (2, Some(0)));
+    }
+
+    #[test]
+    fn options_set_what_the_field_reports_turn() {
+        let url = parse("iscsi://h/iqn.a/0?psp=rr&iops=1&queue_depth=64&max_outstanding_r2t=1&max_io=32K&immediate_data=no&window=4M&quick_ack=yes").expect("well-formed");
+        let (psp, round_robin) = url.device.psp.expect("named");
+        assert_eq!((psp, round_robin.iops), (Psp::RoundRobin, 1));
+        assert_eq!(
+            (url.device.base.queue_depth, url.device.max_io),
+            (64, Some(32 << 10))
+        );
+        let limits = &url.target.session.limits;
+        assert_eq!(
+            (limits.max_outstanding_r2t, limits.immediate_data),
+            (1, false)
+        );
+        let tcp = url.target.session.tcp;
+        assert_eq!((tcp.window, tcp.quick_ack), (Some(4 << 20), true));
     }
 
     #[test]
@@ -248,12 +208,27 @@ mod tests {
             ("iscsi://host/iqn.a/x", "the LUN is no number"),
             ("iscsi://:3260/iqn.a/0", "is no host[:port]"),
             ("iscsi://h:99999/iqn.a/0", "is no host[:port]"),
-            ("iscsi://h/iqn.a/0?sessions=0", "sessions=0 is no number"),
-            ("iscsi://h/iqn.a/0?data_digest=md5", "md5 is no digest"),
-            ("iscsi://h/iqn.a/0?foo=1", "foo is no option"),
+            (
+                "iscsi://h/iqn.a/0?sessions=0",
+                "sessions=0: give a number from 1 to 64",
+            ),
+            (
+                "iscsi://h/iqn.a/0?data_digest=md5",
+                "data_digest=md5: give crc32c or none",
+            ),
+            (
+                "iscsi://h/iqn.a/0?foo=1",
+                "there is no option foo; there are",
+            ),
             ("iscsi://h/iqn.a/0?target_user=x", "mutual CHAP needs"),
+            (
+                "iscsi://h/iqn.a/0?psp=fastest",
+                "psp=fastest: give fixed, mru, rr",
+            ),
+            ("iscsi://h/iqn.a/0?iops=0", "iops=0"),
+            ("iscsi://h/iqn.a/0?max_io=1000", "max_io=1000: give"),
         ] {
-            let error = LunUrl::parse(text).expect_err(text).to_string();
+            let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(what), "{text}: {error}");
         }
     }

@@ -53,16 +53,19 @@ pub struct RoundRobin {
 
 impl Default for RoundRobin {
     fn default() -> Self {
-        Self {
-            limit_type: LimitType::Default,
-            iops: 1000,
-            bytes: 10_485_760,
-            use_ano: false,
-        }
+        Self::DEFAULT
     }
 }
 
 impl RoundRobin {
+    /// ESXi's.
+    pub const DEFAULT: Self = Self {
+        limit_type: LimitType::Default,
+        iops: 1000,
+        bytes: 10_485_760,
+        use_ano: false,
+    };
+
     /// Changes what the options say: `iops=1`, `bytes=8800`, `policy=iops`, `useANO=1`, several
     /// separated by comma or semicolon. A limit does not change the type, as in ESXi: after
     /// `iops=1` it is still "Default", with 1.

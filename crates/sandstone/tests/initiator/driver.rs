@@ -32,8 +32,10 @@ pub(crate) fn round_robin() -> DeviceSettings {
 }
 
 pub(crate) fn target(url: &str) -> TargetSettings {
-    let url = LunUrl::parse(url).unwrap();
-    url.settings(SessionSettings::new("iqn.2026-01.io.sandstone:tester"))
+    let session = SessionSettings::new("iqn.2026-01.io.sandstone:tester");
+    LunUrl::parse(url, session, DeviceSettings::default())
+        .unwrap()
+        .target
 }
 
 impl Driver {

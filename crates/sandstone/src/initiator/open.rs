@@ -1,0 +1,93 @@
+//! From an `iscsi://` URL to a device that is open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::adapter::{Adapter, AdapterError};
+use super::device::MultipathDevice;
+use super::settings::{DeviceSettings, SessionSettings};
+use super::url::{LunUrl, UrlError};
+use crate::block::Lane;
+
+/// How long all sessions of a URL may take before those that are there must do.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Where open-iscsi keeps the name of this machine's initiator.
+const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
+
+/// Why a URL could not be opened.
+#[derive(Debug)]
+pub enum OpenUrlError {
+    /// It is malformed.
+    Url(UrlError),
+    /// The target did not give the device.
+    Adapter(AdapterError),
+}
+
+impl std::fmt::Display for OpenUrlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Url(error) => error.fmt(f),
+            Self::Adapter(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenUrlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Url(error) => Some(error),
+            Self::Adapter(error) => Some(error),
+        }
+    }
+}
+
+/// Logs in and opens the logical unit; the sessions live in `lane` from then on. Blocks until every
+/// session has come to be or failed once.
+///
+/// # Errors
+/// The URL is malformed, no session came to be, or the target shows no such unit.
+pub fn open_url(url: &str, lane: &mut Lane) -> Result<Arc<MultipathDevice>, OpenUrlError> {
+    let session = SessionSettings::new(initiator_name());
+    let url = LunUrl::parse(url, session, DeviceSettings::default()).map_err(OpenUrlError::Url)?;
+    open(url, lane).map_err(OpenUrlError::Adapter)
+}
+
+/// The same from settings.
+///
+/// # Errors
+/// No session came to be, or the target shows no such unit.
+pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, AdapterError> {
+    let adapter = Adapter::new(lane, url.device)?;
+    let (name, lun) = (url.target.name.clone(), url.target.lun);
+    let target = adapter.log_in(url.target)?;
+    adapter.settle(target, LIMIT, lane)?;
+    let device = adapter.device(target, lun);
+    device
+        .map(Arc::new)
+        .ok_or(AdapterError::NoUnit { target: name, lun })
+}
+
+/// This machine's initiator name: open-iscsi's where it is installed, so that the target's permissions
+/// hold for both; else one made from the host's name.
+pub fn initiator_name() -> String {
+    let file = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
+    let names = file
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("InitiatorName="));
+    if let Some(name) = names.map(str::trim).find(|name| !name.is_empty()) {
+        return name.to_owned();
+    }
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().to_ascii_lowercase();
+    let fit = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
+            c
+        } else {
+            '-'
+        }
+    };
+    format!(
+        "iqn.2026-01.io.sandstone:{}",
+        host.chars().map(fit).collect::<String>()
+    )
+}

@@ -1,0 +1,288 @@
+//! The options of a URL, by name: everything about sessions and devices that users turn to see what it
+//! does. The benchmark sweeps over the same names.
+
+use iscsi::chap::ChapCredential;
+use iscsi::negotiation::DigestPolicy;
+
+use super::settings::{Bind, DeviceSettings, Route, TargetSettings};
+use super::url::{LunUrl, bind, with_port};
+use crate::config::quantity::parse_size;
+use crate::multipath::{Psp, RoundRobin};
+
+/// An option: its name, what it takes, what it does.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionHelp {
+    /// As in a URL.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+const fn option(name: &'static str, takes: &'static str, help: &'static str) -> OptionHelp {
+    OptionHelp { name, takes, help }
+}
+
+/// Every option.
+pub const OPTIONS: [OptionHelp; 24] = [
+    option(
+        "portal",
+        "a host[:port]",
+        "one more portal of the target; repeatable",
+    ),
+    option(
+        "bind",
+        "a source address or an interface",
+        "where connections start (port binding); repeatable",
+    ),
+    option(
+        "sessions",
+        "a number from 1 to 64",
+        "sessions per portal and source",
+    ),
+    option("initiator_name", "an iSCSI name", "who logs in"),
+    option(
+        "target_user",
+        "a name",
+        "what the target must prove (mutual CHAP)",
+    ),
+    option(
+        "target_password",
+        "a secret",
+        "what the target must prove (mutual CHAP)",
+    ),
+    option("header_digest", "crc32c or none", "HeaderDigest"),
+    option("data_digest", "crc32c or none", "DataDigest"),
+    option("immediate_data", "yes or no", "ImmediateData"),
+    option("initial_r2t", "yes or no", "InitialR2T"),
+    option("first_burst", "a size from 512 to 16M", "FirstBurstLength"),
+    option("max_burst", "a size from 512 to 16M", "MaxBurstLength"),
+    option(
+        "max_recv_segment",
+        "a size from 512 to 16M",
+        "MaxRecvDataSegmentLength",
+    ),
+    option(
+        "max_outstanding_r2t",
+        "a number from 1 to 65535",
+        "MaxOutstandingR2T",
+    ),
+    option(
+        "quick_ack",
+        "yes or no",
+        "acknowledge segments at once instead of delayed",
+    ),
+    option(
+        "window",
+        "a size from 4K to 1G",
+        "TCP send and receive buffers",
+    ),
+    option(
+        "queue_depth",
+        "a number from 1 to 4096",
+        "I/Os at the device at once (DQLEN)",
+    ),
+    option(
+        "max_io",
+        "a size from 4K to 8M, a multiple of 4K",
+        "most bytes of one command (DiskMaxIOSize); longer requests are split",
+    ),
+    option(
+        "psp",
+        "fixed, mru, rr, least_queue or lowest_latency",
+        "path selection",
+    ),
+    option(
+        "iops",
+        "a number of I/Os",
+        "round robin: I/Os down a path before the next",
+    ),
+    option(
+        "bytes",
+        "a number of bytes",
+        "round robin: bytes down a path before the next",
+    ),
+    option(
+        "use_ano",
+        "yes or no",
+        "round robin: use active/non-optimized paths too",
+    ),
+    option(
+        "fence_timeout",
+        "milliseconds, or never",
+        "how long a lost session's writes are waited for",
+    ),
+    option(
+        "apd_timeout",
+        "seconds",
+        "how long I/O waits while all paths are down",
+    ),
+];
+
+/// What limits of round robin are for, where no path selection is named.
+const ROUND_ROBIN: (Psp, RoundRobin) = (Psp::RoundRobin, RoundRobin::DEFAULT);
+
+/// Options on their way into settings.
+#[derive(Debug)]
+pub(super) struct Options {
+    target: TargetSettings,
+    device: DeviceSettings,
+    portals: Vec<String>,
+    binds: Vec<Bind>,
+    target_user: Option<String>,
+    target_password: Option<String>,
+}
+
+impl Options {
+    pub(super) fn new(target: TargetSettings, device: DeviceSettings, portal: String) -> Self {
+        Self {
+            target,
+            device,
+            portals: vec![portal],
+            binds: Vec::new(),
+            target_user: None,
+            target_password: None,
+        }
+    }
+
+    /// Sets one; the error says what it takes.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let Some(help) = OPTIONS.iter().find(|option| option.name == name) else {
+            let names: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
+            return Err(format!(
+                "there is no option {name}; there are {}",
+                names.join(", ")
+            ));
+        };
+        match self.try_set(name, value) {
+            Some(()) => Ok(()),
+            None => Err(format!("{name}={value}: give {}", help.takes)),
+        }
+    }
+
+    fn try_set(&mut self, name: &str, value: &str) -> Option<()> {
+        let session = &mut self.target.session;
+        let limits = &mut session.limits;
+        match name {
+            "portal" => self.portals.push(with_port(value).ok()?),
+            "bind" => self.binds.push(bind(value)),
+            "sessions" => self.target.sessions = number(value, 1, 64)?,
+            "initiator_name" => session.initiator_name = some(value)?,
+            "target_user" => self.target_user = Some(some(value)?),
+            "target_password" => self.target_password = Some(some(value)?),
+            "header_digest" => limits.header_digest = digest(value)?,
+            "data_digest" => limits.data_digest = digest(value)?,
+            "immediate_data" => limits.immediate_data = yes(value)?,
+            "initial_r2t" => limits.initial_r2t = yes(value)?,
+            "first_burst" => limits.first_burst_length = size(value, 512, 0xff_ffff)?,
+            "max_burst" => limits.max_burst_length = size(value, 512, 0xff_ffff)?,
+            "max_recv_segment" => {
+                limits.max_recv_data_segment_length = size(value, 512, 0xff_ffff)?
+            }
+            "max_outstanding_r2t" => limits.max_outstanding_r2t = number(value, 1, 65_535)? as u16,
+            "quick_ack" => session.tcp.quick_ack = yes(value)?,
+            "window" => session.tcp.window = Some(size(value, 4096, 1 << 30)?),
+            _ => return self.try_set_device(name, value),
+        }
+        Some(())
+    }
+
+    fn try_set_device(&mut self, name: &str, value: &str) -> Option<()> {
+        let device = &mut self.device;
+        match name {
+            "queue_depth" => device.base.queue_depth = number(value, 1, 4096)?,
+            "max_io" => {
+                device.max_io = Some(size(value, 4096, 8 << 20).filter(|size| size % 4096 == 0)?)
+            }
+            "psp" => device.psp.get_or_insert(ROUND_ROBIN).0 = Psp::from_name(value)?,
+            "iops" | "bytes" | "use_ano" => {
+                let value = match name {
+                    "use_ano" => u8::from(yes(value)?).to_string(),
+                    _ => parse_size(value).ok()?.to_string(),
+                };
+                let option = format!(
+                    "{}={value}",
+                    if name == "use_ano" { "useANO" } else { name }
+                );
+                let (_, round_robin) = device.psp.get_or_insert(ROUND_ROBIN);
+                *round_robin = round_robin.with_options(&option).ok()?;
+            }
+            "fence_timeout" => {
+                device.base.fence_timeout_us = match value {
+                    "never" => None,
+                    _ => Some(u64::from(number(value, 0, u32::MAX)?) * 1000),
+                };
+            }
+            "apd_timeout" => {
+                device.base.apd_timeout_us = u64::from(number(value, 0, u32::MAX)?) * 1_000_000
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<LunUrl, String> {
+        match (self.target_user, self.target_password) {
+            (None, None) => {}
+            (Some(name), Some(secret)) if self.target.session.credential.is_some() => {
+                let secret = secret.into_bytes();
+                self.target.session.target_credential = Some(ChapCredential { name, secret });
+            }
+            _ => {
+                return Err(
+                    "mutual CHAP needs user%secret@, target_user and target_password".to_owned(),
+                );
+            }
+        }
+        let binds: Vec<Option<Bind>> = match self.binds.is_empty() {
+            true => vec![None],
+            false => self.binds.into_iter().map(Some).collect(),
+        };
+        let routes = self.portals.iter().flat_map(|portal| {
+            binds.iter().map(|bind| Route {
+                portal: portal.clone(),
+                bind: bind.clone(),
+            })
+        });
+        self.target.routes = routes.collect();
+        Ok(LunUrl {
+            target: self.target,
+            device: self.device,
+        })
+    }
+}
+
+fn number(value: &str, least: u32, most: u32) -> Option<u32> {
+    value
+        .parse()
+        .ok()
+        .filter(|number| (least..=most).contains(number))
+}
+
+fn size(value: &str, least: u32, most: u32) -> Option<u32> {
+    let size = parse_size(value).ok()?.min(u64::from(u32::MAX)) as u32;
+    // 16M is one byte more than the field takes, and what everybody types.
+    let size = if size == most + 1 { most } else { size };
+    (least..=most).contains(&size).then_some(size)
+}
+
+fn yes(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" | "1" | "true" | "on" => Some(true),
+        "no" | "0" | "false" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn some(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn digest(value: &str) -> Option<DigestPolicy> {
+    match value.to_ascii_lowercase().as_str() {
+        "crc32c" => Some(DigestPolicy::Require),
+        "none" => Some(DigestPolicy::Forbid),
+        _ => None,
+    }
+}
