@@ -1,0 +1,226 @@
+//! The verbs from outside: what they refuse, what they print, what they leave behind.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use sandstone::cli::{Terminal, run_client};
+
+struct Ran {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+fn run(line: &str) -> Ran {
+    let words = std::iter::once("sandstone").chain(line.split('|').map(str::trim));
+    let words: Vec<OsString> = words.map(OsString::from).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        ask: None,
+    };
+    let code = run_client(words, terminal);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran {
+        code,
+        out: text(out),
+        err: text(err),
+    }
+}
+
+/// A run that is over in no time; words are separated by bars.
+fn quick(target: &str, rest: &str) -> Ran {
+    run(&format!(
+        "bench | run | {target} | --block | 4K | --time | 100ms | --ramp-up | 0 | {rest}"
+    ))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn data_of_others_is_destroyed_only_on_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let mut content = vec![0; 1 << 20];
+    content[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(&path, &content).unwrap();
+    let ran = quick(text(&path), "--reads | 0");
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("an ext2, ext3 or ext4 file system"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("--destroy-data"), "{}", ran.err);
+    assert_eq!(
+        std::fs::read(&path).unwrap(),
+        content,
+        "nothing was touched"
+    );
+    let ran = quick(text(&path), "--reads | 100");
+    assert_eq!(ran.code, 0, "reading destroys nothing: {}", ran.err);
+    let ran = quick(text(&path), "--reads | 100 | --fill");
+    assert_eq!(ran.code, 1, "filling writes");
+    assert_eq!(std::fs::read(&path).unwrap(), content);
+    let ran = quick(text(&path), "--reads | 0 | --destroy-data");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("overwriting"), "{}", ran.err);
+    assert_ne!(std::fs::read(&path).unwrap(), content);
+}
+
+#[test]
+fn a_file_of_its_own_is_made_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new");
+    let ran = quick(
+        text(&path),
+        "--size | 8M | --reads | 50 | --random | 100 | --verify | --fill",
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains(" 0 wrong"), "{}", ran.err);
+    assert!(!path.exists());
+    let ran = quick(text(&path), "--size | 8M | --keep");
+    assert!(ran.code == 0 && path.exists());
+    let ran = quick(text(&path), "--size | 8M");
+    assert!(
+        ran.code == 1 && ran.err.contains("exists already"),
+        "{}",
+        ran.err
+    );
+    assert!(path.exists(), "it is not ours");
+}
+
+#[test]
+fn results_are_saved_compared_and_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("a.json");
+    let ran = quick(
+        "memory:16M",
+        &format!(
+            "--repeat | 3 | --save | {} | -H | -o | round,errors",
+            text(&saved)
+        ),
+    );
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "0\t0\n1\t0\n2\t0\n"),
+        "{}",
+        ran.err
+    );
+    let results: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(results["format"], 1);
+    assert_eq!(results["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(results["runs"][2]["parameters"]["seed"], 3);
+    let compared = run(&format!(
+        "bench | compare | {0} | {0} | -H | -o | figure,verdict",
+        text(&saved)
+    ));
+    assert_eq!(compared.code, 0, "{}", compared.err);
+    assert!(
+        compared
+            .out
+            .starts_with("iops\tno difference\nmean-ms\tno difference\n"),
+        "{}",
+        compared.out
+    );
+    let csv = folder.path().join("a.csv");
+    let ran = run(&format!(
+        "bench | export | {} | --as | csv | --output | {}",
+        text(&saved),
+        text(&csv)
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(&format!("bench | import | {}", text(&csv)));
+    let imported: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(imported["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        imported["runs"][0]["workload"]["name"],
+        results["runs"][0]["workload"]["name"]
+    );
+    let fio = run(&format!("bench | export | {} | --as | fio", text(&saved)));
+    let fio: serde_json::Value = serde_json::from_str(&fio.out).unwrap();
+    assert_eq!(fio["jobs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn profiles_go_to_iometer_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let icf = folder.path().join("vmktree.icf");
+    let ran = run(&format!(
+        "bench | export | vmktree | --as | icf | --output | {}",
+        text(&icf)
+    ));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(
+        std::fs::read_to_string(&icf)
+            .unwrap()
+            .starts_with("Version 1.1.0")
+    );
+    let preview = run(&format!(
+        "bench | run | memory:1G | --profile | {} | --dry-run",
+        text(&icf)
+    ));
+    assert_eq!(preview.code, 0, "{}", preview.err);
+    assert!(
+        preview
+            .out
+            .contains("RealLife-60%Rand-65%Read: reads and WRITES"),
+        "{}",
+        preview.out
+    );
+    std::fs::write(&icf, "Version 1.1.0\nnonsense\n").unwrap();
+    let ran = run(&format!("bench | import | {}", text(&icf)));
+    assert!(
+        ran.code == 1 && ran.err.contains("line 2: expected a section"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_done() {
+    for (target, rest, words) in [
+        (
+            "memory:16M",
+            "--working-set | 1G",
+            "beyond the device of 16M",
+        ),
+        ("memory:16M", "--max-io | 1000", "multiple of 512"),
+        ("memory:16M", "--rate | 0", "no rate"),
+        ("memory:16M | --size | 1M", "", "--size makes a file"),
+        ("ftp://x", "", "ftp://"),
+        ("memory:64K | --workers | 99", "", "each worker"),
+    ] {
+        let ran = quick(target, rest.trim_start_matches(" | "));
+        let ran = if rest.is_empty() {
+            run(&format!("bench | run | {target} | --block | 4K"))
+        } else {
+            ran
+        };
+        assert!(
+            ran.code == 1 && ran.err.contains(words),
+            "{words}: {}",
+            ran.err
+        );
+    }
+    let ran = run("bench | run | memory:16M | --profile | nothing");
+    assert!(
+        ran.code == 1 && ran.err.contains("bench profiles"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn profiles_are_listed() {
+    let ran = run("bench | profiles | oltp | -H | -o | size,read%,random%,outstanding");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "8K\t70\t100\t-\n64K\t0\t0\t1\n")
+    );
+    assert_eq!(run("bench | profiles | none").code, 1);
+}
