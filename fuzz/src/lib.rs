@@ -6,6 +6,7 @@
 
 pub mod cdb;
 pub mod framer;
+pub mod icf;
 pub mod input;
 pub mod isns;
 pub mod login;
@@ -20,6 +21,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("cdb", cdb::run),
     ("framer", framer::run),
+    ("icf", icf::run),
     ("isns", isns::run),
     ("login", login::run),
     ("nbd", nbd::run),

@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use super::{Finding, Tree};
 
 /// Crates that take bytes and time and return actions.
-const LEAVES: &[&str] = &["scsi", "iscsi", "nbd", "store"];
+const LEAVES: &[&str] = &["scsi", "iscsi", "nbd", "iometer", "store"];
 
 /// The part of a leaf that is allowed to do I/O.
 const LEAF_IO: &str = "crates/store/src/device/";

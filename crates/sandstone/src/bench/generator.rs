@@ -6,9 +6,9 @@
 //! As in IOmeter an access that is not random continues where the last one ended, also where that one went to
 //! a random place, and starts over at the end of the part.
 
-use super::access::{AccessLine, AccessSpecification};
 use super::deck::Deck;
 use super::random::Random;
+use ::iometer::access::{AccessLine, AccessSpecification};
 
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

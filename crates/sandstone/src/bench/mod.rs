@@ -1,18 +1,19 @@
 //! The benchmark: what it asks for, how it measures, what it says, and how two results are compared.
 //!
-//! - What is asked for: [`access`] (IOmeter's access specifications, the one concept), [`workload`],
-//!   [`profile`] (those built in), [`generator`] (operations from a seed), [`data`] (the bytes written).
+//! - What is asked for: [`::iometer::access`] (IOmeter's access specifications, the one concept),
+//!   [`workload`], [`profile`] (those built in), [`generator`] (operations from a seed), [`data`] (the bytes
+//!   written).
 //! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock and device
 //!   or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
 //! - Whether the device keeps what it is given: [`verify`].
-//! - What other tools know: [`iometer`].
+//! - What it is worth: [`results`], [`statistics`], [`compare`].
+//! - What other tools know: [`iometer`], [`fio`].
 //!
 //! # Invariants
 //! - The same seed, workload and size of device give the same operations on every machine.
 //! - No figure is adjusted: what was not measured is said to be missing, what failed is counted beside what
 //!   did not, and what a device has that is not the benchmark's own is written only when the user said so.
 
-pub mod access;
 pub mod compare;
 pub mod contents;
 pub mod data;

@@ -4,9 +4,9 @@
 //! alignment goes to any 512 bytes, which on disks with sectors of 4 KiB measures the read before the write.
 //! A file that says so (`--profile FILE.icf`) is run as it says.
 
-use super::access::{AccessLine, AccessSpecification, Assignment};
 use super::data::DataPattern;
 use super::workload::{Profile, Stream, Workload};
+use ::iometer::access::{AccessLine, AccessSpecification, Assignment};
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::{AccessSpecification, SpecificationError};
 use super::data::DataPattern;
+use ::iometer::access::{AccessSpecification, SpecificationError};
 
 /// What one or more threads do at the same time in one region of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

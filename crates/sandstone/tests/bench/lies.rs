@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sandstone::bench::access::{AccessLine, AccessSpecification};
+use iometer::access::{AccessLine, AccessSpecification};
 use sandstone::bench::parameters::Parameters;
 use sandstone::bench::results::Measurement;
 use sandstone::bench::run::measure::{Phase, Watch, measure};

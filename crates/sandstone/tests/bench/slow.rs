@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sandstone::bench::access::{AccessLine, AccessSpecification};
+use iometer::access::{AccessLine, AccessSpecification};
 use sandstone::bench::measure::window::Second;
 use sandstone::bench::parameters::{Pace, Parameters};
 use sandstone::bench::results::Measurement;

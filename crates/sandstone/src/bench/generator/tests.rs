@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bench::access::Assignment;
+use ::iometer::access::Assignment;
 
 const PART: Part = Part {
     start: 1 << 20,

@@ -1,13 +1,13 @@
 //! Between what IOmeter is told and what this benchmark is told.
 
-use super::configuration::{
-    Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, Target, TargetDefaults,
-    TestSetup, TestType, Worker, WorkerCount, WorkerType,
-};
-use crate::bench::access::AccessSpecification;
 use crate::bench::data::DataPattern;
 use crate::bench::parameters::Parameters;
 use crate::bench::workload::{Profile, Stream, Workload};
+use ::iometer::access::AccessSpecification;
+use ::iometer::configuration::{
+    Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, Target, TargetDefaults,
+    TestSetup, TestType, Worker, WorkerCount, WorkerType,
+};
 
 /// Bytes of a sector, which IOmeter counts a disk in.
 const SECTOR: u64 = 512;
@@ -267,12 +267,13 @@ fn worker(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::iometer::{read::read, write::write};
+    use ::iometer::{read::read, write::write};
     use crate::bench::profile;
 
     #[test]
     fn a_configuration_becomes_what_its_workers_do_together() {
-        let configuration = read(include_str!("read/new.icf")).expect("a good file");
+        let configuration =
+            read(include_str!("../../../../iometer/src/read/new.icf")).expect("a good file");
         let (profile, parameters) = to_profile(&configuration, "new.icf");
         let names: Vec<&str> = profile
             .workloads
@@ -296,7 +297,8 @@ mod tests {
 
     #[test]
     fn specifications_that_nobody_is_assigned_run_one_by_one() {
-        let mut configuration = read(include_str!("read/new.icf")).expect("a good file");
+        let mut configuration =
+            read(include_str!("../../../../iometer/src/read/new.icf")).expect("a good file");
         configuration.managers = None;
         let (profile, _) = to_profile(&configuration, "x");
         assert_eq!(profile.workloads.len(), 2);

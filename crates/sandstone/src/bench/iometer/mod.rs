@@ -1,9 +1,6 @@
-//! The files of IOmeter: its configurations (`.icf`) and its results, in both directions.
+//! What IOmeter's files mean to the benchmark; their text is the business of the crate `iometer`.
 //!
 //! The people who measured storage for twenty years did it with IOmeter; what they have keeps working.
 
-pub mod configuration;
 pub mod conversion;
-pub mod read;
 pub mod results;
-pub mod write;

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::read::ReadError;
-use crate::bench::access::{AccessLine, AccessSpecification, Assignment};
 use crate::bench::measure::latency::{Distribution, LatencySummary};
 use crate::bench::parameters::Parameters;
 use crate::bench::results::{DirectionResult, FORMAT, Machine, Measurement, Results, Run, Target};
 use crate::bench::workload::{Stream, Workload};
+use ::iometer::access::{AccessLine, AccessSpecification, Assignment};
+use ::iometer::read::ReadError;
 
 /// The columns of version 1.1.0.
 const COLUMNS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,\

@@ -12,7 +12,6 @@ use super::environment::{Environment as _, LaneEnvironment};
 use super::pace::Pacer;
 use super::region::{self, Assignment, RegionError};
 use super::worker::{Content, Ended, Operations, Task};
-use crate::bench::access::SpecificationError;
 use crate::bench::data::DataSource;
 use crate::bench::generator::Generator;
 use crate::bench::machine::cpu_time;
@@ -28,6 +27,7 @@ use crate::bench::workload::Workload;
 use crate::block::lane::Outcome;
 use crate::block::{BlockDevice, Lane, Request};
 use crate::config::quantity::format_size;
+use ::iometer::access::SpecificationError;
 
 /// Most memory that verification may take to remember what was written.
 pub const VERIFY_MEMORY: u64 = 1 << 30;

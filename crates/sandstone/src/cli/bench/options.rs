@@ -4,14 +4,14 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::bench::access::{AccessLine, AccessSpecification};
 use crate::bench::data::DataPattern;
-use crate::bench::iometer;
+use crate::bench::iometer::conversion;
 use crate::bench::parameters::{Pace, Parameters};
 use crate::bench::profile;
 use crate::bench::workload::{Profile, Stream, Workload};
 use crate::cli::completion::size;
 use crate::config::Error;
+use iometer::access::{AccessLine, AccessSpecification};
 
 /// What to run.
 #[derive(Clone, Debug, Args)]
@@ -188,9 +188,9 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
         })?;
         return Ok(plain(profile));
     }
-    let configuration = iometer::read::read(&text)
+    let configuration = ::iometer::read::read(&text)
         .map_err(|error| Error::invalid(format!("{name}, {error}"), "correct that line"))?;
-    let (profile, parameters) = iometer::conversion::to_profile(&configuration, name);
+    let (profile, parameters) = conversion::to_profile(&configuration, name);
     Ok(Chosen {
         profile,
         parameters,

@@ -3,11 +3,11 @@
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::bench::access::AccessLine;
 use crate::bench::profile;
 use crate::cli::table::{self, Column, ListArgs, left, right};
 use crate::cli::{Done, Terminal};
 use crate::config::Error;
+use iometer::access::AccessLine;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {

@@ -6,9 +6,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::compare;
 use super::options::{self, How};
+use crate::bench::fio;
+use crate::bench::iometer::{conversion, results};
 use crate::bench::parameters::Parameters;
 use crate::bench::workload::{Profile, Workload};
-use crate::bench::{fio, iometer};
 use crate::cli::{Done, Terminal, table};
 use crate::config::Error;
 
@@ -60,10 +61,10 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
         .is_some_and(|word| word.eq_ignore_ascii_case("Version"));
     let converted = if is_configuration {
         let configuration = iometer::read::read(&text).map_err(refused)?;
-        let (profile, _) = iometer::conversion::to_profile(&configuration, &stem(&args.file));
+        let (profile, _) = conversion::to_profile(&configuration, &stem(&args.file));
         to_json(&profile)?
     } else {
-        to_json(&iometer::results::read(&text, &name).map_err(refused)?)?
+        to_json(&results::read(&text, &name).map_err(refused)?)?
     };
     put(t, args.output.as_deref(), &converted)
 }
@@ -90,7 +91,7 @@ pub(super) fn export(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
     }
     let results = compare::load(Path::new(&args.source))?;
     match (args.format, &args.output) {
-        (Format::Csv, output) => put(t, output.as_deref(), &iometer::results::write(&results)),
+        (Format::Csv, output) => put(t, output.as_deref(), &results::write(&results)),
         (_, None) => table::json(t, &fio::export(&results)),
         (_, Some(path)) => put(t, Some(path), &to_json(&fio::export(&results))?),
     }
@@ -119,7 +120,7 @@ fn export_configuration(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
         }
     };
     let parameters: Parameters = args.how.over(parameters);
-    let (configuration, notes) = iometer::conversion::from_profile(&profile, &parameters);
+    let (configuration, notes) = conversion::from_profile(&profile, &parameters);
     let text = iometer::write::write(&configuration)
         .map_err(|error| Error::invalid(error.to_string(), "give it another name"))?;
     for note in notes {

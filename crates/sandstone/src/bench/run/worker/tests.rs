@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::*;
-use crate::bench::access::{AccessLine, AccessSpecification};
 use crate::bench::data::DataPattern;
 use crate::bench::parameters::Pace;
 use crate::bench::random::Random;
+use ::iometer::access::{AccessLine, AccessSpecification};
 
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use super::configuration::{
     Worker, WorkerCount,
 };
 use super::read::{ASSIGNMENT, RECORD, STEP, TEST, TYPE, UPDATE};
-use crate::bench::access::AccessSpecification;
+use crate::access::AccessSpecification;
 
 /// Why something cannot be said in IOmeter's words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::bench::iometer::write::write;
+use crate::write::write;
 
 /// As version 1.1.0 writes it.
 const NEW: &str = include_str!("new.icf");

@@ -2,7 +2,7 @@
 //! their workers. Every detail that IOmeter writes has a place, so that a file that was read and written
 //! again says the same.
 
-use crate::bench::access::AccessSpecification;
+use crate::access::AccessSpecification;
 
 /// A whole `.icf` file. A section that the file lacks is `None`, which is not an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::configuration::{
     QueueDefaults, RecordResults, ResultsDisplay, StepType, Target, TargetDefaults, TestSetup,
     TestType, UpdateType, Version, Worker, WorkerCount, WorkerType,
 };
-use crate::bench::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
+use crate::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
 
 /// Longest file that is read: far beyond any, and a bound on what a hostile one may cost.
 pub const MAX_FILE: usize = 16 << 20;
