@@ -217,7 +217,10 @@ impl EventLoop {
 
     /// Takes a client in, where there is room for one more.
     fn begin(&mut self, mut socket: Socket) {
-        if self.connections.len() >= self.shared.max_connections || self.stopping.is_some() {
+        if self.stopping.is_some() {
+            return;
+        }
+        if !self.shared.enter() {
             tracing::warn!("a client was turned away: there are too many");
             return;
         }
@@ -225,6 +228,7 @@ impl EventLoop {
         let slot = entry.key();
         if let Err(error) = socket.register(self.poll.registry(), Token(slot)) {
             tracing::warn!(%error, "a client cannot be watched");
+            self.shared.leave();
             return;
         }
         let stream = Stream::new(socket);
@@ -301,6 +305,7 @@ impl EventLoop {
             let closed = connection.close_if_over(self.stopping.is_some(), &self.service);
             if closed && connection.in_flight() == 0 {
                 self.connections.remove(slot);
+                self.shared.leave();
             }
         }
         for (slot, connection) in &mut self.connections {

@@ -104,11 +104,25 @@ pub(super) struct Shared {
     next: AtomicUsize,
     pub(super) tls_mode: TlsMode,
     pub(super) memory_per_loop: u64,
-    /// Of one loop.
     pub(super) max_connections: usize,
+    /// Clients that are here, of all loops.
+    clients: AtomicUsize,
 }
 
 impl Shared {
+    /// Counts a client in; `false` where there are as many as there may be.
+    pub(super) fn enter(&self) -> bool {
+        let more = |count| (count < self.max_connections).then_some(count + 1);
+        self.clients
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    /// Counts a client out.
+    pub(super) fn leave(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Deals a client out in turn; returns it where it is the first loop's, who asks.
     pub(super) fn deal(&self, socket: Socket) -> Option<Socket> {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.doors.len();
@@ -206,7 +220,8 @@ impl Server {
                 Some(_) => TlsMode::Allow,
             },
             memory_per_loop: options.memory_cap / count as u64,
-            max_connections: options.max_connections.div_ceil(count),
+            max_connections: options.max_connections,
+            clients: AtomicUsize::new(0),
         });
         let export = super::export(
             &device.geometry(),

@@ -281,7 +281,7 @@ fn thousands_of_requests_at_once_are_all_answered() {
 
 #[test]
 fn clients_beyond_the_limit_are_turned_away_and_garbage_harms_nobody() {
-    let server = Running::start(memory(), 1, 64 << 20);
+    let server = Running::start(memory(), 3, 64 << 20);
     let mut good = server.client();
     let mut garbage = server.client();
     garbage.stream.write_all(&[0xff; 100]).unwrap();
