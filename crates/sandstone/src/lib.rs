@@ -11,6 +11,7 @@ pub mod control;
 pub mod daemon;
 pub mod initiator;
 pub mod isns;
+pub mod locate;
 pub mod multipath;
 pub mod nbd;
 pub mod target;

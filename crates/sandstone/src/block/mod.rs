@@ -30,7 +30,6 @@ pub mod file;
 mod flush;
 mod kernel_file;
 pub mod lane;
-pub mod locate;
 pub mod memory;
 pub mod memory_pool;
 pub mod open;

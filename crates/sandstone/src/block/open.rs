@@ -23,7 +23,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    pub(super) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
             advice: advice.into(),

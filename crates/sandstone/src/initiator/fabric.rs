@@ -5,6 +5,7 @@
 //! |---|---|
 //! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
 //! | what a session shows becomes devices and paths | `fabric/paths.rs` |
+//! | a command is never answered | `fabric/overdue.rs` |
 //! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
 //!
 //! # Invariants
@@ -12,6 +13,7 @@
 //! - A lost session's connection is closed so that the kernel sends no more of it, before a single
 //!   command of it is sent elsewhere.
 
+mod overdue;
 mod paths;
 mod sessions;
 mod traffic;
@@ -27,6 +29,7 @@ use rustix::event::{Timespec, epoll};
 use scsi::application_client::probe::Portrait;
 use slab::Slab;
 
+use self::overdue::Abort;
 use super::commands::CommandLimits;
 use super::nexus::Nexus;
 use super::requests::{Finished, Requests};
@@ -51,6 +54,9 @@ pub(super) struct Fabric {
     pub(super) devices: Vec<Device>,
     device_settings: DeviceSettings,
     errands: Slab<Errand>,
+    aborts: Vec<Abort>,
+    /// When commands were last looked at for their age.
+    looked_us: u64,
     /// Commands that ended in the bytes under work.
     endings: Vec<Ending>,
     actions: Actions,
@@ -97,6 +103,7 @@ pub(super) struct Way {
 struct Errand {
     nexus: usize,
     purpose: Purpose,
+    sent_us: u64,
     data_out: Vec<u8>,
     data_in: Vec<u8>,
 }
@@ -144,6 +151,8 @@ impl Fabric {
             devices: Vec::new(),
             device_settings,
             errands: Slab::new(),
+            aborts: Vec::new(),
+            looked_us: 0,
             endings: Vec::new(),
             actions: Actions::new(),
             buffer: vec![0; BUFFER],
@@ -238,7 +247,10 @@ impl Fabric {
             .devices
             .iter()
             .filter_map(|device| device.policy.next_deadline());
-        devices.chain(sessions).min()
+        devices
+            .chain(sessions)
+            .chain(self.overdue_deadline_us())
+            .min()
     }
 
     fn tick(&mut self) {
@@ -246,6 +258,7 @@ impl Fabric {
         for nexus in 0..self.nexuses.len() {
             self.tick_nexus(nexus, now);
         }
+        self.look_for_overdue(now);
         for device in 0..self.devices.len() {
             let policy = &mut self.devices[device].policy;
             if policy.next_deadline().is_some_and(|due| due <= now) {

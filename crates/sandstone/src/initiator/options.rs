@@ -1,6 +1,8 @@
 //! The options of a URL, by name: everything about sessions and devices that users turn to see what it
 //! does. The benchmark sweeps over the same names.
 
+use std::time::Duration;
+
 use iscsi::chap::ChapCredential;
 use iscsi::negotiation::DigestPolicy;
 
@@ -25,7 +27,7 @@ const fn option(name: &'static str, takes: &'static str, help: &'static str) -> 
 }
 
 /// Every option.
-pub const OPTIONS: [OptionHelp; 24] = [
+pub const OPTIONS: [OptionHelp; 25] = [
     option(
         "portal",
         "a host[:port]",
@@ -114,6 +116,11 @@ pub const OPTIONS: [OptionHelp; 24] = [
         "how long a lost session's writes are waited for",
     ),
     option(
+        "command_timeout",
+        "seconds from 1 to 3600",
+        "how long a command may take before it is aborted and repeated",
+    ),
+    option(
         "apd_timeout",
         "seconds",
         "how long I/O waits while all paths are down",
@@ -181,6 +188,10 @@ impl Options {
                 limits.max_recv_data_segment_length = size(value, 512, 0xff_ffff)?
             }
             "max_outstanding_r2t" => limits.max_outstanding_r2t = number(value, 1, 65_535)? as u16,
+            "command_timeout" => {
+                let seconds = number(value, 1, 3600)?;
+                session.command_timeout = Duration::from_secs(u64::from(seconds));
+            }
             "quick_ack" => session.tcp.quick_ack = yes(value)?,
             "window" => session.tcp.window = Some(size(value, 4096, 1 << 30)?),
             _ => return self.try_set_device(name, value),

@@ -71,6 +71,8 @@ pub struct SessionSettings {
     pub back_off: BackOff,
     /// The most that a connection and its login may take.
     pub login_timeout: Duration,
+    /// The most that a command may take before it is aborted and repeated.
+    pub command_timeout: Duration,
 }
 
 /// Options of a session's socket.
@@ -149,6 +151,8 @@ impl SessionSettings {
             keep_alive: KeepAlive::default(),
             back_off: BackOff::default(),
             login_timeout: Duration::from_secs(5),
+            // What Linux gives a disk.
+            command_timeout: Duration::from_secs(30),
         }
     }
 

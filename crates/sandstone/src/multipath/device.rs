@@ -289,6 +289,15 @@ impl Device {
         true
     }
 
+    /// The I/Os that are on paths, and when each was sent.
+    pub fn on_paths(&self) -> impl Iterator<Item = (IoId, PathId, u64)> {
+        let ios = (0..).map(IoId).zip(&self.ios);
+        ios.filter_map(|(io, entry)| match entry.stage {
+            Stage::OnPath(path) => Some((io, path, entry.sent_us)),
+            _ => None,
+        })
+    }
+
     /// Time has passed: repeats what is due, ends what has waited too long. Call it at
     /// [`Self::next_deadline`] or later.
     pub fn tick(&mut self, now_us: u64, out: &mut Actions) {

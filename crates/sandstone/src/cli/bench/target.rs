@@ -8,18 +8,18 @@ use clap::Args;
 use crate::bench::contents;
 use crate::bench::results;
 use crate::block::file::{FileDevice, FileOptions};
-use crate::block::locate;
 use crate::block::open::OpenError;
 use crate::block::{BlockDevice, Lane};
 use crate::cli::Terminal;
 use crate::cli::completion::size;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::locate;
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TargetArgs {
-    /// A file, a block device, or memory:SIZE
+    /// A file, a block device, memory:SIZE, or iscsi://host/target/lun
     target: String,
     /// Make the file with this size, and remove it afterwards
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::super::completion::size;
 use super::super::demo::block_size;
 use super::super::serve::{catch_signals, failed, log_to_stderr};
-use crate::block::locate;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::daemon::DEFAULT_MEMORY_CAP;
+use crate::locate;
 use crate::nbd::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
 
 /// The port that the protocol is registered for.

@@ -277,7 +277,10 @@ impl Fabric {
     /// What the target says unasked.
     fn heed(&mut self, at: usize, event: SessionEvent) -> Result<(), LinkError> {
         match event {
-            SessionEvent::Pong | SessionEvent::Text(_) | SessionEvent::TaskManagement { .. } => {
+            SessionEvent::Pong | SessionEvent::Text(_) => Ok(()),
+            SessionEvent::TaskManagement { cookie, result } => {
+                let now = self.now_us();
+                self.abort_answered(at, cookie, result, now);
                 Ok(())
             }
             SessionEvent::Rejected(reason) => {
@@ -358,6 +361,7 @@ impl Fabric {
             State::Down { .. } | State::Gone => {}
         }
         self.errands.retain(|_, errand| errand.nexus != at);
+        self.aborts.retain(|abort| abort.nexus != at);
         let nexus = &mut self.nexuses[at];
         nexus.scan = None;
         nexus.scan_at_us = None;

@@ -22,17 +22,17 @@ pub(super) struct Exchange<'a> {
 
 /// The number by which a session knows an I/O.
 #[inline]
-fn cookie(device: usize, path: PathId, io: IoId) -> u64 {
+pub(super) fn cookie(device: usize, path: PathId, io: IoId) -> u64 {
     (device as u64) << 48 | u64::from(path.0 as u16) << 32 | u64::from(io.0)
 }
 
 #[inline]
-fn device_and_io(cookie: u64) -> (usize, IoId) {
+pub(super) fn device_and_io(cookie: u64) -> (usize, IoId) {
     ((cookie >> 48) as usize, IoId(cookie as u32))
 }
 
 #[inline]
-fn path_of(cookie: u64) -> PathId {
+pub(super) fn path_of(cookie: u64) -> PathId {
     PathId(u32::from((cookie >> 32) as u16))
 }
 
@@ -261,6 +261,7 @@ impl Fabric {
         let key = self.errands.insert(Errand {
             nexus: at,
             purpose,
+            sent_us: self.now_us(),
             data_out,
             data_in: Vec::new(),
         });

@@ -7,18 +7,21 @@ use std::sync::Arc;
 
 use rustix::fs::{major, minor};
 
-use super::device::NodeDevice;
-use super::file::{FileDevice, FileOptions};
-use super::open::{self, OpenError};
-use super::{BlockDevice, Lane};
+use crate::block::device::NodeDevice;
+use crate::block::file::{FileDevice, FileOptions};
+use crate::block::open::{self, OpenError};
+use crate::block::{BlockDevice, Lane};
 use crate::config::model::BackendSpec;
 use crate::config::quantity::parse_size;
+use crate::initiator::adapter::AdapterError;
+use crate::initiator::open::{OpenUrlError, open_url};
+use crate::initiator::url::LunUrl;
 
 /// Block length where nothing else is said and nothing beneath asks for more, in bytes.
 const DEFAULT_BLOCK: u32 = 512;
 
-/// Opens what `what` names, for this process alone: the path of a file or of a block device, or
-/// `memory:SIZE`. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
+/// Opens what `what` names, for this process alone: the path of a file or of a block device,
+/// `memory:SIZE`, or an `iscsi://` URL. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
 /// them. What belongs to the device may live in `lane` from then on.
 ///
 /// # Errors
@@ -26,15 +29,18 @@ const DEFAULT_BLOCK: u32 = 512;
 pub fn open(
     what: &str,
     block_size: Option<u32>,
-    _lane: &mut Lane,
+    lane: &mut Lane,
 ) -> Result<Arc<dyn BlockDevice>, OpenError> {
     if let Some(size) = what.strip_prefix("memory:") {
         return memory(size, block_size.unwrap_or(DEFAULT_BLOCK));
     }
+    if LunUrl::is_one(what) {
+        return logical_unit(what, block_size, lane);
+    }
     if let Some((scheme, _)) = what.split_once("://") {
         return Err(OpenError::new(
             format!("{scheme}:// is nothing that can be opened here"),
-            "name a file, a block device or memory:SIZE",
+            "name a file, a block device, memory:SIZE or iscsi://host/target/lun",
         ));
     }
     let path = Path::new(what);
@@ -52,6 +58,33 @@ pub fn open(
             };
             Ok(Arc::new(FileDevice::open(path, options)?))
         }
+    }
+}
+
+fn logical_unit(
+    url: &str,
+    block_size: Option<u32>,
+    lane: &mut Lane,
+) -> Result<Arc<dyn BlockDevice>, OpenError> {
+    let device = open_url(url, lane).map_err(|error| {
+        let advice = match &error {
+            OpenUrlError::Url(_) => "correct the URL",
+            OpenUrlError::Adapter(AdapterError::NoUnit { .. }) => {
+                "have the target map the unit to this initiator, or name another LUN"
+            }
+            OpenUrlError::Adapter(_) => {
+                "check the portal, the target's name and what it permits to this initiator"
+            }
+        };
+        OpenError::new(error.to_string(), advice)
+    })?;
+    let has = device.geometry().granularity;
+    match block_size.filter(|wanted| *wanted != has) {
+        Some(wanted) => Err(OpenError::new(
+            format!("the logical unit has blocks of {has} bytes, not {wanted}"),
+            "leave the block size to the unit",
+        )),
+        None => Ok(device),
     }
 }
 
