@@ -6,7 +6,7 @@
 //! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock and device
 //!   or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
 //! - Whether the device keeps what it is given: [`verify`].
-//! - What it is worth: [`results`], [`statistics`], [`compare`].
+//! - What it is worth: [`results`], [`statistics`], [`compare`]; which settings matter: [`sweep`].
 //! - What other tools know: [`iometer`], [`fio`].
 //!
 //! # Invariants
@@ -29,5 +29,6 @@ pub mod random;
 pub mod results;
 pub mod run;
 pub mod statistics;
+pub mod sweep;
 pub mod verify;
 pub mod workload;

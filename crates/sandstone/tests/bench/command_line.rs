@@ -224,3 +224,62 @@ fn profiles_are_listed() {
     );
     assert_eq!(run("bench | profiles | none").code, 1);
 }
+
+#[test]
+fn a_sweep_tries_every_setting_in_turns_and_says_what_it_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let common = "bench | sweep | memory:16M | --block | 64K | --time | 50ms | --ramp-up | 0";
+    let knobs = "-k | outstanding=1,8 | -k | max-io=none,4K";
+    let preview = run(&format!(
+        "{common} | {knobs} | --cross | --repeat | 3 | --dry-run"
+    ));
+    assert!(
+        preview.out.contains("4 settings in 3 rounds"),
+        "{} {}",
+        preview.out,
+        preview.err
+    );
+    let ran = run(&format!(
+        "{common} | {knobs} | --repeat | 3 | -H | -o | setting,figure | --save | {}",
+        text(&saved)
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let settings = ["max-io=none outstanding=8", "max-io=4K outstanding=1"];
+    let figures = ["iops", "mean-ms", "p99-ms"];
+    for setting in settings {
+        for figure in figures {
+            assert!(
+                ran.out.contains(&format!("{setting}\t{figure}\n")),
+                "{}",
+                ran.out
+            );
+        }
+    }
+    let results: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 9);
+    let rounds: Vec<u64> = runs
+        .iter()
+        .map(|run| run["round"].as_u64().unwrap())
+        .collect();
+    assert_eq!(rounds, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    let pieces = runs
+        .iter()
+        .find(|run| run["settings"]["max-io"] == "4K")
+        .unwrap();
+    assert_eq!(pieces["parameters"]["max_io"], 4096);
+    let ran = run(&format!("{common} | -k | colour"));
+    assert!(
+        ran.code == 1 && ran.err.contains("choose from outstanding"),
+        "{}",
+        ran.err
+    );
+    let ran = run(&format!("{common} | -k | outstanding=many"));
+    assert!(
+        ran.code == 1 && ran.err.contains("no number"),
+        "{}",
+        ran.err
+    );
+}

@@ -267,8 +267,8 @@ fn worker(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::iometer::{read::read, write::write};
     use crate::bench::profile;
+    use ::iometer::{read::read, write::write};
 
     #[test]
     fn a_configuration_becomes_what_its_workers_do_together() {

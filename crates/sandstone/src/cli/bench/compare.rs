@@ -2,11 +2,13 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
 
 use crate::bench::compare::{Comparison, Made, Row, Verdict, compare};
 use crate::bench::results::{FORMAT, Results, Run};
+use crate::bench::statistics::Ratio;
 use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::cli::{Done, Terminal};
 use crate::config::Error;
@@ -59,16 +61,14 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
 }
 
 /// Prints a comparison as a table or as JSON.
-pub(super) fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done {
+fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done {
     if list.json {
         return table::json(t, comparison);
     }
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let columns = if coloured { COLOURED } else { PLAIN };
     table::print(
         t,
         list,
-        columns,
+        COLUMNS,
         &comparison.rows,
         "both have no workload in common",
     )
@@ -97,41 +97,53 @@ pub(super) fn load(path: &Path) -> Result<Results, Error> {
     Ok(results)
 }
 
-const fn columns(verdict: Column<Row>) -> [Column<Row>; 8] {
-    [
-        left("workload", |row, _| row.workload.clone()),
-        left("figure", |row, _| row.figure.name().to_owned()),
-        right("a", |row, n| figure(row.a, n)),
-        right("b", |row, n| figure(row.b, n)),
-        right("change", |row, n| {
-            row.ratio
-                .map_or("-".to_owned(), |ratio| percent(ratio.estimate, n))
-        }),
-        right("interval", |row, n| {
-            row.ratio.map_or("-".to_owned(), |ratio| {
-                format!("{} … {}", percent(ratio.low, n), percent(ratio.high, n))
-            })
-        }),
-        extra(right("runs", |row, _| {
-            format!("{}/{}", row.runs.0, row.runs.1)
-        })),
-        verdict,
-    ]
+const COLUMNS: &[Column<Row>] = &[
+    left("workload", |row, _| row.workload.clone()),
+    left("figure", |row, _| row.figure.name().to_owned()),
+    right("a", |row, n| figure(row.a, n)),
+    right("b", |row, n| figure(row.b, n)),
+    right("change", interval),
+    extra(right("runs", |row, _| {
+        format!("{}/{}", row.runs.0, row.runs.1)
+    })),
+    left("verdict", |row, _| verdict_words(row.verdict)),
+];
+
+/// The change with its interval.
+pub(super) fn interval(row: &Row, numbers: Numbers) -> String {
+    let Some(Ratio {
+        low,
+        estimate,
+        high,
+    }) = row.ratio
+    else {
+        return "-".to_owned();
+    };
+    let [estimate, low, high] = [estimate, low, high].map(|ratio| percent(ratio, numbers));
+    format!("{estimate} ({low} to {high})")
 }
 
-const PLAIN: &[Column<Row>] = &columns(left("verdict", |row, _| row.verdict.words().to_owned()));
-const COLOURED: &[Column<Row>] = &columns(left("verdict", |row, _| {
-    let colour = match row.verdict {
+/// Green, red or yellow where somebody looks; the word alone for everything else. The last column of a table:
+/// what colours it has no width.
+pub(super) fn verdict_words(verdict: Verdict) -> String {
+    static COLOURED: OnceLock<bool> = OnceLock::new();
+    let coloured = COLOURED
+        .get_or_init(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    let colour = match verdict {
         Verdict::Better => 32,
         Verdict::Worse => 31,
         Verdict::NoDifference => 33,
         Verdict::CannotTell => 2,
     };
-    format!("\x1b[{colour}m{}\x1b[0m", row.verdict.words())
-}));
+    if *coloured {
+        format!("\x1b[{colour}m{}\x1b[0m", verdict.words())
+    } else {
+        verdict.words().to_owned()
+    }
+}
 
 /// Three significant digits at least.
-fn figure(value: f64, numbers: Numbers) -> String {
+pub(super) fn figure(value: f64, numbers: Numbers) -> String {
     match numbers {
         Numbers::Exact => value.to_string(),
         Numbers::Short if value >= 100.0 => format!("{value:.0}"),

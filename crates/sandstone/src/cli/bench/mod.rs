@@ -10,6 +10,7 @@ mod profiles;
 mod progress;
 mod results;
 mod run;
+mod sweep;
 mod target;
 mod transfer;
 
@@ -19,6 +20,8 @@ pub(super) enum Verb {
     Run(run::Args),
     /// List the built-in profiles and what they consist of
     Profiles(profiles::Args),
+    /// Measure under many settings in turns, and say which matter
+    Sweep(sweep::Args),
     /// Say what differs between two saved results, and what does not
     Compare(compare::Args),
     /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
@@ -31,6 +34,7 @@ pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
     match verb {
         Verb::Run(args) => run::run(&args, t),
         Verb::Profiles(args) => profiles::run(&args, t),
+        Verb::Sweep(args) => sweep::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),
         Verb::Import(args) => transfer::import(&args, t),
         Verb::Export(args) => transfer::export(&args, t),

@@ -168,7 +168,7 @@ fn preview(
 }
 
 /// Results without runs.
-fn empty_results(opened: &Opened) -> Results {
+pub(super) fn empty_results(opened: &Opened) -> Results {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     Results {
         format: FORMAT,
@@ -181,7 +181,7 @@ fn empty_results(opened: &Opened) -> Results {
 }
 
 /// Tells the blocks of this run from those of any other.
-fn run_number() -> Result<u64, Error> {
+pub(super) fn run_number() -> Result<u64, Error> {
     getrandom::u64().map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
@@ -192,7 +192,7 @@ fn run_number() -> Result<u64, Error> {
 }
 
 /// Set by Ctrl-C, for a run that ends early and still says what it measured. A second Ctrl-C ends the program.
-fn interrupt() -> Result<Arc<AtomicBool>, Error> {
+pub(super) fn interrupt() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let second =

@@ -1,0 +1,333 @@
+//! What can be set: a name, values worth trying, how to apply one, and what to type to have it on ESXi, on Linux
+//! and here.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::bench::parameters::Parameters;
+use crate::bench::profile;
+use crate::bench::workload::Profile;
+use crate::config::quantity::{format_size, parse_size};
+
+/// What a run is made of before it begins; knobs change it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// What is run.
+    pub profile: Profile,
+    /// How.
+    pub parameters: Parameters,
+    /// What the one who opens the target is told, by name: settings of an initiator. The target is opened
+    /// anew where they change.
+    pub target_options: BTreeMap<String, String>,
+}
+
+/// What to type to have a setting; `None` where there is nothing to type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Commands {
+    /// In the shell of ESXi.
+    pub esxi: Option<String>,
+    /// On Linux.
+    pub linux: Option<String>,
+    /// For Sandstone.
+    pub sandstone: Option<String>,
+}
+
+/// Something that can be set.
+pub trait Knob: Send + Sync {
+    /// Its name on the command line and in results.
+    fn name(&self) -> &str;
+
+    /// What it does, in one line.
+    fn about(&self) -> &str;
+
+    /// Values worth trying, where the user names none. The first is what others are compared with.
+    fn values(&self) -> Vec<String>;
+
+    /// Changes a setup.
+    ///
+    /// # Errors
+    /// It is no value of this knob: which are.
+    fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String>;
+
+    /// What to type to have this value.
+    fn commands(&self, value: &str) -> Commands;
+}
+
+/// The knobs there are.
+#[derive(Default)]
+pub struct Registry {
+    knobs: Vec<Box<dyn Knob>>,
+}
+
+impl Registry {
+    /// Those that every target has.
+    pub fn of_every_target() -> Self {
+        let mut registry = Self::default();
+        for knob in SIMPLE {
+            registry.add(Box::new(*knob));
+        }
+        registry
+    }
+
+    /// Adds a knob, or replaces the one of its name.
+    pub fn add(&mut self, knob: Box<dyn Knob>) {
+        self.knobs.retain(|other| other.name() != knob.name());
+        self.knobs.push(knob);
+    }
+
+    /// The knob of this name.
+    pub fn find(&self, name: &str) -> Option<&dyn Knob> {
+        self.iter()
+            .find(|knob| knob.name().eq_ignore_ascii_case(name))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Knob> {
+        self.knobs.iter().map(|knob| &**knob)
+    }
+}
+
+/// A knob of the workload.
+#[derive(Clone, Copy)]
+struct Simple {
+    name: &'static str,
+    about: &'static str,
+    values: &'static [&'static str],
+    apply: fn(&str, &mut Setup) -> Result<(), String>,
+    commands: fn(&str) -> Commands,
+}
+
+impl Knob for Simple {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn about(&self) -> &str {
+        self.about
+    }
+
+    fn values(&self) -> Vec<String> {
+        self.values
+            .iter()
+            .map(|value| (*value).to_owned())
+            .collect()
+    }
+
+    fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String> {
+        (self.apply)(value, setup)
+    }
+
+    fn commands(&self, value: &str) -> Commands {
+        (self.commands)(value)
+    }
+}
+
+const SIMPLE: &[Simple] = &[
+    Simple {
+        name: "outstanding",
+        about: "accesses in flight per worker",
+        values: &["1", "4", "16", "32", "64", "128", "192"],
+        apply: |value, setup| {
+            let count = count(value)?;
+            setup.parameters.outstanding = count;
+            each_stream(setup, |stream| stream.outstanding = None);
+            Ok(())
+        },
+        commands: |value| Commands {
+            esxi: Some(format!("esxcli storage core device set -d NAA -O {value}")),
+            linux: Some(format!(
+                "echo {value} > /sys/block/DEVICE/device/queue_depth"
+            )),
+            sandstone: Some(format!("sandstone bench run TARGET --outstanding {value}")),
+        },
+    },
+    Simple {
+        name: "workers",
+        about: "threads, each with its own part of the working set",
+        values: &["1", "2", "4", "8"],
+        apply: |value, setup| {
+            let count = count(value)?;
+            setup.parameters.workers = count;
+            each_stream(setup, |stream| stream.workers = None);
+            Ok(())
+        },
+        commands: |value| Commands {
+            sandstone: Some(format!("sandstone bench run TARGET --workers {value}")),
+            ..Commands::default()
+        },
+    },
+    Simple {
+        name: "block",
+        about: "size of every access",
+        values: &[
+            "4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M",
+        ],
+        apply: |value, setup| {
+            let size = size(value)?;
+            each_stream(setup, |stream| {
+                for line in &mut stream.specification.lines {
+                    line.size = size;
+                    line.align = size.min(4096);
+                }
+            });
+            Ok(())
+        },
+        commands: |_| Commands::default(),
+    },
+    Simple {
+        name: "max-io",
+        about: "largest I/O; larger accesses are split",
+        values: &["none", "512K", "128K", "32K"],
+        apply: |value, setup| {
+            setup.parameters.max_io = match value {
+                "none" => None,
+                value => Some(size(value)?),
+            };
+            Ok(())
+        },
+        commands: |value| {
+            let Ok(bytes) = size(value) else {
+                return Commands::default();
+            };
+            let kib = bytes / 1024;
+            Commands {
+                esxi: Some(format!(
+                    "esxcli system settings advanced set -o /Disk/DiskMaxIOSize -i {kib}"
+                )),
+                linux: Some(format!(
+                    "echo {kib} > /sys/block/DEVICE/queue/max_sectors_kb"
+                )),
+                sandstone: Some(format!(
+                    "sandstone bench run TARGET --max-io {}",
+                    format_size(u64::from(bytes))
+                )),
+            }
+        },
+    },
+    Simple {
+        name: "pattern",
+        about: "bytes that are written",
+        values: &["random", "zeros", "compressible:50"],
+        apply: |value, setup| {
+            setup.parameters.data = value.parse()?;
+            setup
+                .profile
+                .workloads
+                .iter_mut()
+                .for_each(|workload| workload.data = None);
+            Ok(())
+        },
+        commands: |_| Commands::default(),
+    },
+    Simple {
+        name: "profile",
+        about: "what is run",
+        values: &["vmktree", "fileserver", "oltp"],
+        apply: |value, setup| {
+            setup.profile =
+                profile::find(value).ok_or_else(|| format!("there is no profile {value}"))?;
+            Ok(())
+        },
+        commands: |value| Commands {
+            sandstone: Some(format!("sandstone bench run TARGET --profile {value}")),
+            ..Commands::default()
+        },
+    },
+];
+
+fn each_stream(setup: &mut Setup, change: impl Fn(&mut crate::bench::workload::Stream)) {
+    for workload in &mut setup.profile.workloads {
+        workload.streams.iter_mut().for_each(&change);
+    }
+}
+
+fn count(value: &str) -> Result<u32, String> {
+    match value.parse() {
+        Ok(count @ 1..=65_536) => Ok(count),
+        _ => Err(format!("{value:?} is no number from 1 to 65536")),
+    }
+}
+
+fn size(value: &str) -> Result<u32, String> {
+    let bytes = parse_size(value)?;
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("{value} is no size of an access")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup() -> Setup {
+        Setup {
+            profile: profile::find("crystal").expect("built in"),
+            parameters: Parameters::default(),
+            target_options: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn every_value_of_every_knob_applies_and_nonsense_does_not() {
+        for knob in Registry::of_every_target().iter() {
+            assert!(knob.values().len() > 1 && !knob.about().is_empty());
+            let mut results = Vec::new();
+            for value in knob.values() {
+                let mut setup = setup();
+                knob.apply(&value, &mut setup).expect("its own value");
+                assert!(
+                    !results.contains(&setup),
+                    "{} {value} changes nothing",
+                    knob.name()
+                );
+                results.push(setup);
+            }
+            assert!(
+                knob.apply("nonsense", &mut setup()).is_err(),
+                "{}",
+                knob.name()
+            );
+        }
+    }
+
+    #[test]
+    fn a_setting_is_put_into_the_words_of_other_systems() {
+        let registry = Registry::of_every_target();
+        let max_io = registry.find("MAX-IO").expect("there").commands("32K");
+        assert_eq!(
+            max_io.linux.as_deref(),
+            Some("echo 32 > /sys/block/DEVICE/queue/max_sectors_kb")
+        );
+        assert!(
+            max_io
+                .esxi
+                .expect("there")
+                .ends_with("/Disk/DiskMaxIOSize -i 32")
+        );
+        assert!(registry.find("colour").is_none());
+    }
+
+    #[test]
+    fn a_knob_stands_above_what_a_profile_says() {
+        let mut setup = setup();
+        let registry = Registry::of_every_target();
+        registry
+            .find("outstanding")
+            .expect("there")
+            .apply("7", &mut setup)
+            .expect("a number");
+        let streams = setup
+            .profile
+            .workloads
+            .iter()
+            .flat_map(|workload| &workload.streams);
+        assert!(
+            streams
+                .into_iter()
+                .all(|stream| stream.outstanding.is_none())
+        );
+        assert_eq!(setup.parameters.outstanding, 7);
+    }
+}

@@ -1,0 +1,9 @@
+//! Finding the settings that matter: the same workloads under every setting, in turns, and what came of it.
+//!
+//! - [`knob`]: what can be set, how, and what to type to have it elsewhere;
+//! - [`plan`]: which settings are tried, and in which order;
+//! - [`verdict`]: which of them differ from the first, and which is best.
+
+pub mod knob;
+pub mod plan;
+pub mod verdict;

@@ -1,0 +1,330 @@
+//! `bench sweep`.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use super::compare::{figure, interval, verdict_words};
+use super::options::{How, What};
+use super::progress::Progress;
+use super::run::{empty_results, interrupt, refused, run_number, save};
+use super::target::TargetArgs;
+use crate::bench::compare::Row;
+use crate::bench::results::{Results, Run};
+use crate::bench::run::measure;
+use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
+use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
+use crate::bench::sweep::verdict::{Best, Found, find};
+use crate::bench::workload::Workload;
+use crate::cli::table::{self, Column, ListArgs, extra, left, right};
+use crate::cli::{Done, Terminal};
+use crate::config::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    how: How,
+    /// What to change, as in outstanding=32,64,128; the first value is what the others are compared with.
+    /// Without values, those worth trying. May be given several times
+    #[arg(
+        short = 'k',
+        long = "knob",
+        value_name = "NAME[=A,B,…]",
+        required = true
+    )]
+    knobs: Vec<String>,
+    /// Try every combination of values instead of turning one knob at a time
+    #[arg(long)]
+    cross: bool,
+    /// Rounds; each has every setting once, in an order of its own
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Keep the results in this file
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Only show what would be tried
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// What a sweep prints as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    found: &'a Found,
+    results: &'a Results,
+}
+
+pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let registry = Registry::of_every_target();
+    let knobs = args
+        .knobs
+        .iter()
+        .map(|text| chosen(&registry, text))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let settings = plan::settings(
+        &knobs,
+        if args.cross {
+            Design::Cross
+        } else {
+            Design::OneAtATime
+        },
+    );
+    if settings.len() > MAX_SETTINGS {
+        return Err(Error::invalid(
+            format!("these are more than {MAX_SETTINGS} settings"),
+            "name fewer values, or turn one knob at a time (without --cross)",
+        )
+        .into());
+    }
+    let chosen = args.what.choose()?;
+    let base = Setup {
+        profile: chosen.profile,
+        parameters: args.how.over(chosen.parameters),
+        target_options: Default::default(),
+    };
+    let setups = settings
+        .iter()
+        .map(|settings| setup(&registry, &base, settings))
+        .collect::<Result<Vec<Setup>, Error>>()?;
+    let mut opened = args.target.open()?;
+    for setup in &setups {
+        for workload in &setup.profile.workloads {
+            measure::check(workload, &setup.parameters, &*opened.device).map_err(refused)?;
+        }
+    }
+    if args.dry_run {
+        return preview(&settings, &setups, args.repeat, t);
+    }
+    let writes = |setup: &Setup| {
+        setup.parameters.fill || setup.profile.workloads.iter().any(Workload::writes)
+    };
+    if setups.iter().any(writes) {
+        args.target.may_write(&mut opened, t)?;
+    }
+    let mut results = empty_results(&opened);
+    if let Some(path) = &args.save {
+        save(path, &results)?;
+    }
+    let stop = interrupt()?;
+    let mut progress = Progress::new(t.err, args.list.json);
+    let schedule = plan::schedule(settings.len(), args.repeat, base.parameters.seed);
+    'sweep: for (step, (round, setting)) in schedule.iter().enumerate() {
+        let setup = &setups[*setting];
+        for workload in &setup.profile.workloads {
+            let mut parameters = setup.parameters.clone();
+            // All settings of a round meet the same random numbers.
+            parameters.seed = parameters.seed.wrapping_add(u64::from(*round));
+            let words = plan::words(&settings[*setting]);
+            progress.title(format!(
+                "{} of {}: {words}, {}",
+                step + 1,
+                schedule.len(),
+                workload.name
+            ));
+            let target = (&opened.device, &mut opened.lane);
+            let measured = measure::measure(
+                workload,
+                &parameters,
+                run_number()?,
+                target,
+                &stop,
+                &mut progress,
+            );
+            results.runs.push(Run {
+                round: *round,
+                settings: settings[*setting].clone(),
+                workload: workload.clone(),
+                parameters,
+                measurement: measured.map_err(refused)?,
+            });
+            if stop.load(Ordering::Relaxed) {
+                break 'sweep;
+            }
+        }
+    }
+    progress.clear();
+    // A round that was interrupted has no pair for what it lacks.
+    if stop.load(Ordering::Relaxed) {
+        let last = results.runs.last().map(|run| run.round);
+        results.runs.retain(|run| Some(run.round) != last);
+    }
+    if let Some(path) = &args.save {
+        save(path, &results)?;
+    }
+    show(
+        args,
+        &registry,
+        &find(&results, &settings, 0.05),
+        &results,
+        t,
+    )
+}
+
+/// A knob and its values from the command line.
+fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Error> {
+    let (name, values) = text.split_once('=').unwrap_or((text, ""));
+    let knob = registry.find(name.trim()).ok_or_else(|| {
+        let all: Vec<String> = registry
+            .iter()
+            .map(|knob| format!("{} ({})", knob.name(), knob.about()))
+            .collect();
+        Error::not_found(
+            format!("there is no knob {name}"),
+            format!("choose from {}", all.join(", ")),
+        )
+    })?;
+    let values: Vec<String> = values
+        .split(',')
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let values = if values.is_empty() {
+        knob.values()
+    } else {
+        values
+    };
+    Ok((knob.name().to_owned(), values))
+}
+
+fn setup(registry: &Registry, base: &Setup, settings: &Settings) -> Result<Setup, Error> {
+    let mut setup = base.clone();
+    // A profile first: it would undo what others have set.
+    let mut order: Vec<(&String, &String)> = settings.iter().collect();
+    order.sort_by_key(|(name, _)| *name != "profile");
+    for (name, value) in order {
+        let applied = registry
+            .find(name)
+            .map(|knob: &dyn Knob| knob.apply(value, &mut setup));
+        if let Some(Err(reason)) = applied {
+            return Err(Error::invalid(
+                format!("{name}: {reason}"),
+                "choose another value",
+            ));
+        }
+    }
+    Ok(setup)
+}
+
+fn preview(settings: &[Settings], setups: &[Setup], rounds: u32, t: &mut Terminal<'_>) -> Done {
+    let mut total_ms = 0;
+    for (settings, setup) in settings.iter().zip(setups) {
+        let each_ms = setup.parameters.run_time_ms + setup.parameters.ramp_up_ms;
+        total_ms += each_ms * setup.profile.workloads.len() as u64;
+        writeln!(
+            t.out,
+            "{}: {} workloads",
+            plan::words(settings),
+            setup.profile.workloads.len()
+        )?;
+    }
+    let total_s = total_ms as f64 / 1000.0 * f64::from(rounds);
+    writeln!(
+        t.out,
+        "{} settings in {rounds} rounds, about {total_s:.0} s",
+        settings.len()
+    )?;
+    Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
+}
+
+/// A row of the table: a setting and one figure of it.
+#[derive(Serialize)]
+struct Line {
+    setting: String,
+    row: Row,
+}
+
+const COLUMNS: &[Column<Line>] = &[
+    left("setting", |line, _| line.setting.clone()),
+    left("workload", |line, _| line.row.workload.clone()),
+    left("figure", |line, _| line.row.figure.name().to_owned()),
+    right("first", |line, n| figure(line.row.a, n)),
+    right("this", |line, n| figure(line.row.b, n)),
+    right("change", |line, n| interval(&line.row, n)),
+    extra(right("runs", |line, _| line.row.runs.1.to_string())),
+    left("verdict", |line, _| verdict_words(line.row.verdict)),
+];
+
+fn show(
+    args: &Args,
+    registry: &Registry,
+    found: &Found,
+    results: &Results,
+    t: &mut Terminal<'_>,
+) -> Done {
+    if args.list.json {
+        return table::json(t, &Answer { found, results });
+    }
+    let lines = found.against.iter().flat_map(|against| {
+        let setting = plan::words(&against.settings);
+        against.comparison.rows.iter().map(move |row| Line {
+            setting: setting.clone(),
+            row: row.clone(),
+        })
+    });
+    let lines: Vec<Line> = lines.collect();
+    table::print(
+        t,
+        &args.list,
+        COLUMNS,
+        &lines,
+        "there is nothing to compare: one setting, or no whole round",
+    )?;
+    for best in &found.best {
+        recommend(registry, found, best, t)?;
+    }
+    Ok(())
+}
+
+/// Says which setting to use, and what to type for it.
+fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'_>) -> Done {
+    if best.settings == found.baseline {
+        writeln!(
+            t.err,
+            "{}: nothing is certainly better than {}",
+            best.workload,
+            plan::words(&found.baseline)
+        )?;
+        return Ok(());
+    }
+    let price = if best.slower_each {
+        ", but each access takes longer"
+    } else {
+        ""
+    };
+    writeln!(
+        t.err,
+        "{}: use {}: {:.2} times the accesses per second{price}",
+        best.workload,
+        plan::words(&best.settings),
+        best.iops_ratio
+    )?;
+    for (name, value) in best
+        .settings
+        .iter()
+        .filter(|(name, value)| found.baseline.get(*name) != Some(value))
+    {
+        let Commands {
+            esxi,
+            linux,
+            sandstone,
+        } = registry
+            .find(name)
+            .map(|knob| knob.commands(value))
+            .unwrap_or_default();
+        for (system, command) in [("ESXi", esxi), ("Linux", linux), ("Sandstone", sandstone)] {
+            if let Some(command) = command {
+                writeln!(t.err, "  {system:<10} {command}")?;
+            }
+        }
+    }
+    Ok(())
+}
