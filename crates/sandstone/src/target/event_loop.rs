@@ -354,6 +354,9 @@ impl EventLoop {
             if self.core.operations.take(token).is_some() {
                 self.core.operations.retire(token);
             }
+            if let Some(session) = self.sessions.get_mut(&key) {
+                session.functions_waiting -= 1;
+            }
             self.answer_task_management(key, connection, itt, result);
             return;
         }

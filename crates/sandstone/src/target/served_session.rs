@@ -52,6 +52,8 @@ pub(super) struct ServedSession {
     progress: (Progress, Duration),
     /// The depth the administrator allows.
     pub queue_depth: u32,
+    /// Task management functions that wait for tasks to become quiet.
+    pub functions_waiting: u32,
     /// When it began.
     pub since: Instant,
 }
@@ -97,6 +99,7 @@ impl ServedSession {
             share: shared.budget.share(),
             progress: (Progress::default(), Duration::ZERO),
             queue_depth,
+            functions_waiting: 0,
             since: Instant::now(),
             login,
         };

@@ -23,6 +23,9 @@ use super::served_session::Visible;
 use super::unit::MappedUnit;
 use super::view::lun_from_wire;
 
+/// Task management functions that may wait beside one for each task of a session.
+const FUNCTIONS_BESIDE_TASKS: u32 = 8;
+
 impl EventLoop {
     pub(super) fn task_management(
         &mut self,
@@ -39,6 +42,10 @@ impl EventLoop {
         let answer = |event_loop: &mut Self, result| {
             event_loop.answer_task_management(key, connection, itt, result)
         };
+        // Each that waits is remembered; nobody has reason to ask for more than it has tasks.
+        if session.functions_waiting >= session.queue_depth + FUNCTIONS_BESIDE_TASKS {
+            return answer(self, Answer::Rejected);
+        }
         match request.function {
             Function::AbortTask => match referenced {
                 Some(task) => self.abort_task(key, connection, itt, task),
@@ -107,6 +114,9 @@ impl EventLoop {
         connection: usize,
         itt: u32,
     ) -> Arc<QuietSignal> {
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.functions_waiting += 1;
+        }
         let token = self.core.operations.insert(Operation {
             session: key,
             task: TaskId::from_bits(u64::MAX),

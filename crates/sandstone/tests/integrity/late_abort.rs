@@ -2,7 +2,7 @@
 //! writes of sessions that ended too: a device that holds one up must not let it land after the new
 //! holder of a reservation was told that nobody else writes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
 
@@ -93,4 +93,48 @@ fn logical_unit_reset_waits_for_writes_of_a_session_that_ended() {
     comes_after_the_late_write(|other| {
         other.manage(9, TaskManagementFunction::LogicalUnitReset, 0, None);
     });
+}
+
+/// Functions that wait for a stuck device are bounded, and answered all the same.
+#[test]
+fn too_many_functions_are_rejected() {
+    const MANY: u64 = 1000;
+    let (device, served, lost, portals) = with_a_late_write(|session| {
+        reserve_out(session, 0, 0, LOST_KEY);
+    });
+    let mut other = PipelinedSession::new(portals[1], settings(1));
+    other.log_in();
+    other.wait_until_ready(0);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut managed = Vec::new();
+    for cookie in 0..MANY {
+        other.manage(cookie, TaskManagementFunction::ClearTaskSet, 0, None);
+        let mut ended = Vec::new();
+        other.pump(&mut ended).unwrap();
+        managed.extend(other.take_managed());
+    }
+    let limit = Instant::now() + Duration::from_secs(10);
+    while managed.len() < 800 && Instant::now() < limit {
+        other.pump(&mut Vec::new()).unwrap();
+        managed.extend(other.take_managed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(managed.len() >= 800, "only {} were rejected", managed.len());
+    for (_, result) in managed.drain(..) {
+        assert_eq!(result, TaskManagementResult::Rejected);
+    }
+    device.let_go();
+    while managed.is_empty() {
+        wait(std::slice::from_ref(&other));
+        other.pump(&mut Vec::new()).unwrap();
+        managed.extend(other.take_managed());
+    }
+    assert!(
+        managed
+            .iter()
+            .all(|(_, result)| *result == TaskManagementResult::Complete)
+    );
+    drop(lost);
+    other.cut();
+    served.stop();
 }
