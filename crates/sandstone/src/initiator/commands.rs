@@ -46,19 +46,15 @@ pub(super) struct Planned {
 impl CommandLimits {
     /// For a unit with these looks; `max_io` as set by the user.
     pub(super) fn new(portrait: &Portrait, block: u32, max_io: Option<u32>) -> Self {
-        let told = portrait.limits.max_transfer.saturating_mul(block);
-        let told = if told == 0 { DEFAULT_MAX_IO } else { told };
-        let max_io = max_io.map_or(told, |set| {
-            set.min(if portrait.limits.max_transfer == 0 {
-                set
-            } else {
-                told
-            })
-        });
-        let max_io = max_io.min(LARGEST_IO);
-        let provisioned = portrait
-            .capacity
-            .is_some_and(|capacity| capacity.provisioned);
+        let told = match portrait.limits.max_transfer {
+            0 => None,
+            blocks => Some(blocks.saturating_mul(block)),
+        };
+        // The smaller of what is set and what is told.
+        let least = max_io.into_iter().chain(told).min();
+        let max_io = least.unwrap_or(DEFAULT_MAX_IO).min(LARGEST_IO);
+        let capacity = portrait.capacity;
+        let provisioned = capacity.is_some_and(|capacity| capacity.provisioned);
         Self {
             block,
             max_io: (max_io - max_io % block).max(block),
@@ -68,7 +64,9 @@ impl CommandLimits {
             },
             unmaps: provisioned && portrait.write_same_unmaps,
             force_unit_access: portrait.force_unit_access,
-            lba_status: provisioned,
+            // Unmapped blocks count as zeros for whoever asks.
+            lba_status: capacity
+                .is_some_and(|capacity| capacity.provisioned && capacity.reads_zeros),
         }
     }
 

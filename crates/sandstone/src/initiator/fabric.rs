@@ -25,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::EventFlags;
 use rustix::event::{Timespec, epoll};
 use scsi::application_client::probe::Portrait;
 use slab::Slab;
@@ -64,8 +65,10 @@ pub(super) struct Fabric {
     /// Sessions with output.
     dirty: Vec<usize>,
     /// Sessions that may have more input than one turn took.
-    ready: Vec<usize>,
+    ready: Vec<(usize, EventFlags)>,
     pub(super) finished: Vec<Finished>,
+    /// The last look at the sockets did not show all that are ready.
+    is_more_waiting: bool,
 }
 
 /// A target that is logged in to.
@@ -159,6 +162,7 @@ impl Fabric {
             dirty: Vec::new(),
             ready: Vec::new(),
             finished: Vec::new(),
+            is_more_waiting: false,
         }
     }
 
@@ -207,11 +211,13 @@ impl Fabric {
             Err(rustix::io::Errno::INTR) => (&[][..], None),
             Err(error) => (&[][..], Some(error)),
         };
+        // Whoever watches us is told once: what is left must not wait for another event.
+        self.is_more_waiting = events.len() == EVENTS;
         for event in events {
             self.socket_ready(event.data.u64() as usize, event.flags);
         }
-        for nexus in ready {
-            self.socket_ready(nexus, epoll::EventFlags::IN);
+        for (nexus, flags) in ready {
+            self.socket_ready(nexus, flags);
         }
         self.tick();
         self.flush();
@@ -238,7 +244,7 @@ impl Fabric {
 
     /// When [`Fabric::turn`] must run at the latest.
     pub(super) fn next_deadline_us(&mut self) -> Option<u64> {
-        if !self.ready.is_empty() || !self.finished.is_empty() {
+        if self.is_more_waiting || !self.ready.is_empty() || !self.finished.is_empty() {
             return Some(0);
         }
         let sessions = (0..self.nexuses.len()).filter_map(|nexus| self.nexus_deadline_us(nexus));

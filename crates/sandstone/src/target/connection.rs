@@ -51,6 +51,9 @@ pub(super) struct Connection {
     pub text: TextExchange,
     /// The kernel's buffer was full: wait for it to become writable.
     pub blocked: bool,
+    /// The peer has closed: behind the last bytes there is that to be read, and nothing will say so
+    /// again.
+    pub half_closed: bool,
     /// In the loop's list of connections with output.
     pub dirty: bool,
     /// In the loop's list of connections with input.
@@ -78,10 +81,10 @@ pub(super) enum Received {
     Closed,
 }
 
-fn received(result: io::Result<usize>, room: usize) -> Received {
+fn received(result: io::Result<usize>, room: usize, half_closed: bool) -> Received {
     match result {
         Ok(0) => Received::Closed,
-        Ok(count) if count < room => Received::Last(count),
+        Ok(count) if count < room && !half_closed => Received::Last(count),
         Ok(count) => Received::More(count),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::Nothing,
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Received::More(0),
@@ -106,6 +109,7 @@ impl Connection {
             output: Vec::new(),
             text: TextExchange::default(),
             blocked: false,
+            half_closed: false,
             dirty: false,
             ready: false,
             paused: false,
@@ -118,7 +122,7 @@ impl Connection {
     /// Reads what is waiting.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let room = buffer.len();
-        received(self.stream.read(buffer), room)
+        received(self.stream.read(buffer), room, self.half_closed)
     }
 
     /// Reads the rest of a long data segment straight into its place, and what follows into `buffer`.
@@ -141,7 +145,7 @@ impl Connection {
             slices.push(IoSliceMut::new(buffer));
             (stream.read_vectored(&mut slices), placed_room, room)
         })?;
-        let outcome = received(result, room);
+        let outcome = received(result, room, self.half_closed);
         let count = match outcome {
             Received::Last(count) | Received::More(count) => count,
             Received::Nothing | Received::Closed => 0,

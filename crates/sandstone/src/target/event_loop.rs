@@ -215,6 +215,7 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
+        connection.half_closed |= event.is_read_closed() || event.is_error();
         if event.is_writable() && connection.blocked {
             connection.blocked = false;
             self.mark_dirty(slot);

@@ -2,6 +2,7 @@
 
 use super::super::adapter::AdapterError;
 use super::super::commands::{CommandLimits, geometry};
+use super::super::link::LinkError;
 use super::super::nexus::PathOf;
 use super::super::scan::{Next, Scanned, Unit};
 use super::{Device, Fabric, Purpose, Way};
@@ -61,14 +62,24 @@ impl Fabric {
             let lun = report_luns::number(*lun);
             tracing::info!(portal = %self.nexuses[at].portal, ?lun, %error, "a logical unit is of no use");
         }
-        // Paths to units that are not shown any more.
-        let gone: Vec<PathOf> = self.nexuses[at]
-            .paths
-            .iter()
-            .copied()
-            .filter(|path| scanned.units.iter().all(|unit| unit.lun != path.lun))
-            .collect();
+        // Paths to units that are not shown any more, or are others by now.
+        let is_shown = |path: &PathOf| {
+            let unit = scanned.units.iter().find(|unit| unit.lun == path.lun);
+            let name = unit.map(|unit| self.device_name(at, unit));
+            name.as_deref() == Some(self.devices[path.device].policy.name())
+        };
+        let paths = self.nexuses[at].paths.iter().copied();
+        let gone: Vec<PathOf> = paths.filter(|path| !is_shown(path)).collect();
+        if gone.iter().any(|path| self.carries_io(path)) {
+            // Only the end of this session makes sure that what was sent does not land any more.
+            return self.lose(at, LinkError::Ended("a unit went away under I/O"));
+        }
         for path in gone {
+            tracing::warn!(
+                lun = report_luns::number(path.lun),
+                device = self.devices[path.device].policy.name(),
+                "the LUN is not this device's any more"
+            );
             self.remove_path(at, path, now);
         }
         for unit in scanned.units {
@@ -78,24 +89,15 @@ impl Fabric {
     }
 
     fn unit_found(&mut self, at: usize, unit: Unit, now: u64) {
+        let name = self.device_name(at, &unit);
         let Unit { lun, portrait } = unit;
         let identity = self.identity(at, lun, &portrait);
-        let name = match &portrait.identification.name {
-            Some(name) => name.clone(),
-            // What names itself by nothing cannot be recognised on another path.
-            None => format!("mpx.{}", identity.runtime_name),
-        };
         let device = self.device_named(&name, &portrait, &identity);
         let known = self.nexuses[at]
             .paths
             .iter()
             .copied()
             .find(|path| path.lun == lun);
-        if let Some(path) = known.filter(|path| path.device != device) {
-            tracing::warn!(lun = report_luns::number(lun), %name, "the LUN is another device's now");
-            self.remove_path(at, path, now);
-        }
-        let known = known.filter(|path| path.device == device);
         let path = match known {
             Some(path) => path.path,
             None => {
@@ -127,11 +129,28 @@ impl Fabric {
         self.carry_out(device, now);
     }
 
+    /// What the unit is called; one that names itself by nothing cannot be recognised on another path.
+    fn device_name(&self, at: usize, unit: &Unit) -> String {
+        let name = unit.portrait.identification.name.clone();
+        name.unwrap_or_else(|| format!("mpx.{}", self.runtime_name(at, unit.lun)))
+    }
+
+    fn runtime_name(&self, at: usize, lun: u64) -> String {
+        let nexus = &self.nexuses[at];
+        let target = self.targets[nexus.target].number;
+        let number = report_luns::number(lun);
+        let number = number.map_or_else(|| format!("{lun:x}"), |lun| lun.to_string());
+        format!("vmhba64:C{}:T{target}:L{number}", nexus.channel)
+    }
+
+    fn carries_io(&self, path: &PathOf) -> bool {
+        let mut on_paths = self.devices[path.device].policy.on_paths();
+        on_paths.any(|(_, other, _)| other == path.path)
+    }
+
     fn identity(&self, at: usize, lun: u64, portrait: &Portrait) -> PathIdentity {
         let nexus = &self.nexuses[at];
         let target = &self.targets[nexus.target];
-        let number =
-            report_luns::number(lun).map_or_else(|| format!("{lun:x}"), |lun| lun.to_string());
         let group = nexus
             .logged_in
             .as_ref()
@@ -144,7 +163,7 @@ impl Fabric {
             tpgs: portrait.inquiry.tpgs,
             target_port_group: portrait.identification.target_port_group.unwrap_or(0),
             relative_port: portrait.identification.relative_target_port.unwrap_or(0),
-            runtime_name: format!("vmhba64:C{}:T{}:L{number}", nexus.channel, target.number),
+            runtime_name: self.runtime_name(at, lun),
             initiator: format!("{}-{}", target.settings.session.initiator_name, nexus.isid),
             target: format!("{},t,{group}", target.settings.name),
         }

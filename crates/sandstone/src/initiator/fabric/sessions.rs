@@ -214,14 +214,18 @@ impl Fabric {
         {
             return;
         }
+        // Behind the last bytes of a peer that has closed there is that to be read, and nothing will say
+        // so again.
+        let is_closing = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READS_PER_TURN {
             match self.receive(at) {
                 Ok(true) => {}
+                Ok(false) if is_closing => {}
                 Ok(false) => return,
                 Err(error) => return self.lose(at, error),
             }
         }
-        self.ready.push(at);
+        self.ready.push((at, flags - EventFlags::OUT));
     }
 
     /// Reads once from a session; whether there may be more.

@@ -1,0 +1,47 @@
+//! A connection that is closed in the same breath as its last bytes is noticed at once, although nobody
+//! answers those bytes: what the session holds must not wait for a ping.
+
+use std::time::{Duration, Instant};
+
+use iscsi::pdu::{BHS_LENGTH, NopOut, RESERVED_TAG};
+use sandstone::block::memory::MemoryDevice;
+
+use super::kill::settings;
+use super::process::free_portal;
+use super::served::{self, Served, limits};
+use super::session::PipelinedSession;
+
+#[test]
+fn a_close_behind_bytes_that_need_no_answer_is_seen() {
+    let portal = free_portal();
+    let disk = std::sync::Arc::new(MemoryDevice::new(64 * 512, 512, 1 << 20).unwrap());
+    let units = vec![served::unit(0, 64, 512, true)];
+    let served = Served::start(&[portal], units, vec![disk], limits());
+    let mut bytes = [0; BHS_LENGTH];
+    NopOut {
+        immediate: true,
+        data_segment_length: 0,
+        lun: 0,
+        itt: RESERVED_TAG,
+        ttt: RESERVED_TAG,
+        cmd_sn: 1,
+        exp_stat_sn: 1,
+    }
+    .encode(&mut bytes);
+    for number in 0..40 {
+        let mut session = PipelinedSession::new(portal, settings(number));
+        session.log_in();
+        session.send_raw(&bytes);
+        session.cut();
+    }
+    let limit = Instant::now() + Duration::from_secs(3);
+    while served.sessions() > 0 {
+        assert!(
+            Instant::now() < limit,
+            "{} sessions are left",
+            served.sessions()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    served.stop();
+}
