@@ -11,6 +11,7 @@ use super::measure::window::{Direction, Second};
 use super::parameters::Parameters;
 use super::verify::VerifyReport;
 use super::workload::Workload;
+use crate::block::LatencySplit;
 
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;
@@ -118,6 +119,42 @@ pub struct CpuTime {
     pub elapsed_ns: u64,
 }
 
+/// Where the time of commands went, in esxtop's terms; mean microseconds per command. GAVG, what whoever asked
+/// has waited, is KAVG and DAVG together; QAVG is a part of KAVG.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EsxtopLatency {
+    /// Commands that ended in the measured time.
+    pub commands: u64,
+    /// From submission to the end.
+    pub gavg_us: f64,
+    /// On this side of the wire.
+    pub kavg_us: f64,
+    /// From the wire to the response.
+    pub davg_us: f64,
+    /// In the queue before the first sending.
+    pub qavg_us: f64,
+}
+
+impl EsxtopLatency {
+    /// What came between two readings of a device; `None` where no command ended.
+    pub(super) fn between(begun: LatencySplit, ended: LatencySplit) -> Option<Self> {
+        let commands = ended
+            .commands
+            .checked_sub(begun.commands)
+            .filter(|count| *count > 0)?;
+        let mean = |begun: u64, ended: u64| ended.saturating_sub(begun) as f64 / commands as f64;
+        let gavg_us = mean(begun.guest_us, ended.guest_us);
+        let davg_us = mean(begun.device_us, ended.device_us);
+        Some(Self {
+            commands,
+            gavg_us,
+            kavg_us: (gavg_us - davg_us).max(0.0),
+            davg_us,
+            qavg_us: mean(begun.queue_us, ended.queue_us),
+        })
+    }
+}
+
 /// Failures of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
@@ -162,6 +199,9 @@ pub struct Measurement {
     pub series: Vec<Second>,
     /// Processor time; `None` where it was not measured.
     pub cpu: Option<CpuTime>,
+    /// Where the time went, for a device at the end of a wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub esxtop: Option<EsxtopLatency>,
     /// Longest time between two completions of one worker: how long a failover took.
     pub longest_gap_ns: u64,
     /// Accesses that were in flight when the time was over. They are in the latencies, in no rate.
@@ -254,4 +294,36 @@ pub(super) fn together(directions: [&Direction; 4]) -> LatencySummary {
         .iter()
         .for_each(|direction| all.add(&direction.latencies));
     all.summary()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_split_is_that_of_the_measured_time() {
+        let begun = LatencySplit {
+            commands: 10,
+            guest_us: 1000,
+            device_us: 900,
+            queue_us: 50,
+            ..LatencySplit::default()
+        };
+        let ended = LatencySplit {
+            commands: 14,
+            guest_us: 1400,
+            device_us: 1100,
+            queue_us: 90,
+            ..LatencySplit::default()
+        };
+        let expected = EsxtopLatency {
+            commands: 4,
+            gavg_us: 100.0,
+            kavg_us: 50.0,
+            davg_us: 50.0,
+            qavg_us: 10.0,
+        };
+        assert_eq!(EsxtopLatency::between(begun, ended), Some(expected));
+        assert_eq!(EsxtopLatency::between(begun, begun), None);
+    }
 }

@@ -104,8 +104,8 @@ pub fn t_quantile(probability: f64, degrees: f64) -> f64 {
     while t_probability(high, degrees) < probability && high < 1e12 {
         (low, high) = (high, high * 2.0);
     }
-    // Each step halves the interval: to the last bit.
-    for _ in 0..100 {
+    // Each step halves the interval: to the last bit that a number has.
+    for _ in 0..56 {
         let middle = (low + high) / 2.0;
         if t_probability(middle, degrees) < probability {
             low = middle;

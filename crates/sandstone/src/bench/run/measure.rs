@@ -20,12 +20,12 @@ use crate::bench::measure::window::{Direction, Second, Window};
 use crate::bench::parameters::{Pace, Parameters};
 use crate::bench::random::Random;
 use crate::bench::results::{
-    CpuTime, DirectionResult, Failures, Measurement, StreamResult, together,
+    CpuTime, DirectionResult, EsxtopLatency, Failures, Measurement, StreamResult, together,
 };
 use crate::bench::verify::{Verifier, VerifyReport, memory_needed};
 use crate::bench::workload::Workload;
 use crate::block::lane::Outcome;
-use crate::block::{BlockDevice, Lane, Request};
+use crate::block::{BlockDevice, Lane, LatencySplit, Request};
 use crate::config::quantity::format_size;
 use ::iometer::access::SpecificationError;
 
@@ -327,7 +327,7 @@ impl Running<'_> {
             self.watch.phase(Phase::RampUp, None, Some(ramp_up));
         }
         let mut collecting = Collecting::new(tasks.len(), streams, self.watch);
-        collecting.measures = Some(Measured::new(ramp_up, run_time, amount));
+        collecting.measures = Some(Measured::new(self.device, ramp_up, run_time, amount));
         let ended = crew::work(self.device, lane, tasks, &mut collecting)?;
         let counted = collecting.counted();
         Ok(summarize(
@@ -403,14 +403,23 @@ struct Collecting<'w> {
     measures: Option<Measured>,
 }
 
-/// The times of a measuring phase.
+/// The times of a measuring phase, and what is read where it begins and ends.
 struct Measured {
+    device: Arc<dyn BlockDevice>,
     ramp_up: Duration,
     run_time: Option<Duration>,
     amount: Option<u64>,
-    begun: Option<(Duration, CpuTime)>,
-    ended: Option<(Duration, CpuTime)>,
+    begun: Option<Reading>,
+    ended: Option<Reading>,
     last_tick: Duration,
+}
+
+/// What goes on counting by itself, at one time.
+#[derive(Clone, Copy)]
+struct Reading {
+    at: Duration,
+    cpu: CpuTime,
+    split: Option<LatencySplit>,
 }
 
 /// What was counted in a measuring phase.
@@ -418,6 +427,7 @@ struct Counted {
     all: Record,
     streams: Vec<(Direction, Direction)>,
     cpu: Option<CpuTime>,
+    esxtop: Option<EsxtopLatency>,
 }
 
 impl<'w> Collecting<'w> {
@@ -433,10 +443,17 @@ impl<'w> Collecting<'w> {
     }
 
     fn counted(self) -> Counted {
+        let readings = self.measures.and_then(|measured| measured.readings());
         Counted {
             all: self.all,
             streams: self.streams,
-            cpu: self.measures.and_then(|measured| measured.cpu()),
+            cpu: readings.map(|(begun, ended)| CpuTime {
+                user_ns: ended.cpu.user_ns - begun.cpu.user_ns,
+                system_ns: ended.cpu.system_ns - begun.cpu.system_ns,
+                elapsed_ns: ended.at.saturating_sub(begun.at).as_nanos() as u64,
+            }),
+            esxtop: readings
+                .and_then(|(begun, ended)| EsxtopLatency::between(begun.split?, ended.split?)),
         }
     }
 }
@@ -458,21 +475,27 @@ impl Collector for Collecting<'_> {
             return;
         };
         if measured.begun.is_none() && elapsed >= measured.ramp_up {
-            measured.begun = Some((elapsed, cpu_time()));
+            measured.begun = Some(measured.read(elapsed));
             self.watch
                 .phase(Phase::Measure, measured.amount, measured.run_time);
         }
         let end = measured.run_time.map(|time| measured.ramp_up + time);
         if measured.ended.is_none() && end.is_some_and(|end| elapsed >= end) {
-            measured.ended = Some((elapsed, cpu_time()));
+            measured.ended = Some(measured.read(elapsed));
         }
         measured.last_tick = elapsed;
     }
 }
 
 impl Measured {
-    fn new(ramp_up: Duration, run_time: Option<Duration>, amount: Option<u64>) -> Self {
+    fn new(
+        device: &Arc<dyn BlockDevice>,
+        ramp_up: Duration,
+        run_time: Option<Duration>,
+        amount: Option<u64>,
+    ) -> Self {
         Self {
+            device: Arc::clone(device),
             ramp_up,
             run_time,
             amount,
@@ -482,14 +505,18 @@ impl Measured {
         }
     }
 
-    fn cpu(&self) -> Option<CpuTime> {
-        let (begun_at, begun) = self.begun?;
-        let (ended_at, ended) = self.ended.unwrap_or((self.last_tick, cpu_time()));
-        Some(CpuTime {
-            user_ns: ended.user_ns - begun.user_ns,
-            system_ns: ended.system_ns - begun.system_ns,
-            elapsed_ns: (ended_at.saturating_sub(begun_at)).as_nanos() as u64,
-        })
+    fn read(&self, at: Duration) -> Reading {
+        Reading {
+            at,
+            cpu: cpu_time(),
+            split: self.device.latency_split(),
+        }
+    }
+
+    /// Those of the begin and the end; the end is now where it came before its time.
+    fn readings(&self) -> Option<(Reading, Reading)> {
+        let ended = self.ended.unwrap_or_else(|| self.read(self.last_tick));
+        Some((self.begun?, ended))
     }
 }
 
@@ -533,6 +560,7 @@ fn summarize(
             Vec::new()
         },
         cpu: counted.cpu,
+        esxtop: counted.esxtop,
         longest_gap_ns: ended
             .iter()
             .map(|ended| ended.longest_gap_ns)

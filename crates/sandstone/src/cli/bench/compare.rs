@@ -147,6 +147,7 @@ pub(super) fn figure(value: f64, numbers: Numbers) -> String {
     match numbers {
         Numbers::Exact => value.to_string(),
         Numbers::Short if value >= 100.0 => format!("{value:.0}"),
+        Numbers::Short if value > 0.0 && value < 0.1 => format!("{value:.5}"),
         Numbers::Short => format!("{value:.3}"),
     }
 }

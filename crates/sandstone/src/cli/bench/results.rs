@@ -74,9 +74,11 @@ const COLUMNS: &[Column<Run>] = &[
     })),
 ];
 
+/// A number with so many places, and with more where it would be nearly nothing.
 fn decimal(value: f64, numbers: Numbers, places: usize) -> String {
     match numbers {
         Numbers::Exact => value.to_string(),
+        Numbers::Short if places == 3 && value > 0.0 && value < 0.1 => format!("{value:.5}"),
         Numbers::Short => format!("{value:.places$}"),
     }
 }
@@ -115,6 +117,22 @@ fn remarks(run: &Run) -> Vec<String> {
     }
     if run.measurement.interrupted {
         remarks.push("interrupted: the figures are those of the time until then".to_owned());
+    }
+    if let Some(split) = run.measurement.esxtop {
+        remarks.push(format!(
+            "GAVG {:.3} ms = KAVG {:.3} + DAVG {:.3} (QAVG {:.3}) over {} commands",
+            split.gavg_us / 1e3,
+            split.kavg_us / 1e3,
+            split.davg_us / 1e3,
+            split.qavg_us / 1e3,
+            split.commands
+        ));
+    }
+    let cores = run.measurement.cpu_cores().unwrap_or(0.0);
+    if cores > 0.95 * f64::from(run.measurement.workers) {
+        remarks.push(
+            "the load generator was busy all the time: more --workers may show more".to_owned(),
+        );
     }
     if unstarted > 0 {
         remarks.push(format!(
