@@ -18,7 +18,7 @@ use super::fabric::Fabric;
 use super::requests::Finished;
 use super::settings::{DeviceSettings, TargetSettings};
 use crate::block::lane::{Resident, Waker};
-use crate::block::{Lane, Request, Ticket};
+use crate::block::{Lane, Request, Submitted, Ticket};
 
 /// A host adapter.
 pub struct Adapter {
@@ -204,14 +204,26 @@ impl Adapter {
 
     /// Takes a request from any lane.
     #[inline]
-    pub(super) fn submit(&self, device: usize, request: Request, ticket: Ticket, lane: &mut Lane) {
+    pub(super) fn submit(
+        &self,
+        device: usize,
+        request: Request,
+        ticket: Ticket,
+        lane: &mut Lane,
+    ) -> Submitted {
+        let mut fabric = self.fabric();
+        if let Some(answer) = fabric.answer_at_once(device, &request) {
+            return Submitted::Ready(answer);
+        }
         let is_home = lane.number() == self.home;
         let origin = (!is_home).then(|| lane.remote());
         lane.count_pending();
-        self.fabric().submit(device, request, ticket, origin);
+        fabric.submit(device, request, ticket, origin);
+        drop(fabric);
         if !is_home {
             self.ring();
         }
+        Submitted::Pending
     }
 
     /// Has the home lane look, once for many calls.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::adapter::Adapter;
 use crate::block::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, LatencySplit, Request,
-    Submitted, Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, LatencySplit, Request, Submitted,
+    Ticket, Usage,
 };
 
 /// One device of an adapter.
@@ -42,19 +42,9 @@ impl BlockDevice for MultipathDevice {
         self.adapter.fabric().geometry(self.index)
     }
 
+    #[inline]
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
-        let fabric = self.adapter.fabric();
-        if let Err(error) = fabric.geometry(self.index).check(&request) {
-            return Submitted::Ready(Err(error));
-        }
-        let limits = &fabric.devices[self.index].limits;
-        if let (Request::Extents { len, .. }, false) = (&request, limits.lba_status) {
-            // Who does not tell which blocks are zeros has data everywhere.
-            return Submitted::Ready(Ok(Done::Extents(vec![(*len, true)])));
-        }
-        drop(fabric);
-        self.adapter.submit(self.index, request, ticket, lane);
-        Submitted::Pending
+        self.adapter.submit(self.index, request, ticket, lane)
     }
 
     fn latency_split(&self) -> Option<LatencySplit> {

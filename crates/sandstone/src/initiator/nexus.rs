@@ -48,7 +48,10 @@ pub(super) struct Nexus {
     /// When the ping that has not been answered left.
     pub(super) pinged_us: Option<u64>,
     pub(super) is_suspect: bool,
+    /// Lives in a row that did not come to be, or did not last.
     pub(super) failures: u32,
+    /// When the last login succeeded.
+    pub(super) up_since_us: u64,
     pub(super) last_error: Option<LinkError>,
     /// Whether an earlier life may still have commands at the target.
     pub(super) needs_fence: bool,

@@ -17,6 +17,10 @@ use crate::multipath::Actions;
 
 /// How long a lost session's own portal is tried before its old life is ended through another.
 const DETOUR_AFTER_US: u64 = 50_000;
+/// A session that lived so long was a sound one.
+const LASTING_US: u64 = 1_000_000;
+/// Redirections that are followed at once.
+const MAX_REDIRECTIONS: u32 = 8;
 /// How long an answer to a logout is waited for.
 const LOGOUT_US: u64 = 2_000_000;
 
@@ -49,6 +53,7 @@ impl Fabric {
             pinged_us: None,
             is_suspect: false,
             failures: 0,
+            up_since_us: 0,
             last_error: None,
             needs_fence: false,
             fence_from_us: None,
@@ -73,10 +78,8 @@ impl Fabric {
                 if slow {
                     let limit = session.login_timeout;
                     self.lose(at, LinkError::Slow(limit));
-                } else if detour_due && let Some(through) = self.detour(at) {
-                    self.nexuses[at].fence_from_us = None;
-                    self.drop_link(at);
-                    self.connect(at, Some(through), now);
+                } else if detour_due {
+                    self.take_detour(at, now);
                 }
             }
             State::Up { .. } => self.listen(at, alone, now),
@@ -176,6 +179,18 @@ impl Fabric {
         };
         if !is_detour && nexus.needs_fence {
             nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
+        }
+    }
+
+    /// The own portal does not answer: ends the last life through another's, or goes on waiting.
+    fn take_detour(&mut self, at: usize, now: u64) {
+        match self.detour(at) {
+            Some(through) => {
+                self.nexuses[at].fence_from_us = None;
+                self.drop_link(at);
+                self.connect(at, Some(through), now);
+            }
+            None => self.nexuses[at].fence_from_us = Some(now + DETOUR_AFTER_US),
         }
     }
 
@@ -346,7 +361,7 @@ impl Fabric {
         if let State::Coming { link, .. } = std::mem::replace(&mut nexus.state, State::Gone) {
             nexus.state = State::Up { link };
         }
-        nexus.failures = 0;
+        nexus.up_since_us = now;
         nexus.last_error = None;
         nexus.logins += 1;
         nexus.logged_in = Some(login);
@@ -400,16 +415,20 @@ impl Fabric {
         }
         tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
         nexus.last_error = Some(error);
-        let retry_us = if was_up {
-            nexus.needs_fence = true;
-            now
+        nexus.needs_fence |= was_up;
+        // A session that lasted is tried again at once; one that ends as soon as it is made is not.
+        if was_up && now.saturating_sub(nexus.up_since_us) >= LASTING_US {
+            nexus.failures = 0;
         } else {
             nexus.failures += 1;
-            if elsewhere.is_some() && nexus.failures < 8 {
-                now
-            } else {
-                now + us(back_off.after(nexus.failures))
-            }
+        }
+        let at_once = match elsewhere {
+            Some(_) => nexus.failures < MAX_REDIRECTIONS,
+            None => nexus.failures == 0,
+        };
+        let retry_us = match at_once {
+            true => now,
+            false => now + us(back_off.after(nexus.failures)),
         };
         nexus.state = State::Down { retry_us };
         if was_up {

@@ -8,8 +8,8 @@ use slab::Slab;
 use super::super::commands;
 use super::super::requests::After;
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
-use crate::block::lane::Remote;
-use crate::block::{Request, Ticket};
+use crate::block::lane::{self, Remote};
+use crate::block::{Done, Request, Ticket};
 use crate::multipath::{Action, Ended, IoId, Outcome, PathId};
 
 /// What a session takes data from and gives data to, while bytes are under work.
@@ -101,6 +101,25 @@ impl SessionUser for Exchange<'_> {
 }
 
 impl Fabric {
+    /// The answer to a request that needs no command.
+    #[inline]
+    pub(in super::super) fn answer_at_once(
+        &self,
+        device: usize,
+        request: &Request,
+    ) -> Option<lane::Outcome> {
+        if let Err(error) = self.geometry(device).check(request) {
+            return Some(Err(error));
+        }
+        match request {
+            // Who does not tell which blocks are zeros has data everywhere.
+            Request::Extents { len, .. } if !self.devices[device].limits.lba_status => {
+                Some(Ok(Done::Extents(vec![(*len, true)])))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes a request, whose range was checked.
     #[inline]
     pub(in super::super) fn submit(
