@@ -101,8 +101,8 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     verdict(&results)
 }
 
-/// Wrong data, or nothing but failures, is a failure of the whole.
-fn verdict(results: &Results) -> Done {
+/// Wrong data, or nothing but failures, is a failure of the whole, and its words are said.
+pub(super) fn verdict(results: &Results) -> Done {
     let failed = |run: &Run| run.measurement.data_is_wrong() || run.measurement.gave_up;
     match results.runs.iter().any(failed) {
         true => Err(Failure::Said),

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::compare::{figure, interval, verdict_words};
 use super::options::{How, What};
 use super::progress::Progress;
-use super::run::{empty_results, interrupt, refused, run_number, save};
-use super::target::TargetArgs;
+use super::run::{empty_results, interrupt, refused, run_number, save, verdict};
+use super::target::{Opened, TargetArgs};
 use crate::bench::compare::Row;
 use crate::bench::results::{Results, Run};
 use crate::bench::run::measure;
@@ -64,108 +64,144 @@ struct Answer<'a> {
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let registry = Registry::of_every_target();
-    let knobs = args
-        .knobs
-        .iter()
-        .map(|text| chosen(&registry, text))
-        .collect::<Result<Vec<_>, Error>>()?;
-    let settings = plan::settings(
-        &knobs,
-        if args.cross {
-            Design::Cross
-        } else {
-            Design::OneAtATime
-        },
-    );
-    if settings.len() > MAX_SETTINGS {
-        return Err(Error::invalid(
-            format!("these are more than {MAX_SETTINGS} settings"),
-            "name fewer values, or turn one knob at a time (without --cross)",
-        )
-        .into());
-    }
-    let chosen = args.what.choose()?;
-    let base = Setup {
-        profile: chosen.profile,
-        parameters: args.how.over(chosen.parameters),
-        target_options: Default::default(),
-    };
-    let setups = settings
-        .iter()
-        .map(|settings| setup(&registry, &base, settings))
-        .collect::<Result<Vec<Setup>, Error>>()?;
+    let plan = Plan::of(args, &registry)?;
     let mut opened = args.target.open()?;
-    for setup in &setups {
+    for setup in &plan.setups {
         for workload in &setup.profile.workloads {
             measure::check(workload, &setup.parameters, &*opened.device).map_err(refused)?;
         }
     }
     if args.dry_run {
-        return preview(&settings, &setups, args.repeat, t);
+        return preview(&plan, args.repeat, t);
     }
-    let writes = |setup: &Setup| {
-        setup.parameters.fill || setup.profile.workloads.iter().any(Workload::writes)
-    };
-    if setups.iter().any(writes) {
+    if plan.writes() {
         args.target.may_write(&mut opened, t)?;
     }
     let mut results = empty_results(&opened);
     if let Some(path) = &args.save {
+        // Found out before the time is spent.
         save(path, &results)?;
     }
-    let stop = interrupt()?;
     let mut progress = Progress::new(t.err, args.list.json);
-    let schedule = plan::schedule(settings.len(), args.repeat, base.parameters.seed);
-    'sweep: for (step, (round, setting)) in schedule.iter().enumerate() {
-        let setup = &setups[*setting];
-        for workload in &setup.profile.workloads {
-            let mut parameters = setup.parameters.clone();
-            // All settings of a round meet the same random numbers.
-            parameters.seed = parameters.seed.wrapping_add(u64::from(*round));
-            let words = plan::words(&settings[*setting]);
-            progress.title(format!(
-                "{} of {}: {words}, {}",
-                step + 1,
-                schedule.len(),
-                workload.name
-            ));
-            let target = (&opened.device, &mut opened.lane);
-            let measured = measure::measure(
-                workload,
-                &parameters,
-                run_number()?,
-                target,
-                &stop,
-                &mut progress,
-            );
-            results.runs.push(Run {
-                round: *round,
-                settings: settings[*setting].clone(),
-                workload: workload.clone(),
-                parameters,
-                measurement: measured.map_err(refused)?,
-            });
-            if stop.load(Ordering::Relaxed) {
-                break 'sweep;
-            }
-        }
-    }
+    results.runs = plan.run(args.repeat, &mut opened, &mut progress)?;
     progress.clear();
-    // A round that was interrupted has no pair for what it lacks.
-    if stop.load(Ordering::Relaxed) {
-        let last = results.runs.last().map(|run| run.round);
-        results.runs.retain(|run| Some(run.round) != last);
-    }
     if let Some(path) = &args.save {
         save(path, &results)?;
     }
-    show(
-        args,
-        &registry,
-        &find(&results, &settings, 0.05),
-        &results,
-        t,
-    )
+    let found = find(&results, &plan.settings, 0.05);
+    show(args, &registry, &found, &results, t)?;
+    let errors: u64 = results
+        .runs
+        .iter()
+        .map(|run| run.measurement.errors())
+        .sum();
+    if errors > 0 {
+        writeln!(t.err, "{errors} accesses failed; they are in no figure")?;
+    }
+    for run in results
+        .runs
+        .iter()
+        .filter(|run| run.measurement.data_is_wrong())
+    {
+        let words = plan::words(&run.settings);
+        writeln!(
+            t.err,
+            "WRONG DATA: {words}, {}, round {}",
+            run.workload.name, run.round
+        )?;
+    }
+    verdict(&results)
+}
+
+/// What a sweep tries.
+struct Plan {
+    settings: Vec<Settings>,
+    /// What each of them makes of the run.
+    setups: Vec<Setup>,
+    seed: u64,
+}
+
+impl Plan {
+    fn of(args: &Args, registry: &Registry) -> Result<Self, Error> {
+        let knobs = args.knobs.iter().map(|text| chosen(registry, text));
+        let knobs = knobs.collect::<Result<Vec<_>, Error>>()?;
+        let design = if args.cross {
+            Design::Cross
+        } else {
+            Design::OneAtATime
+        };
+        let settings = plan::settings(&knobs, design);
+        if settings.len() > MAX_SETTINGS {
+            return Err(Error::invalid(
+                format!("these are more than {MAX_SETTINGS} settings"),
+                "name fewer values, or turn one knob at a time (without --cross)",
+            ));
+        }
+        let chosen = args.what.choose()?;
+        let base = Setup {
+            profile: chosen.profile,
+            parameters: args.how.over(chosen.parameters),
+            target_options: Default::default(),
+        };
+        let setups = settings
+            .iter()
+            .map(|settings| setup(registry, &base, settings));
+        Ok(Self {
+            setups: setups.collect::<Result<_, Error>>()?,
+            settings,
+            seed: base.parameters.seed,
+        })
+    }
+
+    fn writes(&self) -> bool {
+        let writes = |setup: &Setup| {
+            setup.parameters.fill || setup.profile.workloads.iter().any(Workload::writes)
+        };
+        self.setups.iter().any(writes)
+    }
+
+    /// Runs every setting in every round. A round that is interrupted is left out: what it has lacks its pair.
+    fn run(
+        &self,
+        rounds: u32,
+        opened: &mut Opened,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Run>, Error> {
+        let stop = interrupt()?;
+        let schedule = plan::schedule(self.settings.len(), rounds, self.seed);
+        let mut runs: Vec<Run> = Vec::new();
+        for (step, &(round, setting)) in schedule.iter().enumerate() {
+            let (setup, settings) = (&self.setups[setting], &self.settings[setting]);
+            for workload in &setup.profile.workloads {
+                let mut parameters = setup.parameters.clone();
+                // All settings of a round meet the same random numbers.
+                parameters.seed = parameters.seed.wrapping_add(u64::from(round));
+                let (words, of) = (plan::words(settings), schedule.len());
+                progress.title(format!("{} of {of}: {words}, {}", step + 1, workload.name));
+                let target = (&opened.device, &mut opened.lane);
+                let measured = measure::measure(
+                    workload,
+                    &parameters,
+                    run_number()?,
+                    target,
+                    &stop,
+                    progress,
+                );
+                runs.push(Run {
+                    round,
+                    settings: settings.clone(),
+                    workload: workload.clone(),
+                    parameters,
+                    measurement: measured.map_err(refused)?,
+                });
+                if stop.load(Ordering::Relaxed) {
+                    runs.retain(|run| run.round != round);
+                    return Ok(runs);
+                }
+            }
+        }
+        Ok(runs)
+    }
 }
 
 /// A knob and its values from the command line.
@@ -214,7 +250,10 @@ fn setup(registry: &Registry, base: &Setup, settings: &Settings) -> Result<Setup
     Ok(setup)
 }
 
-fn preview(settings: &[Settings], setups: &[Setup], rounds: u32, t: &mut Terminal<'_>) -> Done {
+fn preview(plan: &Plan, rounds: u32, t: &mut Terminal<'_>) -> Done {
+    let Plan {
+        settings, setups, ..
+    } = plan;
     let mut total_ms = 0;
     for (settings, setup) in settings.iter().zip(setups) {
         let each_ms = setup.parameters.run_time_ms + setup.parameters.ramp_up_ms;
