@@ -89,6 +89,21 @@ impl LunUrl {
     }
 }
 
+/// Whether an option takes this value.
+///
+/// # Errors
+/// What it takes.
+pub fn check_option(name: &str, value: &str) -> Result<(), String> {
+    let target = TargetSettings {
+        name: String::new(),
+        routes: Vec::new(),
+        sessions: 1,
+        lun: None,
+        session: SessionSettings::new(""),
+    };
+    Options::new(target, DeviceSettings::default(), String::new()).set(name, value)
+}
+
 /// A portal with its port, which is 3260 where none is named.
 ///
 /// # Errors
