@@ -1,5 +1,6 @@
 //! `bench sweep`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +17,7 @@ use crate::bench::results::{Results, Run};
 use crate::bench::run::measure;
 use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
+use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::{Best, Found, find};
 use crate::bench::workload::Workload;
 use crate::cli::table::{self, Column, ListArgs, extra, left, right};
@@ -63,7 +65,10 @@ struct Answer<'a> {
 }
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
-    let registry = Registry::of_every_target();
+    let mut registry = Registry::of_every_target();
+    if args.target.is_logical_unit() {
+        session_knobs().for_each(|knob| registry.add(knob));
+    }
     let plan = Plan::of(args, &registry)?;
     let mut opened = args.target.open()?;
     for setup in &plan.setups {
@@ -83,7 +88,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         save(path, &results)?;
     }
     let mut progress = Progress::new(t.err, args.list.json);
-    results.runs = plan.run(args.repeat, &mut opened, &mut progress)?;
+    results.runs = plan.run(args, opened, &mut progress)?;
     progress.clear();
     if let Some(path) = &args.save {
         save(path, &results)?;
@@ -163,15 +168,20 @@ impl Plan {
     /// Runs every setting in every round. A round that is interrupted is left out: what it has lacks its pair.
     fn run(
         &self,
-        rounds: u32,
-        opened: &mut Opened,
+        args: &Args,
+        mut opened: Opened,
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Run>, Error> {
         let stop = interrupt()?;
-        let schedule = plan::schedule(self.settings.len(), rounds, self.seed);
+        let schedule = plan::schedule(self.settings.len(), args.repeat, self.seed);
         let mut runs: Vec<Run> = Vec::new();
+        let mut options = &BTreeMap::new();
         for (step, &(round, setting)) in schedule.iter().enumerate() {
             let (setup, settings) = (&self.setups[setting], &self.settings[setting]);
+            if setup.target_options != *options {
+                options = &setup.target_options;
+                opened = args.target.open_anew(opened, options)?;
+            }
             for workload in &setup.profile.workloads {
                 let mut parameters = setup.parameters.clone();
                 // All settings of a round meet the same random numbers.

@@ -1,5 +1,6 @@
 //! What is measured: opened or made, and never written where that would destroy what is not ours.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::cli::Terminal;
 use crate::cli::completion::size;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::initiator::url::LunUrl;
 use crate::locate;
 
 /// What to measure.
@@ -63,6 +65,10 @@ impl Drop for Opened {
     }
 }
 
+fn new_lane() -> Result<Lane, Error> {
+    Lane::standing().map_err(|error| Error::storage("make an event descriptor", error))
+}
+
 fn refused(error: OpenError) -> Error {
     let next = error.advice().to_owned();
     Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
@@ -71,8 +77,7 @@ fn refused(error: OpenError) -> Error {
 impl TargetArgs {
     /// Opens the target, making the file first where a size was given.
     pub(super) fn open(&self) -> Result<Opened, Error> {
-        let mut lane =
-            Lane::standing().map_err(|error| Error::storage("make an event descriptor", error))?;
+        let mut lane = new_lane()?;
         let is_memory = self.target.starts_with("memory:");
         let made = match self.size {
             None => None,
@@ -110,6 +115,36 @@ impl TargetArgs {
             identity,
             is_ours,
             remove,
+        })
+    }
+
+    /// Whether the target has sessions, whose settings can be turned.
+    pub(super) fn is_logical_unit(&self) -> bool {
+        LunUrl::is_one(&self.target)
+    }
+
+    /// Opens a logical unit with other sessions in place of the last ones.
+    pub(super) fn open_anew(
+        &self,
+        last: Opened,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Opened, Error> {
+        let mut lane = new_lane()?;
+        let mut url = self.target.clone();
+        for (at, (name, value)) in options.iter().enumerate() {
+            let first = at == 0 && !url.contains('?');
+            url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));
+        }
+        let device = locate::open(&url, self.block_size, &mut lane).map_err(refused)?;
+        let is_ours = last.is_ours;
+        let identity = last.identity.clone();
+        drop(last);
+        Ok(Opened {
+            device,
+            lane,
+            identity,
+            is_ours,
+            remove: None,
         })
     }
 
