@@ -61,6 +61,16 @@ pub fn open(
     }
 }
 
+/// A name of a device as others may read it: without the secrets and options of a URL.
+pub fn shown(what: &str) -> String {
+    let Some((scheme, rest)) = what.split_once("://") else {
+        return what.to_owned();
+    };
+    let rest = rest.split('?').next().unwrap_or_default();
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{rest}")
+}
+
 fn logical_unit(
     url: &str,
     block_size: Option<u32>,
@@ -112,6 +122,13 @@ fn logical_block(node: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = "iscsi://user%secret@host:3260/iqn.x:y/0?target_password=other";
+        assert_eq!(shown(url), "iscsi://host:3260/iqn.x:y/0");
+        assert_eq!(shown("/dev/disk@?"), "/dev/disk@?");
+    }
 
     #[test]
     fn opens_files_and_memory_and_says_what_is_wrong_with_others() {

@@ -13,6 +13,7 @@ use super::progress::Progress;
 use super::run::{empty_results, interrupt, refused, run_number, save, verdict};
 use super::target::{Opened, TargetArgs};
 use crate::bench::compare::Row;
+use crate::bench::parameters::{Growth, cycle};
 use crate::bench::results::{Results, Run};
 use crate::bench::run::measure;
 use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
@@ -32,8 +33,8 @@ pub(in crate::cli) struct Args {
     what: What,
     #[command(flatten)]
     how: How,
-    /// What to change, as in outstanding=32,64,128; the first value is what the others are compared with.
-    /// Without values, those worth trying. May be given several times
+    /// What to change, as in outstanding=32,64,128, or 1..64*2 (doubling), or 8..64+8; the first value is
+    /// what the others are compared with. Without values, those worth trying. May be given several times
     #[arg(
         short = 'k',
         long = "knob",
@@ -227,11 +228,10 @@ fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Erro
             format!("choose from {}", all.join(", ")),
         )
     })?;
+    let values = values.split(',').map(str::trim);
     let values: Vec<String> = values
-        .split(',')
-        .map(str::trim)
         .filter(|value| !value.is_empty())
-        .map(str::to_owned)
+        .flat_map(|value| range(value).unwrap_or_else(|| vec![value.to_owned()]))
         .collect();
     let values = if values.is_empty() {
         knob.values()
@@ -239,6 +239,25 @@ fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Erro
         values
     };
     Ok((knob.name().to_owned(), values))
+}
+
+/// The numbers of a range: `1..64*2` by doubling, `8..64+8` by adding.
+fn range(text: &str) -> Option<Vec<String>> {
+    let (start, rest) = text.split_once("..")?;
+    let (end, step, growth) = match rest.split_once('*') {
+        Some((end, step)) => (end, step, Growth::Exponential),
+        None => {
+            let (end, step) = rest.split_once('+')?;
+            (end, step, Growth::Linear)
+        }
+    };
+    let numbers = cycle(
+        start.parse().ok()?,
+        end.parse().ok()?,
+        step.parse().ok()?,
+        growth,
+    );
+    Some(numbers.iter().map(ToString::to_string).collect())
 }
 
 fn setup(registry: &Registry, base: &Setup, settings: &Settings) -> Result<Setup, Error> {
@@ -376,4 +395,19 @@ fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn a_range_grows_by_doubling_or_by_adding() {
+        let doubled = range("1..64*2").expect("a range");
+        assert_eq!(doubled, ["1", "2", "4", "8", "16", "32", "64"]);
+        assert_eq!(range("8..24+8").expect("a range"), ["8", "16", "24"]);
+        for text in ["1..64", "a..b*2", "64", "1..*2"] {
+            assert_eq!(range(text), None, "{text}");
+        }
+    }
 }

@@ -102,7 +102,7 @@ impl TargetArgs {
         })?;
         let geometry = device.geometry();
         let identity = results::Target {
-            name: shown(&self.target),
+            name: locate::shown(&self.target),
             len: geometry.len,
             granularity: geometry.granularity,
             physical: geometry.physical,
@@ -163,7 +163,7 @@ impl TargetArgs {
         if opened.is_ours {
             return Ok(());
         }
-        let name = shown(&self.target);
+        let name = locate::shown(&self.target);
         let holds = contents::describe(&opened.device, &mut opened.lane);
         let holds = holds.unwrap_or_else(|error| format!("data that cannot be read ({error})"));
         let len = format_size(opened.identity.len);
@@ -177,27 +177,5 @@ impl TargetArgs {
             format!("this run writes, and would destroy what {name} holds: {len}, with {holds}"),
             "if nobody needs that any more, add --destroy-data; or measure a new file: --size 10G",
         ))
-    }
-}
-
-/// What is measured, as others may read it: without the secrets and options of a URL.
-fn shown(target: &str) -> String {
-    let Some((scheme, rest)) = target.split_once("://") else {
-        return target.to_owned();
-    };
-    let rest = rest.split('?').next().unwrap_or_default();
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{rest}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shown;
-
-    #[test]
-    fn secrets_are_in_no_result() {
-        let url = "iscsi://user%secret@host:3260/iqn.x:y/0?source=10.0.0.1";
-        assert_eq!(shown(url), "iscsi://host:3260/iqn.x:y/0");
-        assert_eq!(shown("/dev/disk@?"), "/dev/disk@?");
     }
 }

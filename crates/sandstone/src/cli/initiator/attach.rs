@@ -152,7 +152,11 @@ fn attach(args: &Args) -> Result<(Server, Attached), Error> {
     let socket = args.socket.clone().map(Endpoint::Unix);
     let options = ServerOptions {
         name: args.name.clone(),
-        description: format!("{}, {}", shown(&args.what), format_size(geometry.len)),
+        description: format!(
+            "{}, {}",
+            locate::shown(&args.what),
+            format_size(geometry.len)
+        ),
         read_only: args.read_only,
         endpoints: socket
             .into_iter()
@@ -215,16 +219,6 @@ fn uri(endpoint: &Endpoint, args: &Args) -> String {
     }
 }
 
-/// What is offered, as others may read it: without the secrets and options of a URL.
-fn shown(what: &str) -> String {
-    let Some((scheme, rest)) = what.split_once("://") else {
-        return what.to_owned();
-    };
-    let rest = rest.split('?').next().unwrap_or_default();
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{rest}")
-}
-
 /// As it is from whatever folder the client is started.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
@@ -250,7 +244,7 @@ fn announce(args: &Args, server: &Server, attached: &Attached) {
     let read_only = if args.read_only { ", read-only" } else { "" };
     println!(
         "Offering {} ({}, blocks of {}{read_only}) as",
-        shown(&args.what),
+        locate::shown(&args.what),
         format_size(attached.size),
         attached.block_size
     );
@@ -354,8 +348,8 @@ mod tests {
         assert_eq!(address("[::1]:0").unwrap().port(), 0);
         assert_eq!(address("::1").unwrap().to_string(), "[::1]:10809");
         let secret = "iscsi://user%secret@host:3260/iqn.x/0?target_password=other";
-        assert_eq!(shown(secret), "iscsi://host:3260/iqn.x/0");
-        assert_eq!(shown("a@b.img"), "a@b.img");
+        assert_eq!(locate::shown(secret), "iscsi://host:3260/iqn.x/0");
+        assert_eq!(locate::shown("a@b.img"), "a@b.img");
         assert!(export_name("disk-1.raw").is_ok());
         assert!(export_name("a/b").is_err() && export_name("a b").is_err());
     }
