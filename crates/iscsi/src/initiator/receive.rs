@@ -5,7 +5,7 @@ use super::session::{
     Burst, CommandEnd, Direction, LOGOUT_TAG, NOP_TAG, Residual, Session, SessionError,
     SessionEvent, SessionUser, TEXT_TAG,
 };
-use super::task_table::TaskKind;
+use super::task_table::{Task, TaskKind};
 use crate::pdu::scsi_response::sense_data;
 use crate::pdu::{
     AsyncMessage, BHS_LENGTH, Bhs, DataIn, LogoutResponse, NopIn, Opcode, PduError, RESERVED_TAG,
@@ -15,6 +15,8 @@ use crate::pdu::{
 
 /// Text accepted in one exchange in bytes: room for tens of thousands of targets.
 const MAX_TEXT: usize = 16 << 20;
+/// Answers to a target's pings that may wait to be sent.
+const MAX_ANSWERS: u32 = 4096;
 
 /// The PDU that is arriving.
 #[derive(Debug, Default)]
@@ -98,10 +100,13 @@ impl Session {
         if end.is_none_or(|end| end > task.length) {
             return Err(SessionError::Protocol("Data-In beyond the command's data"));
         }
-        if header.data_sn != task.data_sn {
+        // DataPDUInOrder and DataSequenceInOrder are Yes, whatever the target would like: neither gaps
+        // nor bytes that come twice.
+        if header.data_sn != task.data_sn || header.buffer_offset != task.moved {
             return Err(SessionError::Protocol("Data-In out of order"));
         }
         task.data_sn = task.data_sn.wrapping_add(1);
+        task.moved += header.data_segment_length;
         Ok(task.cookie)
     }
 
@@ -116,13 +121,11 @@ impl Session {
             return Ok(());
         }
         self.take_stat_sn(header.stat_sn)?;
-        let length = self.tasks.get(header.itt).map_or(0, |task| task.length);
-        let residual = residual(
-            header.overflow,
-            header.underflow,
-            header.residual_count,
-            length,
-        )?;
+        let Some(task) = self.tasks.get(header.itt) else {
+            return Err(SessionError::Protocol("status of no command"));
+        };
+        let told = (header.overflow, header.underflow, header.residual_count);
+        let residual = residual(told, header.status, task)?;
         self.tasks.remove(header.itt);
         let end = CommandEnd::Status {
             status: header.status,
@@ -180,17 +183,17 @@ impl Session {
         else {
             return Err(SessionError::Protocol("response to no command"));
         };
-        let (cookie, length) = (task.cookie, task.length);
+        let cookie = task.cookie;
+        let told = (
+            response.overflow,
+            response.underflow,
+            response.residual_count,
+        );
         let end = match response.response {
             ServiceResponse::Completed => CommandEnd::Status {
                 status: response.status,
                 sense: sense_data(body),
-                residual: residual(
-                    response.overflow,
-                    response.underflow,
-                    response.residual_count,
-                    length,
-                )?,
+                residual: residual(told, response.status, task)?,
             },
             failure => CommandEnd::TargetFailure(failure),
         };
@@ -230,6 +233,12 @@ impl Session {
         if r2t.r2t_sn != task.data_sn || r2t.ttt == RESERVED_TAG {
             return Err(SessionError::Protocol("R2T out of order or without a tag"));
         }
+        // What is sent waits in memory: a target that asks for the same data again and again must not
+        // make that grow.
+        task.moved = task.moved.saturating_add(r2t.desired_data_transfer_length);
+        if task.moved > task.length {
+            return Err(SessionError::Protocol("R2Ts for more than the command's data"));
+        }
         task.data_sn = task.data_sn.wrapping_add(1);
         let (cookie, lun) = (task.cookie, task.lun);
         let length = r2t.desired_data_transfer_length;
@@ -259,6 +268,12 @@ impl Session {
             self.asked.pings -= 1;
             user.event(SessionEvent::Pong);
         } else if nop.ttt != RESERVED_TAG {
+            self.answers += 1;
+            if self.answers > MAX_ANSWERS {
+                return Err(SessionError::Protocol(
+                    "pings come faster than their answers are taken",
+                ));
+            }
             self.nop_out(RESERVED_TAG, nop.ttt, nop.lun, out);
         }
         Ok(())
@@ -375,16 +390,18 @@ impl Session {
     }
 }
 
-fn residual(
-    overflow: bool,
-    underflow: bool,
-    count: u32,
-    length: u32,
-) -> Result<Residual, SessionError> {
-    match (overflow, underflow) {
-        (false, false) => Ok(Residual::None),
-        (true, false) => Ok(Residual::Overflow(count)),
-        (false, true) if count <= length => Ok(Residual::Underflow(count)),
+/// What did not move, from the bits O and U and the count that the target told; of a read that ended
+/// with GOOD at least what did not come.
+fn residual(told: (bool, bool, u32), status: u8, task: &Task) -> Result<Residual, SessionError> {
+    let missing = match task.kind {
+        TaskKind::Command(Direction::Read) if status == 0 => task.length - task.moved,
+        _ => 0,
+    };
+    match told {
+        (false, false, _) if missing > 0 => Ok(Residual::Underflow(missing)),
+        (false, false, _) => Ok(Residual::None),
+        (true, false, count) => Ok(Residual::Overflow(count)),
+        (false, true, count) if count <= task.length => Ok(Residual::Underflow(count.max(missing))),
         _ => Err(SessionError::Protocol("impossible residual")),
     }
 }

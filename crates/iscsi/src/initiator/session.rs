@@ -180,6 +180,8 @@ pub struct Session {
     pub(super) exp_stat_sn: u32,
     pub(super) text: Vec<u8>,
     pub(super) asked: Asked,
+    /// Answers to the target's pings since [`Session::output_taken`].
+    pub(super) answers: u32,
 }
 
 /// Requests of the fixed tags that wait for an answer: a target answers no question that was not asked.
@@ -216,12 +218,20 @@ impl Session {
             exp_stat_sn: login.exp_stat_sn,
             text: Vec::new(),
             asked: Asked::default(),
+            answers: 0,
         }
     }
 
     /// Commands sent and not ended.
     pub fn outstanding(&self) -> usize {
         self.tasks.commands()
+    }
+
+    /// What was appended to the output has left, or much of it: a target that pings without reading
+    /// the answers is told from one that reads them.
+    #[inline]
+    pub fn output_taken(&mut self) {
+        self.answers = 0;
     }
 
     /// Commands that wait for the target's window.

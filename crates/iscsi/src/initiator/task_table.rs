@@ -22,6 +22,8 @@ pub(super) struct Task {
     pub(super) cmd_sn: u32,
     /// Next DataSN or R2TSN expected.
     pub(super) data_sn: u32,
+    /// Bytes of Data-In that came, or that R2Ts asked for.
+    pub(super) moved: u32,
     /// In which order it came.
     pub(super) order: u64,
 }
@@ -45,6 +47,7 @@ impl Task {
             cmd_sn,
             length,
             data_sn: 0,
+            moved: 0,
             order: 0,
         }
     }
@@ -57,6 +60,7 @@ impl Task {
             cmd_sn: 0,
             length: 0,
             data_sn: 0,
+            moved: 0,
             order: 0,
         }
     }

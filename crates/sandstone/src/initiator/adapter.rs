@@ -62,6 +62,8 @@ pub enum AdapterError {
         target: String,
         /// The LUN, or any.
         lun: Option<u16>,
+        /// Why what is there is of no use, where something is.
+        why: Option<String>,
     },
 }
 
@@ -77,14 +79,13 @@ impl fmt::Display for AdapterError {
                 }
                 Ok(())
             }
-            Self::NoUnit {
-                target,
-                lun: Some(lun),
-            } => {
-                write!(f, "{target} shows no disk as LUN {lun} to this initiator")
-            }
-            Self::NoUnit { target, lun: None } => {
-                write!(f, "{target} shows no disk to this initiator")
+            Self::NoUnit { target, lun, why } => {
+                write!(f, "{target} shows no disk")?;
+                if let Some(lun) = lun {
+                    write!(f, " as LUN {lun}")?;
+                }
+                f.write_str(" to this initiator")?;
+                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
         }
     }

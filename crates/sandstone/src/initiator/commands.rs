@@ -128,6 +128,14 @@ impl CommandLimits {
         }
     }
 
+    /// Bytes of zeros that one command writes.
+    pub(super) fn zeros_per_command(&self) -> u64 {
+        match self.write_same {
+            0 => u64::from(self.max_io),
+            blocks => blocks * u64::from(self.block),
+        }
+    }
+
     /// Cuts a range into what one command may move: `(at, lba, blocks, bytes)`.
     #[inline]
     fn transfers(&self, offset: u64, len: u64, mut each: impl FnMut(u32, u64, u32, u32)) {

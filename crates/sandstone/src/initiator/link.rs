@@ -174,6 +174,11 @@ impl Link {
                 Err(error) => return Err(LinkError::Io(error)),
             }
         }
+        if (self.taken == self.out.len() || self.taken >= OUTPUT_CHUNK)
+            && let Phase::Full(session) = &mut self.phase
+        {
+            session.output_taken();
+        }
         if self.taken == self.out.len() {
             self.out.clear();
             self.taken = 0;

@@ -19,6 +19,9 @@ pub(super) struct PathOf {
     /// Index of the device.
     pub(super) device: usize,
     pub(super) path: PathId,
+    /// In this life of the session, and since the target last said that something changed, the unit has
+    /// said that it is this device.
+    pub(super) is_known: bool,
 }
 
 /// One session and what is known of it.
@@ -41,17 +44,27 @@ pub(super) struct Nexus {
     pub(super) state: State,
     pub(super) paths: Vec<PathOf>,
     pub(super) scan: Option<Scan>,
-    /// The scan goes on at this time.
+    /// The scan goes on, or begins anew, at this time.
     pub(super) scan_at_us: Option<u64>,
+    /// Something changed while the scan was under way: what it found counts for nothing.
+    pub(super) is_scan_stale: bool,
+    /// Scans in a row that did not find all that they should.
+    pub(super) vain_scans: u32,
+    /// Why a unit is of no use.
+    pub(super) refusal: Option<String>,
     /// When the last byte came.
     pub(super) heard_us: u64,
     /// When the ping that has not been answered left.
     pub(super) pinged_us: Option<u64>,
     pub(super) is_suspect: bool,
-    /// Lives in a row that did not come to be, or did not last.
+    /// Tries in a row that failed, and lives that were of no use.
     pub(super) failures: u32,
-    /// When the last login succeeded.
+    /// Redirections followed in a row.
+    pub(super) redirections: u32,
+    /// When this life began.
     pub(super) up_since_us: u64,
+    /// Whether some I/O was answered in this life.
+    pub(super) has_served: bool,
     pub(super) last_error: Option<LinkError>,
     /// Whether an earlier life may still have commands at the target.
     pub(super) needs_fence: bool,

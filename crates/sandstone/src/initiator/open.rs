@@ -64,7 +64,11 @@ pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, Adapte
     let device = adapter.device(target, lun);
     device
         .map(Arc::new)
-        .ok_or(AdapterError::NoUnit { target: name, lun })
+        .ok_or(AdapterError::NoUnit {
+            target: name,
+            lun,
+            why: None,
+        })
 }
 
 /// This machine's initiator name: open-iscsi's where it is installed, so that the target's permissions

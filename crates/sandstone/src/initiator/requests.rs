@@ -11,6 +11,11 @@ use crate::multipath::{Failure, IoId, IoShape, Outcome as Ended};
 use scsi::application_client::sense::Reaction;
 
 const WRITE_SAME_16: u8 = 0x93;
+const SENT_LESS: &str = "the target sent fewer bytes than it was asked for";
+const TOOK_LESS: &str = "the target took fewer bytes than it was sent";
+/// Commands that a request for zeros has under way: it may cover a whole disk, and others want their
+/// turn.
+const ZEROS_AT_ONCE: u64 = 32;
 
 /// A request whose last command has ended.
 #[derive(Debug)]
@@ -29,7 +34,9 @@ struct Whole {
     payload: Payload,
     /// Commands that have not ended.
     left: u32,
-    /// A flush follows the last write: durable was asked of a unit without FUA.
+    /// Ranges of zeros, offset and length, whose commands are still to be made.
+    todo: Vec<(u64, u64)>,
+    /// A flush follows the last write: durable was asked, and FUA cannot say it.
     then_flush: bool,
     failed: Option<BlockError>,
 }
@@ -40,7 +47,9 @@ enum Payload {
     Nothing,
     Read(PagesMut),
     Write(Pages),
-    Zeros,
+    Zeros {
+        unmap: bool,
+    },
     /// GET LBA STATUS from `offset` on, for `len` bytes.
     Status {
         offset: u64,
@@ -90,6 +99,25 @@ impl Requests {
         limits: &CommandLimits,
         mut each: impl FnMut(IoId, IoShape),
     ) {
+        let then_flush = match request {
+            Request::Write { durable, .. } => durable && !limits.force_unit_access,
+            // WRITE SAME knows no FUA.
+            Request::WriteZeroes { durable, .. } => durable,
+            _ => false,
+        };
+        if let Some((range, unmap)) = range_of_zeros(&request) {
+            let whole = self.wholes.insert(Whole {
+                ticket,
+                origin,
+                payload: Payload::Zeros { unmap },
+                left: 0,
+                todo: vec![range],
+                then_flush,
+                failed: None,
+            });
+            let more = self.plan_zeros(whole, limits);
+            return more.into_iter().for_each(|(io, shape)| each(io, shape));
+        }
         let whole = self.wholes.vacant_key();
         let mut left = 0;
         limits.plan(&request, |planned| {
@@ -97,15 +125,12 @@ impl Requests {
             let io = insert(&mut self.parts, whole, &planned);
             each(io, planned.shape);
         });
-        let durable = matches!(
-            request,
-            Request::Write { durable: true, .. } | Request::WriteZeroes { durable: true, .. }
-        );
         let payload = match request {
             Request::Read { len, .. } => Payload::Read(PagesMut::allocate(len as usize)),
             Request::Write { data, .. } => Payload::Write(data),
-            Request::Discard { .. } | Request::WriteZeroes { .. } => Payload::Zeros,
-            Request::Flush => Payload::Nothing,
+            Request::Flush | Request::Discard { .. } | Request::WriteZeroes { .. } => {
+                Payload::Nothing
+            }
             Request::Extents { offset, len } => Payload::Status {
                 offset,
                 len,
@@ -117,10 +142,40 @@ impl Requests {
             origin,
             payload,
             left,
-            then_flush: durable && !limits.force_unit_access,
+            todo: Vec::new(),
+            then_flush,
             failed: None,
         };
         self.wholes.insert(whole);
+    }
+
+    /// Makes the next commands of a request for zeros.
+    fn plan_zeros(&mut self, whole: usize, limits: &CommandLimits) -> Vec<(IoId, IoShape)> {
+        let Some(request) = self.wholes.get_mut(whole) else {
+            return Vec::new();
+        };
+        let Payload::Zeros { unmap } = request.payload else {
+            return Vec::new();
+        };
+        let Some((offset, len)) = request.todo.pop() else {
+            return Vec::new();
+        };
+        let now = len.min(limits.zeros_per_command().saturating_mul(ZEROS_AT_ONCE));
+        if now < len {
+            request.todo.push((offset + now, len - now));
+        }
+        let zeros = Request::WriteZeroes {
+            offset,
+            len: now,
+            unmap,
+            durable: false,
+        };
+        let (mut planned, parts) = (Vec::new(), &mut self.parts);
+        limits.plan(&zeros, |one| {
+            planned.push((insert(parts, whole, &one), one.shape));
+        });
+        request.left += planned.len() as u32;
+        planned
     }
 
     /// The command of an I/O.
@@ -195,9 +250,10 @@ impl Requests {
         };
         whole.left -= 1;
         match how {
-            Ended::Good if part.is_short && matches!(whole.payload, Payload::Write(_)) => {
-                let what = "the target took fewer bytes than it was sent";
-                whole.failed = Some(BlockError::new(BlockErrorKind::Write, what));
+            Ended::Good if part.is_short => {
+                if let Some(error) = short(&whole.payload) {
+                    whole.failed.get_or_insert(error);
+                }
             }
             Ended::Good => {}
             Ended::Failed(_) if matches!(whole.payload, Payload::Status { .. }) => {
@@ -212,6 +268,9 @@ impl Requests {
         }
         if whole.left > 0 {
             return After::Nothing;
+        }
+        if whole.failed.is_none() && !whole.todo.is_empty() {
+            return After::Submit(self.plan_zeros(part.whole as usize, limits));
         }
         if whole.then_flush && whole.failed.is_none() {
             whole.then_flush = false;
@@ -248,22 +307,17 @@ impl Requests {
                 .fold(0u64, |value, byte| value << 8 | u64::from(*byte))
         };
         let (lba, blocks, block) = (field(2..10), field(10..14), u64::from(limits.block));
-        let request = Request::WriteZeroes {
-            offset: lba * block,
-            len: blocks * block,
-            unmap: false,
-            durable: false,
+        let whole = part.whole as usize;
+        let Some(request) = self.wholes.get_mut(whole) else {
+            return Vec::new();
         };
-        let mut planned = Vec::new();
-        limits.plan(&request, |one| planned.push(one));
-        if let Some(whole) = self.wholes.get_mut(part.whole as usize) {
-            whole.left += planned.len() as u32 - 1;
+        request.left -= 1;
+        request.todo.push((lba * block, blocks * block));
+        // The other commands' ends go on with what is to be done.
+        match request.left {
+            0 => self.plan_zeros(whole, limits),
+            _ => Vec::new(),
         }
-        let parts = &mut self.parts;
-        let plain = planned
-            .iter()
-            .map(|one| (insert(parts, part.whole as usize, one), one.shape));
-        plain.collect()
     }
 
     /// Takes everything; nothing is sent any more.
@@ -288,17 +342,36 @@ fn insert(parts: &mut Slab<Part>, whole: usize, planned: &Planned) -> IoId {
     }) as u32)
 }
 
+/// The range of a request for zeros, and whether its blocks may be freed.
+fn range_of_zeros(request: &Request) -> Option<((u64, u64), bool)> {
+    match *request {
+        Request::Discard { offset, len } => Some(((offset, len), true)),
+        Request::WriteZeroes {
+            offset, len, unmap, ..
+        } => Some(((offset, len), unmap)),
+        _ => None,
+    }
+}
+
+/// What it means that GOOD came for fewer bytes than were to be moved.
+fn short(payload: &Payload) -> Option<BlockError> {
+    let (kind, what) = match payload {
+        Payload::Read(_) => (BlockErrorKind::Medium, SENT_LESS),
+        Payload::Write(_) | Payload::Zeros { .. } => (BlockErrorKind::Write, TOOK_LESS),
+        // What a unit tells of its blocks may be short.
+        Payload::Status { .. } | Payload::Nothing => return None,
+    };
+    Some(BlockError::new(kind, what))
+}
+
 fn outcome(payload: Payload, limits: &CommandLimits) -> Outcome {
     match payload {
         Payload::Read(buffer) if buffer.is_filled() => Ok(Done::Pages(buffer.freeze())),
-        Payload::Read(_) => {
-            let what = "the target sent fewer bytes than it was asked for";
-            Err(BlockError::new(BlockErrorKind::Medium, what))
-        }
+        Payload::Read(_) => Err(BlockError::new(BlockErrorKind::Medium, SENT_LESS)),
         Payload::Status { offset, len, data } => {
             Ok(Done::Extents(extents(offset, len, &data, limits)))
         }
-        Payload::Nothing | Payload::Write(_) | Payload::Zeros => Ok(Done::Nothing),
+        Payload::Nothing | Payload::Write(_) | Payload::Zeros { .. } => Ok(Done::Nothing),
     }
 }
 

@@ -95,10 +95,14 @@ impl Device {
         }
         let patience = match reaction {
             Reaction::Succeeded => return self.finish(io, Outcome::Good, now_us, out),
-            Reaction::UnitAttention
-            | Reaction::CapacityChanged
-            | Reaction::LunsChanged
-            | Reaction::IdentityChanged => &PASSING,
+            Reaction::UnitAttention | Reaction::CapacityChanged => &PASSING,
+            Reaction::LunsChanged | Reaction::IdentityChanged => {
+                // The number may be another unit's by now: nothing goes there until it has said again
+                // who it is.
+                self.repeat(io, Failure::Sense(reaction), &PASSING, now_us, out);
+                self.path_suspect(path, now_us, out);
+                return;
+            }
             Reaction::AccessStateChanged => {
                 out.push(Action::Probe { path });
                 &PASSING

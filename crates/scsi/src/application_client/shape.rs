@@ -17,14 +17,14 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Reads the data of READ CAPACITY (16); `None` where it is short or the block length is none
-    /// that a disk has.
+    /// Reads the data of READ CAPACITY (16); `None` where it is short, or the block length or the size
+    /// is none that a disk has.
     pub fn parse_16(data: &[u8]) -> Option<Self> {
         let last = u64::from_be_bytes(*data.first_chunk()?);
         let fields: &[u8; 4] = data.get(12..16)?.first_chunk()?;
         let exponent = u32::from(fields[1] & 0xf);
         let block_length = block_length(data.get(8..12)?.first_chunk()?)?;
-        Some(Self {
+        let capacity = Self {
             blocks: last.checked_add(1)?,
             block_length,
             physical_length: block_length
@@ -32,7 +32,10 @@ impl Capacity {
                 .filter(|len| *len >> exponent == block_length)?,
             provisioned: fields[2] & 0x80 != 0,
             reads_zeros: fields[2] & 0x40 != 0,
-        })
+        };
+        // What does not fit into a file offset fits nowhere.
+        let bytes = capacity.bytes()?;
+        i64::try_from(bytes).is_ok().then_some(capacity)
     }
 
     /// Reads the data of READ CAPACITY (10).

@@ -10,12 +10,18 @@ use crate::block::Geometry;
 use crate::multipath::{self, PathId, PathIdentity};
 use iscsi::initiator::Direction;
 use scsi::application_client::cdb;
-use scsi::application_client::probe::Portrait;
+use scsi::application_client::probe::{Portrait, ProbeError};
 use scsi::application_client::report_luns;
 use scsi::application_client::target_port_groups::{self, TargetPortGroup};
 
 /// How long a unit that is busy or becoming ready is left alone.
 const SCAN_AGAIN_US: u64 = 100_000;
+/// A scan that did not find what it should is repeated after this, and then after twice as long each
+/// time, up to about a minute.
+const FIRST_RESCAN_US: u64 = 1_000_000;
+const MAX_RESCAN_DOUBLINGS: u32 = 6;
+/// Ways that a device may have had: a target whose units come and go for ever must not fill the memory.
+const MAX_WAYS: usize = 4096;
 
 impl Fabric {
     /// Sends the scan's next command.
@@ -58,10 +64,20 @@ impl Fabric {
     }
 
     fn scanned(&mut self, at: usize, scanned: Scanned, now: u64) {
+        if std::mem::take(&mut self.nexuses[at].is_scan_stale) {
+            return self.scan_again(at);
+        }
         for (lun, error) in &scanned.refused {
             let lun = report_luns::number(*lun);
             tracing::info!(portal = %self.nexuses[at].portal, ?lun, %error, "a logical unit is of no use");
         }
+        let refusal = scanned.refused.last();
+        self.nexuses[at].refusal = refusal.map(|(_, error)| error.to_string());
+        // A unit that is busy or broken may come back as it was; where none is, it is gone.
+        let refused = |lun: u64| {
+            let mut refused = scanned.refused.iter();
+            refused.any(|(other, error)| *other == lun && !matches!(error, ProbeError::NoDisk(_)))
+        };
         // Paths to units that are not shown any more, or are others by now.
         let is_shown = |path: &PathOf| {
             let unit = scanned.units.iter().find(|unit| unit.lun == path.lun);
@@ -69,7 +85,8 @@ impl Fabric {
             name.as_deref() == Some(self.devices[path.device].policy.name())
         };
         let paths = self.nexuses[at].paths.iter().copied();
-        let gone: Vec<PathOf> = paths.filter(|path| !is_shown(path)).collect();
+        let is_gone = |path: &PathOf| !is_shown(path) && !refused(path.lun);
+        let gone: Vec<PathOf> = paths.filter(is_gone).collect();
         if gone.iter().any(|path| self.carries_io(path)) {
             // Only the end of this session makes sure that what was sent does not land any more.
             return self.lose(at, LinkError::Ended("a unit went away under I/O"));
@@ -82,34 +99,56 @@ impl Fabric {
             );
             self.remove_path(at, path, now);
         }
+        let is_refused = |(_, error): &(u64, ProbeError)| !matches!(error, ProbeError::NoDisk(_));
+        let mut is_whole = !scanned.units.is_empty() && !scanned.refused.iter().any(is_refused);
         for unit in scanned.units {
-            self.unit_found(at, unit, now);
+            is_whole &= self.unit_found(at, unit, now);
         }
-        self.nexuses[at].has_scanned = true;
+        let nexus = &mut self.nexuses[at];
+        nexus.has_scanned = true;
+        if is_whole {
+            nexus.vain_scans = 0;
+        } else {
+            let wait = FIRST_RESCAN_US << nexus.vain_scans.min(MAX_RESCAN_DOUBLINGS);
+            nexus.vain_scans = nexus.vain_scans.saturating_add(1);
+            nexus.scan_at_us = Some(now + wait);
+        }
     }
 
-    fn unit_found(&mut self, at: usize, unit: Unit, now: u64) {
+    /// A unit said who it is; whether it is a path now.
+    fn unit_found(&mut self, at: usize, unit: Unit, now: u64) -> bool {
         let name = self.device_name(at, &unit);
         let Unit { lun, portrait } = unit;
         let identity = self.identity(at, lun, &portrait);
         let device = self.device_named(&name, &portrait, &identity);
-        let known = self.nexuses[at]
-            .paths
-            .iter()
-            .copied()
-            .find(|path| path.lun == lun);
-        let path = match known {
-            Some(path) => path.path,
+        if !self.fits(at, device, &portrait) {
+            return false;
+        }
+        let paths = &mut self.nexuses[at].paths;
+        let path = match paths.iter_mut().find(|path| path.lun == lun) {
+            Some(path) => {
+                path.is_known = true;
+                path.path
+            }
             None => {
-                let paths = &mut self.devices[device].paths;
-                let path = PathId(paths.len() as u32);
+                let ways = &mut self.devices[device].paths;
+                if ways.len() >= MAX_WAYS {
+                    tracing::error!(device = name, "its paths came and went too often");
+                    return false;
+                }
+                let path = PathId(ways.len() as u32);
                 let group = identity.target_port_group;
-                paths.push(Way {
+                ways.push(Way {
                     nexus: at,
                     lun,
                     group,
                 });
-                self.nexuses[at].paths.push(PathOf { lun, device, path });
+                paths.push(PathOf {
+                    lun,
+                    device,
+                    path,
+                    is_known: true,
+                });
                 path
             }
         };
@@ -127,6 +166,38 @@ impl Fabric {
         }
         policy.path_up(path, now, &mut self.actions);
         self.carry_out(device, now);
+        true
+    }
+
+    /// Whether a unit can be the device whose name it bears. Two units that were given one name, or one
+    /// whose blocks are others by now, must not be mixed: what belongs to one would land on the other.
+    fn fits(&mut self, at: usize, device: usize, portrait: &Portrait) -> bool {
+        let known = self.devices[device].portrait.capacity;
+        let (Some(known), Some(told)) = (known, portrait.capacity) else {
+            return true;
+        };
+        let name = self.devices[device].policy.name();
+        let portal = self.nexuses[at].portal;
+        if known.block_length != told.block_length {
+            let (known, told) = (known.block_length, told.block_length);
+            tracing::error!(device = name, %portal, known, told, "the block length differs; not used");
+            return false;
+        }
+        let through = self.nexuses.iter().enumerate().find_map(|(other, nexus)| {
+            let mut paths = nexus.paths.iter();
+            let path = paths.find(|path| path.device == device && path.is_known)?;
+            (other != at && nexus.is_up()).then_some((other, path.lun))
+        });
+        let (true, Some((other, lun))) = (known.blocks != told.blocks, through) else {
+            return true;
+        };
+        let (known, told) = (known.blocks, told.blocks);
+        tracing::warn!(device = name, %portal, known, told, "another path tells another size");
+        // Where the unit grew, the others say so as well when they are asked.
+        let purpose = Purpose::Capacity { device };
+        let cdb = cdb::read_capacity_16();
+        self.run_errand(other, lun, purpose, cdb, Direction::Read, 32, Vec::new());
+        false
     }
 
     /// What the unit is called; one that names itself by nothing cannot be recognised on another path.
@@ -298,7 +369,27 @@ impl Fabric {
                 let cdb = cdb::read_capacity_16();
                 self.run_errand(at, lun, purpose, cdb, Direction::Read, 32, Vec::new());
             }
-            multipath::Refresh::Luns | multipath::Refresh::Identity => self.scan_again(at),
+            multipath::Refresh::Luns | multipath::Refresh::Identity => self.doubt(at),
+        }
+    }
+
+    /// The target says that its units changed: nothing goes down any path of the session before each
+    /// unit has said again who it is.
+    fn doubt(&mut self, at: usize) {
+        if !self.nexuses[at].is_up() {
+            return;
+        }
+        for path in &mut self.nexuses[at].paths {
+            path.is_known = false;
+        }
+        let now = self.now_us();
+        self.each_path(at, now, |policy, path, now, out| {
+            policy.path_suspect(path, now, out);
+        });
+        if self.nexuses[at].scan.is_some() {
+            self.nexuses[at].is_scan_stale = true;
+        } else {
+            self.scan_again(at);
         }
     }
 
@@ -336,10 +427,14 @@ impl Fabric {
         let settings = &self.targets[target].settings;
         match self.device_of(target, settings.lun) {
             Some(_) => Ok(()),
-            None => Err(AdapterError::NoUnit {
-                target: settings.name.clone(),
-                lun: settings.lun,
-            }),
+            None => {
+                let mut nexuses = self.nexuses.iter().filter(|nexus| nexus.target == target);
+                Err(AdapterError::NoUnit {
+                    target: settings.name.clone(),
+                    lun: settings.lun,
+                    why: nexuses.find_map(|nexus| nexus.refusal.clone()),
+                })
+            }
         }
     }
 

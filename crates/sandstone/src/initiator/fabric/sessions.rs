@@ -8,7 +8,7 @@ use iscsi::pdu::{AsyncEvent, Isid, LogoutResult};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::super::link::{Link, LinkError, Received};
-use super::super::nexus::{Nexus, State, us};
+use super::super::nexus::{Nexus, PathOf, State, us};
 use super::super::scan::Scan;
 use super::super::settings::Bind;
 use super::traffic::Exchange;
@@ -17,9 +17,9 @@ use crate::multipath::Actions;
 
 /// How long a lost session's own portal is tried before its old life is ended through another.
 const DETOUR_AFTER_US: u64 = 50_000;
-/// A session that lived so long was a sound one.
-const LASTING_US: u64 = 1_000_000;
-/// Redirections that are followed at once.
+/// A session that lasted so long, or served I/O, was of use: the next one is tried at once.
+const USEFUL_US: u64 = 2_000_000;
+/// Redirections followed in a row.
 const MAX_REDIRECTIONS: u32 = 8;
 /// How long an answer to a logout is waited for.
 const LOGOUT_US: u64 = 2_000_000;
@@ -49,11 +49,16 @@ impl Fabric {
             paths: Vec::new(),
             scan: None,
             scan_at_us: None,
+            is_scan_stale: false,
+            vain_scans: 0,
+            refusal: None,
             heard_us: now,
             pinged_us: None,
             is_suspect: false,
             failures: 0,
-            up_since_us: 0,
+            redirections: 0,
+            up_since_us: now,
+            has_served: false,
             last_error: None,
             needs_fence: false,
             fence_from_us: None,
@@ -142,7 +147,11 @@ impl Fabric {
         }
         if self.nexuses[at].scan_at_us.is_some_and(|due| due <= now) {
             self.nexuses[at].scan_at_us = None;
-            self.send_scan(at);
+            if self.nexuses[at].scan.is_some() {
+                self.send_scan(at);
+            } else {
+                self.scan_again(at);
+            }
         }
     }
 
@@ -287,7 +296,7 @@ impl Fabric {
         nexus.pinged_us = None;
         if nexus.is_suspect {
             nexus.is_suspect = false;
-            self.each_path(at, now, |policy, path, now, out| {
+            self.each_known_path(at, now, |policy, path, now, out| {
                 policy.path_up(path, now, out)
             });
         }
@@ -361,7 +370,10 @@ impl Fabric {
         if let State::Coming { link, .. } = std::mem::replace(&mut nexus.state, State::Gone) {
             nexus.state = State::Up { link };
         }
+        nexus.redirections = 0;
         nexus.up_since_us = now;
+        nexus.has_served = false;
+        nexus.vain_scans = 0;
         nexus.last_error = None;
         nexus.logins += 1;
         nexus.logged_in = Some(login);
@@ -384,6 +396,10 @@ impl Fabric {
         let nexus = &mut self.nexuses[at];
         nexus.scan = None;
         nexus.scan_at_us = None;
+        nexus.is_scan_stale = false;
+        for path in &mut nexus.paths {
+            path.is_known = false;
+        }
     }
 
     /// A session is lost, or did not come to be.
@@ -403,7 +419,8 @@ impl Fabric {
             .session
             .back_off;
         let nexus = &mut self.nexuses[at];
-        let elsewhere = self::elsewhere(&error);
+        let elsewhere = self::elsewhere(&error)
+            .filter(|_| nexus.redirections < MAX_REDIRECTIONS);
         if let Some((address, permanent)) = elsewhere {
             nexus.redirected = Some(address);
             if permanent {
@@ -416,19 +433,17 @@ impl Fabric {
         tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
         nexus.last_error = Some(error);
         nexus.needs_fence |= was_up;
-        // A session that lasted is tried again at once; one that ends as soon as it is made is not.
-        if was_up && now.saturating_sub(nexus.up_since_us) >= LASTING_US {
+        let was_useful = nexus.has_served || now.saturating_sub(nexus.up_since_us) >= USEFUL_US;
+        let retry_us = if elsewhere.is_some() {
+            nexus.redirections += 1;
+            now
+        } else if was_up && was_useful {
             nexus.failures = 0;
+            now
         } else {
-            nexus.failures += 1;
-        }
-        let at_once = match elsewhere {
-            Some(_) => nexus.failures < MAX_REDIRECTIONS,
-            None => nexus.failures == 0,
-        };
-        let retry_us = match at_once {
-            true => now,
-            false => now + us(back_off.after(nexus.failures)),
+            nexus.redirections = 0;
+            nexus.failures = nexus.failures.saturating_add(1);
+            now + us(back_off.after(nexus.failures))
         };
         nexus.state = State::Down { retry_us };
         if was_up {
@@ -451,8 +466,31 @@ impl Fabric {
         now: u64,
         tell: impl Fn(&mut crate::multipath::Device, crate::multipath::PathId, u64, &mut Actions),
     ) {
+        self.each_path_if(at, now, |_| true, tell);
+    }
+
+    /// Tells the policy of those whose unit has said in this life who it is.
+    fn each_known_path(
+        &mut self,
+        at: usize,
+        now: u64,
+        tell: impl Fn(&mut crate::multipath::Device, crate::multipath::PathId, u64, &mut Actions),
+    ) {
+        self.each_path_if(at, now, |path| path.is_known, tell);
+    }
+
+    fn each_path_if(
+        &mut self,
+        at: usize,
+        now: u64,
+        wanted: impl Fn(&PathOf) -> bool,
+        tell: impl Fn(&mut crate::multipath::Device, crate::multipath::PathId, u64, &mut Actions),
+    ) {
         for index in 0..self.nexuses[at].paths.len() {
             let path = self.nexuses[at].paths[index];
+            if !wanted(&path) {
+                continue;
+            }
             tell(
                 &mut self.devices[path.device].policy,
                 path.path,

@@ -79,7 +79,7 @@ impl SessionUser for Exchange<'_> {
                 sense,
                 residual,
             } => {
-                let is_short = status == 0 && residual != Residual::None;
+                let is_short = status == 0 && matches!(residual, Residual::Underflow(_));
                 if is_short && cookie & ERRAND == 0 {
                     let (device, io) = device_and_io(cookie);
                     self.devices[device].requests.mark_short(io);
@@ -249,6 +249,7 @@ impl Fabric {
                 }
                 continue;
             }
+            self.nexuses[at].has_served |= status == Some(0);
             let (device, io) = device_and_io(cookie);
             let how = how_it_ended(status, &sense);
             let policy = &mut self.devices[device].policy;

@@ -84,19 +84,34 @@ fn a_unit_attention_is_repeated_at_once() {
 
 #[test]
 fn what_changed_is_read_again() {
+    let path = PathId(0);
+    let mut host = asked(1);
+    host.ended(0, 0, Ended::Sense(Reaction::CapacityChanged));
+    let what = Refresh::Capacity;
+    assert_eq!(host.actions(), [Action::Refresh { path, what }, send(0, 0)]);
+    let mut host = asked(1);
+    host.ended(0, 0, Ended::Sense(Reaction::AccessStateChanged));
+    assert_eq!(host.actions(), [probe(0), send(0, 0)]);
+}
+
+#[test]
+fn a_path_whose_unit_may_be_another_is_not_used_before_it_is_known_again() {
     for (reaction, what) in [
-        (Reaction::CapacityChanged, Refresh::Capacity),
         (Reaction::LunsChanged, Refresh::Luns),
         (Reaction::IdentityChanged, Refresh::Identity),
     ] {
         let mut host = asked(1);
         host.ended(0, 0, Ended::Sense(reaction));
         let path = PathId(0);
-        assert_eq!(host.actions(), [Action::Refresh { path, what }, send(0, 0)]);
+        assert_eq!(host.actions(), [Action::Refresh { path, what }]);
+        host.pass(10_000_000);
+        assert_eq!(host.actions(), []);
+        host.device.path_up(path, host.now_us, &mut host.out);
+        assert_eq!(host.actions(), [send(0, 0)]);
+        let mut host = asked(2);
+        host.ended(0, 0, Ended::Sense(reaction));
+        assert_eq!(host.actions(), [Action::Refresh { path, what }, send(0, 1)]);
     }
-    let mut host = asked(1);
-    host.ended(0, 0, Ended::Sense(Reaction::AccessStateChanged));
-    assert_eq!(host.actions(), [probe(0), send(0, 0)]);
 }
 
 #[test]

@@ -1,0 +1,656 @@
+//! A target that a test scripts: login completes, a small disk answers, and where the script wants it
+//! to, it breaks every rule there is.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use iscsi::chap::Entropy;
+use iscsi::negotiation::TargetLimits;
+use iscsi::pdu::{
+    BHS_LENGTH, Bhs, DataIn, DataOut, LoginStatus, LogoutRequest, LogoutResponse, LogoutResult,
+    NopIn, NopOut, Opcode, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
+    ServiceResponse,
+};
+use iscsi::target::login::{
+    Authentication, Authorization, ExistingSession, Login, LoginIdentity, LoginOutcome,
+    LoginPolicy, LoginResult, LoginTerms,
+};
+
+/// The iSCSI name of every fake.
+pub(crate) const NAME: &str = "iqn.2026-01.org.example:fake";
+
+/// What a logical unit is.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    pub(crate) data: Vec<u8>,
+    pub(crate) naa: [u8; 8],
+    /// What READ CAPACITY (16) tells.
+    pub(crate) last_lba: u64,
+    pub(crate) block_length: u32,
+    pub(crate) exponent: u8,
+    /// What the Block Limits page tells.
+    pub(crate) max_transfer: u32,
+    pub(crate) max_write_same: u64,
+    /// Commands that wrote.
+    pub(crate) writes: usize,
+}
+
+impl Disk {
+    pub(crate) fn new(number: u8, size: usize) -> Self {
+        Self {
+            data: vec![number; size],
+            naa: [0x50, 0, 0, 0, 0, 0, 0, number],
+            last_lba: (size / 512 - 1) as u64,
+            block_length: 512,
+            exponent: 0,
+            max_transfer: 0,
+            max_write_same: 0,
+            writes: 0,
+        }
+    }
+}
+
+/// What is behind a fake's portals.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) disks: Vec<Disk>,
+    /// LUN and index of the disk.
+    pub(crate) luns: Vec<(u16, usize)>,
+}
+
+impl World {
+    /// Disks of these sizes as LUN 0, 1…; each is filled with its number, from 1 on.
+    pub(crate) fn of(sizes: &[usize]) -> Self {
+        let disks = sizes.iter().zip(1..);
+        Self {
+            disks: disks.map(|(size, number)| Disk::new(number, *size)).collect(),
+            luns: (0..sizes.len()).map(|at| (at as u16, at)).collect(),
+        }
+    }
+}
+
+/// Sees each SCSI command first; whether it has dealt with it.
+type Script = dyn Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync;
+
+/// A portal.
+pub(crate) struct FakeTarget {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    world: Arc<Mutex<World>>,
+    authorization: Mutex<Authorization>,
+    script: Box<Script>,
+    /// Bytes after which each next connection is closed.
+    budgets: Mutex<VecDeque<usize>>,
+    /// The most bytes of one write to the socket.
+    piece: AtomicUsize,
+    lives: AtomicUsize,
+    connections: AtomicUsize,
+    over: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+/// A SCSI command with its immediate data, or all of a write's.
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    pub(crate) header: ScsiCommand,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Command {
+    pub(crate) fn opcode(&self) -> u8 {
+        self.header.cdb[0]
+    }
+
+    /// READ (16) or WRITE (16).
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self.opcode(), 0x88 | 0x8a)
+    }
+
+    /// INQUIRY for this page; `None` for the standard data.
+    pub(crate) fn is_inquiry(&self, page: Option<u8>) -> bool {
+        let cdb = &self.header.cdb;
+        cdb[0] == 0x12 && (cdb[1] & 1 == 1).then_some(cdb[2]) == page
+    }
+
+    fn field(&self, range: std::ops::Range<usize>) -> u64 {
+        let bytes = &self.header.cdb[range];
+        bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+}
+
+pub(crate) fn allowed(authentication: Authentication) -> Authorization {
+    Authorization::Allowed(LoginTerms {
+        authentication,
+        limits: TargetLimits::default(),
+        portal_group_tag: 1,
+        target_alias: String::new(),
+        command_window: 64,
+    })
+}
+
+struct Policy(Authorization);
+
+impl LoginPolicy for Policy {
+    fn authorize(&mut self, _: &LoginIdentity) -> Authorization {
+        self.0.clone()
+    }
+
+    fn existing_session(&mut self, _: &LoginIdentity) -> Option<ExistingSession> {
+        None
+    }
+
+    fn admit(&mut self, _: &LoginResult) -> Result<u16, LoginStatus> {
+        Ok(1)
+    }
+}
+
+struct KernelEntropy;
+
+impl Entropy for KernelEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).unwrap();
+    }
+}
+
+impl FakeTarget {
+    /// A target that behaves.
+    pub(crate) fn honest(world: World) -> Self {
+        Self::start(world, |_, _| Ok(false))
+    }
+
+    pub(crate) fn start(
+        world: World,
+        script: impl Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync + 'static,
+    ) -> Self {
+        Self::portal(Arc::new(Mutex::new(world)), script)
+    }
+
+    /// One more portal of the same world.
+    pub(crate) fn portal(
+        world: Arc<Mutex<World>>,
+        script: impl Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shared = Arc::new(Shared {
+            world,
+            authorization: Mutex::new(allowed(Authentication::None)),
+            script: Box::new(script),
+            budgets: Mutex::default(),
+            piece: AtomicUsize::new(usize::MAX),
+            lives: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+            streams: Mutex::default(),
+        });
+        let address = listener.local_addr().unwrap();
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if accepting.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (stream, shared) = (stream.unwrap(), Arc::clone(&accepting));
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                shared.streams.lock().unwrap().push(stream.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    // However it ended, the connection is over; the other side is what is tested.
+                    let _ = serve(stream, &shared);
+                });
+            }
+        });
+        Self { address, shared }
+    }
+
+    pub(crate) fn url(&self, rest: &str) -> String {
+        format!("iscsi://{}/{NAME}/0{rest}", self.address)
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.shared.world.lock().unwrap()
+    }
+
+    pub(crate) fn authorize(&self, authorization: Authorization) {
+        *self.shared.authorization.lock().unwrap() = authorization;
+    }
+
+    /// The next connection is closed after so many bytes.
+    pub(crate) fn cut_after(&self, bytes: usize) {
+        self.shared.budgets.lock().unwrap().push_back(bytes);
+    }
+
+    /// Writes at most so many bytes at once.
+    pub(crate) fn dribble(&self, bytes: usize) {
+        self.shared.piece.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sessions so far.
+    pub(crate) fn lives(&self) -> usize {
+        self.shared.lives.load(Ordering::Relaxed)
+    }
+
+    /// Connections so far, logged in or not.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Closes all connections.
+    pub(crate) fn cut(&self) {
+        for stream in self.shared.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for FakeTarget {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.cut();
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// A connection from the target's side.
+pub(crate) struct Peer {
+    stream: TcpStream,
+    world: Arc<Mutex<World>>,
+    piece: usize,
+    /// Bytes that it may still send.
+    pub(crate) budget: usize,
+    /// Number of the session, from 0 on.
+    pub(crate) life: usize,
+    pub(crate) stat_sn: u32,
+    pub(crate) exp_cmd_sn: u32,
+    /// Commands beyond the next that it takes.
+    pub(crate) window: u32,
+    /// Writes whose data has not all come, by ITT.
+    collecting: HashMap<u32, Command>,
+}
+
+fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let budget = shared.budgets.lock().unwrap().pop_front();
+    let mut peer = Peer {
+        stream,
+        world: Arc::clone(&shared.world),
+        piece: shared.piece.load(Ordering::Relaxed),
+        budget: budget.unwrap_or(usize::MAX),
+        life: 0,
+        stat_sn: 0,
+        exp_cmd_sn: 0,
+        window: 63,
+        collecting: HashMap::new(),
+    };
+    let mut policy = Policy(shared.authorization.lock().unwrap().clone());
+    let mut login = Login::new();
+    loop {
+        let (bhs, data) = peer.read_pdu()?;
+        let reply = login.receive(&bhs, &data, &mut policy, &mut KernelEntropy);
+        if let LoginOutcome::Connected(result) = &reply.outcome {
+            (peer.stat_sn, peer.exp_cmd_sn) = (result.stat_sn, result.exp_cmd_sn);
+            peer.life = shared.lives.fetch_add(1, Ordering::Relaxed);
+        }
+        peer.send(&reply.pdu)?;
+        match reply.outcome {
+            LoginOutcome::Pending => {}
+            LoginOutcome::Connected(_) => break,
+            LoginOutcome::Refused(_) => return Ok(()),
+        }
+    }
+    while peer.turn(shared)? {}
+    Ok(())
+}
+
+impl Peer {
+    fn read_pdu(&mut self) -> io::Result<([u8; BHS_LENGTH], Vec<u8>)> {
+        let mut bhs = [0; BHS_LENGTH];
+        self.stream.read_exact(&mut bhs)?;
+        let header = Bhs::new(&bhs);
+        let mut data = vec![0; header.total_ahs_length() + header.padded_data_segment_length()];
+        self.stream.read_exact(&mut data)?;
+        data.drain(..header.total_ahs_length());
+        data.truncate(header.data_segment_length());
+        Ok((bhs, data))
+    }
+
+    /// Sends bytes, as far as the budget goes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let within = &bytes[..bytes.len().min(self.budget)];
+        for piece in within.chunks(self.piece) {
+            self.stream.write_all(piece)?;
+        }
+        self.budget -= within.len();
+        if within.len() < bytes.len() {
+            self.close();
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// One PDU; whether the session goes on.
+    fn turn(&mut self, shared: &Shared) -> io::Result<bool> {
+        let (bhs, data) = self.read_pdu()?;
+        match Bhs::new(&bhs).opcode().map_err(io::Error::other)? {
+            Opcode::ScsiCommand => {
+                let header = ScsiCommand::parse(&bhs).map_err(io::Error::other)?;
+                self.exp_cmd_sn = self.exp_cmd_sn.wrapping_add(1);
+                let command = Command { header, data };
+                if !(shared.script)(self, &command)? {
+                    self.take(command)?;
+                }
+            }
+            Opcode::DataOut => {
+                let header = DataOut::parse(&bhs).map_err(io::Error::other)?;
+                let Some(mut command) = self.collecting.remove(&header.itt) else {
+                    return Ok(true);
+                };
+                assert_eq!(command.data.len(), header.buffer_offset as usize, "in order");
+                command.data.extend_from_slice(&data);
+                let is_whole = command.data.len() as u32
+                    == command.header.expected_data_transfer_length;
+                match (is_whole, header.is_final) {
+                    (true, _) => self.perform(&command)?,
+                    (false, true) => self.take(command)?,
+                    (false, false) => drop(self.collecting.insert(header.itt, command)),
+                }
+            }
+            Opcode::NopOut => {
+                let ping = NopOut::parse(&bhs).map_err(io::Error::other)?;
+                if ping.itt != RESERVED_TAG {
+                    self.pong(ping.itt)?;
+                }
+            }
+            Opcode::LogoutRequest => {
+                let request = LogoutRequest::parse(&bhs).map_err(io::Error::other)?;
+                let response = LogoutResponse {
+                    response: LogoutResult::Closed,
+                    time2wait_s: 0,
+                    time2retain_s: 0,
+                    itt: request.itt,
+                    stat_sn: self.next_stat_sn(),
+                    exp_cmd_sn: self.exp_cmd_sn,
+                    max_cmd_sn: self.max_cmd_sn(),
+                };
+                let mut bhs = [0; BHS_LENGTH];
+                response.encode(&mut bhs);
+                self.send(&bhs)?;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn next_stat_sn(&mut self) -> u32 {
+        self.stat_sn = self.stat_sn.wrapping_add(1);
+        self.stat_sn.wrapping_sub(1)
+    }
+
+    pub(crate) fn max_cmd_sn(&self) -> u32 {
+        self.exp_cmd_sn.wrapping_add(self.window)
+    }
+
+    /// Answers a ping, asked or not.
+    pub(crate) fn pong(&mut self, itt: u32) -> io::Result<()> {
+        let pong = NopIn {
+            data_segment_length: 0,
+            lun: 0,
+            itt,
+            ttt: RESERVED_TAG,
+            stat_sn: self.next_stat_sn(),
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        pong.encode(&mut bhs);
+        self.send(&bhs)
+    }
+
+    /// A NOP-In that wants an answer.
+    pub(crate) fn ping(&self) -> [u8; BHS_LENGTH] {
+        let ping = NopIn {
+            data_segment_length: 0,
+            lun: 0,
+            itt: RESERVED_TAG,
+            ttt: 77,
+            stat_sn: self.stat_sn,
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        ping.encode(&mut bhs);
+        bhs
+    }
+
+    /// Performs a command, after the rest of its data was asked for.
+    fn take(&mut self, command: Command) -> io::Result<()> {
+        let (have, whole) = (
+            command.data.len() as u32,
+            command.header.expected_data_transfer_length,
+        );
+        if command.header.write && have < whole {
+            if command.header.is_final || have > command.header.data_segment_length {
+                let r2t = self.r2t(&command.header, 0, have, whole - have);
+                self.send(&r2t)?;
+            }
+            self.collecting.insert(command.header.itt, command);
+            return Ok(());
+        }
+        self.perform(&command)
+    }
+
+    pub(crate) fn r2t(
+        &self,
+        command: &ScsiCommand,
+        r2t_sn: u32,
+        offset: u32,
+        length: u32,
+    ) -> [u8; BHS_LENGTH] {
+        let r2t = ReadyToTransfer {
+            lun: command.lun,
+            itt: command.itt,
+            ttt: 5,
+            stat_sn: self.stat_sn,
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+            r2t_sn,
+            buffer_offset: offset,
+            desired_data_transfer_length: length,
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        r2t.encode(&mut bhs);
+        bhs
+    }
+
+    /// The SCSI Response PDU of a status.
+    pub(crate) fn response(&mut self, itt: u32, status: u8, sense: &[u8]) -> Vec<u8> {
+        let length = if sense.is_empty() { 0 } else { sense.len() + 2 };
+        let response = ScsiResponse {
+            bidirectional_read_overflow: false,
+            bidirectional_read_underflow: false,
+            overflow: false,
+            underflow: false,
+            response: ServiceResponse::Completed,
+            status,
+            data_segment_length: length as u32,
+            itt,
+            snack_tag: 0,
+            stat_sn: self.next_stat_sn(),
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+            exp_data_sn: 0,
+            bidirectional_read_residual_count: 0,
+            residual_count: 0,
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        response.encode(&mut bhs);
+        let mut pdu = bhs.to_vec();
+        if length > 0 {
+            pdu.extend_from_slice(&(sense.len() as u16).to_be_bytes());
+            pdu.extend_from_slice(sense);
+            pdu.resize(pdu.len().next_multiple_of(4), 0);
+        }
+        pdu
+    }
+
+    pub(crate) fn status(&mut self, command: &Command, status: u8) -> io::Result<bool> {
+        let pdu = self.response(command.header.itt, status, &[]);
+        self.send(&pdu)?;
+        Ok(true)
+    }
+
+    /// CHECK CONDITION with key, additional code and qualifier.
+    pub(crate) fn sense(&mut self, command: &Command, code: [u8; 3]) -> io::Result<bool> {
+        let mut sense = [0; 18];
+        (sense[0], sense[2], sense[7]) = (0x70, code[0], 10);
+        (sense[12], sense[13]) = (code[1], code[2]);
+        let pdu = self.response(command.header.itt, 2, &sense);
+        self.send(&pdu)?;
+        Ok(true)
+    }
+
+    /// GOOD with this data, cut to what was asked for.
+    pub(crate) fn answer(&mut self, command: &Command, data: &[u8]) -> io::Result<bool> {
+        let asked = command.header.expected_data_transfer_length as usize;
+        let data = &data[..data.len().min(asked)];
+        let left = (asked - data.len()) as u32;
+        let mut header = self.data_in(command, data.len() as u32);
+        header.underflow = left > 0;
+        header.residual_count = left;
+        self.send_data(&header, data)?;
+        Ok(true)
+    }
+
+    /// The header of a command's only Data-In, with status.
+    pub(crate) fn data_in(&mut self, command: &Command, length: u32) -> DataIn {
+        DataIn {
+            is_final: true,
+            acknowledge: false,
+            overflow: false,
+            underflow: false,
+            status_present: true,
+            status: 0,
+            data_segment_length: length,
+            lun: 0,
+            itt: command.header.itt,
+            ttt: RESERVED_TAG,
+            stat_sn: self.next_stat_sn(),
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+            data_sn: 0,
+            buffer_offset: 0,
+            residual_count: 0,
+        }
+    }
+
+    pub(crate) fn send_data(&mut self, header: &DataIn, data: &[u8]) -> io::Result<()> {
+        let mut bhs = [0; BHS_LENGTH];
+        header.encode(&mut bhs);
+        let mut pdu = bhs.to_vec();
+        pdu.extend_from_slice(data);
+        pdu.resize(pdu.len().next_multiple_of(4), 0);
+        self.send(&pdu)
+    }
+
+    /// What an honest disk does.
+    pub(crate) fn perform(&mut self, command: &Command) -> io::Result<()> {
+        let bytes = command.header.lun.to_be_bytes();
+        let lun = u16::from_be_bytes([bytes[0] & 0x3f, bytes[1]]);
+        let world = Arc::clone(&self.world);
+        let mut world = world.lock().unwrap();
+        if command.opcode() == 0xa0 {
+            let mut list = (world.luns.len() as u32 * 8).to_be_bytes().to_vec();
+            list.resize(8, 0);
+            for (lun, _) in &world.luns {
+                list.extend_from_slice(&(u64::from(*lun) << 48).to_be_bytes());
+            }
+            return self.answer(command, &list).map(drop);
+        }
+        let found = world.luns.iter().find(|(number, _)| *number == lun);
+        let Some(&(_, index)) = found else {
+            if command.is_inquiry(None) {
+                let mut data = [0; 36];
+                data[0] = 0x7f;
+                return self.answer(command, &data).map(drop);
+            }
+            return self.sense(command, [5, 0x25, 0]).map(drop);
+        };
+        self.disk_command(command, &mut world.disks[index]).map(drop)
+    }
+
+    fn disk_command(&mut self, command: &Command, disk: &mut Disk) -> io::Result<bool> {
+        let range = |disk: &Disk| {
+            let block = u64::from(disk.block_length);
+            let start = (command.field(2..10) * block) as usize;
+            start..start + (command.field(10..14) * block) as usize
+        };
+        match command.opcode() {
+            0x00 | 0x91 => self.status(command, 0),
+            0x12 => match inquiry_data(command, disk) {
+                Some(data) => self.answer(command, &data),
+                None => self.sense(command, [5, 0x24, 0]),
+            },
+            0x1a => self.answer(command, &[23, 0, 0x10, 0, 8, 18, 4, 0, 0, 0, 0, 0]),
+            0x9e if command.header.cdb[1] & 0x1f == 0x10 => {
+                let mut data = disk.last_lba.to_be_bytes().to_vec();
+                data.extend_from_slice(&disk.block_length.to_be_bytes());
+                data.extend_from_slice(&[0, disk.exponent, 0xc0, 0]);
+                data.resize(32, 0);
+                self.answer(command, &data)
+            }
+            0x88 => match disk.data.get(range(disk)) {
+                Some(data) => {
+                    let data = data.to_vec();
+                    self.answer(command, &data)
+                }
+                None => self.sense(command, [5, 0x21, 0]),
+            },
+            0x8a | 0x93 => {
+                disk.writes += 1;
+                let range = range(disk);
+                let Some(blocks) = disk.data.get_mut(range) else {
+                    return self.sense(command, [5, 0x21, 0]);
+                };
+                for block in blocks.chunks_mut(command.data.len()) {
+                    block.copy_from_slice(&command.data);
+                }
+                self.status(command, 0)
+            }
+            _ => self.sense(command, [5, 0x20, 0]),
+        }
+    }
+}
+
+fn inquiry_data(command: &Command, disk: &Disk) -> Option<Vec<u8>> {
+    if command.is_inquiry(None) {
+        let mut data = vec![0, 0, 6, 2, 31, 0, 0, 2];
+        data.extend_from_slice(b"FAKE    SCRIPTED DISK   1.0 ");
+        return Some(data);
+    }
+    let page = command.header.cdb[2];
+    let body = match page {
+        0x00 => vec![0x00, 0x83, 0xb0, 0xb2],
+        0x83 => [&[1, 3, 0, 8], &disk.naa[..]].concat(),
+        0xb0 => {
+            let mut body = vec![0; 60];
+            body[4..8].copy_from_slice(&disk.max_transfer.to_be_bytes());
+            body[32..40].copy_from_slice(&disk.max_write_same.to_be_bytes());
+            body
+        }
+        0xb2 => vec![0, 0xc0, 2, 0],
+        _ => return None,
+    };
+    let mut data = vec![0, page];
+    data.extend_from_slice(&(body.len() as u16).to_be_bytes());
+    data.extend_from_slice(&body);
+    Some(data)
+}
