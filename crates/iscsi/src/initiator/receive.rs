@@ -237,7 +237,9 @@ impl Session {
         // make that grow.
         task.moved = task.moved.saturating_add(r2t.desired_data_transfer_length);
         if task.moved > task.length {
-            return Err(SessionError::Protocol("R2Ts for more than the command's data"));
+            return Err(SessionError::Protocol(
+                "R2Ts for more than the command's data",
+            ));
         }
         task.data_sn = task.data_sn.wrapping_add(1);
         let (cookie, lun) = (task.cookie, task.lun);

@@ -62,13 +62,11 @@ pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, Adapte
     let target = adapter.log_in(url.target)?;
     adapter.settle(target, LIMIT, lane)?;
     let device = adapter.device(target, lun);
-    device
-        .map(Arc::new)
-        .ok_or(AdapterError::NoUnit {
-            target: name,
-            lun,
-            why: None,
-        })
+    device.map(Arc::new).ok_or(AdapterError::NoUnit {
+        target: name,
+        lun,
+        why: None,
+    })
 }
 
 /// This machine's initiator name: open-iscsi's where it is installed, so that the target's permissions

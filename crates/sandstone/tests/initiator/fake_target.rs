@@ -66,7 +66,9 @@ impl World {
     pub(crate) fn of(sizes: &[usize]) -> Self {
         let disks = sizes.iter().zip(1..);
         Self {
-            disks: disks.map(|(size, number)| Disk::new(number, *size)).collect(),
+            disks: disks
+                .map(|(size, number)| Disk::new(number, *size))
+                .collect(),
             luns: (0..sizes.len()).map(|at| (at as u16, at)).collect(),
         }
     }
@@ -120,7 +122,9 @@ impl Command {
 
     fn field(&self, range: std::ops::Range<usize>) -> u64 {
         let bytes = &self.header.cdb[range];
-        bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        bytes
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 }
 
@@ -197,7 +201,11 @@ impl FakeTarget {
                 }
                 let (stream, shared) = (stream.unwrap(), Arc::clone(&accepting));
                 shared.connections.fetch_add(1, Ordering::Relaxed);
-                shared.streams.lock().unwrap().push(stream.try_clone().unwrap());
+                shared
+                    .streams
+                    .lock()
+                    .unwrap()
+                    .push(stream.try_clone().unwrap());
                 std::thread::spawn(move || {
                     // However it ended, the connection is over; the other side is what is tested.
                     let _ = serve(stream, &shared);
@@ -353,10 +361,14 @@ impl Peer {
                 let Some(mut command) = self.collecting.remove(&header.itt) else {
                     return Ok(true);
                 };
-                assert_eq!(command.data.len(), header.buffer_offset as usize, "in order");
+                assert_eq!(
+                    command.data.len(),
+                    header.buffer_offset as usize,
+                    "in order"
+                );
                 command.data.extend_from_slice(&data);
-                let is_whole = command.data.len() as u32
-                    == command.header.expected_data_transfer_length;
+                let is_whole =
+                    command.data.len() as u32 == command.header.expected_data_transfer_length;
                 match (is_whole, header.is_final) {
                     (true, _) => self.perform(&command)?,
                     (false, true) => self.take(command)?,
@@ -584,7 +596,8 @@ impl Peer {
             }
             return self.sense(command, [5, 0x25, 0]).map(drop);
         };
-        self.disk_command(command, &mut world.disks[index]).map(drop)
+        self.disk_command(command, &mut world.disks[index])
+            .map(drop)
     }
 
     fn disk_command(&mut self, command: &Command, disk: &mut Disk) -> io::Result<bool> {

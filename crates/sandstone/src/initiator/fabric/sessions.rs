@@ -419,8 +419,7 @@ impl Fabric {
             .session
             .back_off;
         let nexus = &mut self.nexuses[at];
-        let elsewhere = self::elsewhere(&error)
-            .filter(|_| nexus.redirections < MAX_REDIRECTIONS);
+        let elsewhere = self::elsewhere(&error).filter(|_| nexus.redirections < MAX_REDIRECTIONS);
         if let Some((address, permanent)) = elsewhere {
             nexus.redirected = Some(address);
             if permanent {
