@@ -1,4 +1,5 @@
-//! iSNS without I/O: what a target tells a storage name server, and what it is answered (RFC 4171).
+//! iSNS without I/O: what a target tells a storage name server, what an initiator asks it, and what they
+//! are answered (RFC 4171).
 //!
 //! A client keeps one *network entity* at the server, made of its portals, its iSCSI nodes and the
 //! portal groups that join them; see [`Registration`]. Everything is a request and a response on a
@@ -10,14 +11,17 @@
 //! | tag, length, value | `attribute.rs` |
 //! | DevAttrReg, DevAttrQry, DevDereg | `request.rs` |
 //! | status codes and the answers | `response.rs` |
+//! | what an initiator asks: which targets there are | `query.rs` |
 
 mod attribute;
 mod pdu;
+mod query;
 mod request;
 mod response;
 
 pub use attribute::{Attribute, Attributes, Tag};
 pub use pdu::{Assembler, Flags, Function, MAX_MESSAGE, MAX_PDU_PAYLOAD, Message};
+pub use query::{FoundTarget, Visitor, found_targets};
 pub use request::{Node, Registration};
 pub use response::{Response, Status};
 

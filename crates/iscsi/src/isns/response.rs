@@ -15,6 +15,10 @@ pub struct Status(pub u32);
 impl Status {
     /// It was done.
     pub const SUCCESSFUL: Self = Self(0);
+    /// The server does not know who asks.
+    pub const SOURCE_UNKNOWN: Self = Self(6);
+    /// Who asks may not.
+    pub const SOURCE_UNAUTHORIZED: Self = Self(8);
     /// Nothing matches, or nothing that the source may see.
     pub const NO_SUCH_ENTRY: Self = Self(9);
 

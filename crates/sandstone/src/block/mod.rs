@@ -238,6 +238,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 
+    /// Why requests cannot be served now, where the device knows and it may pass: a network that is down.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// Looks at the size of what lies beneath again (a grown file or zvol). May block.
     fn refresh(&self) -> Result<Geometry, BlockError> {
         Ok(self.geometry())

@@ -74,7 +74,7 @@ pub fn create(spec: &BackendSpec, state: &Path, block_size: u32) -> Result<(), O
             preallocate,
         } => FileDevice::create(&state.join(path), *size, options(block_size, *preallocate)),
         BackendSpec::Memory { size } => enough_memory(*size, &MemoryPool::of_this_machine()),
-        BackendSpec::Device { .. } => Ok(()),
+        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => Ok(()),
     }
 }
 
@@ -136,6 +136,10 @@ pub fn open(
         BackendSpec::Device { path } => {
             Ok(Arc::new(NodeDevice::open(&device_path(path), block_size)?))
         }
+        BackendSpec::Iscsi { device } => Err(OpenError::new(
+            format!("{device} is reached through the initiator only"),
+            "log in to its target (sandstone initiator login)",
+        )),
     }
 }
 
@@ -156,6 +160,10 @@ pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<(), OpenErro
                 path.display()
             ),
             "grow it there (lvextend, zfs set volsize, …), then ask the unit to look again",
+        )),
+        BackendSpec::Iscsi { device } => Err(OpenError::new(
+            format!("{device} has the size that its own array gives it"),
+            "grow it there; the new size is noticed by itself",
         )),
     }
 }

@@ -76,15 +76,39 @@ pub(super) fn session_numbers() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/sessions", |item| &item["tsih"]))
 }
 
+pub(super) fn login_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/initiator/targets", |item| &item["iqn"]))
+}
+
+pub(super) fn device_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        ask(
+            "/v1/initiator/devices",
+            |item| &item["state"]["nmp"]["name"],
+        )
+    })
+}
+
+/// The runtime names of all paths.
+pub(super) fn path_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let devices: Vec<Value> = daemon()
+            .client()
+            .get("/v1/initiator/devices")
+            .unwrap_or_default();
+        let paths = devices
+            .iter()
+            .filter_map(|item| item["state"]["nmp"]["paths"].as_array());
+        let names = paths
+            .flatten()
+            .filter_map(|path| path["runtime_name"].as_str());
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
 /// Names from the daemon that the environment leads to; none where it does not answer.
 fn ask(path: &str, name: fn(&Value) -> &Value) -> Vec<CompletionCandidate> {
-    let connection = Connection {
-        control: std::env::var("SANDSTONE_CONTROL")
-            .ok()
-            .and_then(|text| text.parse().ok()),
-        state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
-    };
-    let items: Vec<Value> = connection.client().get(path).unwrap_or_default();
+    let items: Vec<Value> = daemon().client().get(path).unwrap_or_default();
     let text = |value: &Value| {
         value
             .as_str()
@@ -94,4 +118,14 @@ fn ask(path: &str, name: fn(&Value) -> &Value) -> Vec<CompletionCandidate> {
         .iter()
         .map(|item| CompletionCandidate::new(text(name(item))))
         .collect()
+}
+
+/// The daemon that the environment leads to.
+fn daemon() -> Connection {
+    Connection {
+        control: std::env::var("SANDSTONE_CONTROL")
+            .ok()
+            .and_then(|text| text.parse().ok()),
+        state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
+    }
 }

@@ -324,6 +324,7 @@ fn announce(access: &Access, state: &Path, daemon: &Daemon) {
             state.display()
         ),
         Some(BackendSpec::Device { path }) => path.display().to_string(),
+        Some(BackendSpec::Iscsi { device }) => device.clone(),
         None => state.display().to_string(),
     };
     println!("Serving {what} as");

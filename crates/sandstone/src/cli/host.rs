@@ -1,13 +1,13 @@
 //! `host`: groups of initiators and their secrets.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::host_names;
 use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::secret::from_file;
 use super::table::{Column, ListArgs, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::change::{CreateHost, SetChap};
@@ -116,23 +116,6 @@ impl SecretArgs {
         };
         Ok(Some(SetChap { user, secret }))
     }
-}
-
-fn from_file(path: &Path) -> Result<String, Error> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(path).map(|content| text = content)
-    };
-    read.map_err(|e| {
-        Error::new(
-            ErrorKind::Storage,
-            format!("the secret could not be read from {}: {e}", path.display()),
-            "check the path",
-        )
-    })?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// 16 characters of 32 that cannot be taken for each other: 80 bits, and no more than Windows takes.

@@ -7,11 +7,13 @@ use hyper::Method;
 
 use super::completion::{lu_names, size};
 use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::gateway::{self, Remote, remote};
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
-use super::{Connection, Done, Terminal};
+use super::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 use crate::config::change::{CreateUnit, ModifyUnit};
 use crate::config::model::BackendSpec;
+use crate::control::Client;
 use crate::control::answer::UnitView;
 use crate::control::client::escape;
 
@@ -49,13 +51,17 @@ pub(super) struct Shape {
     #[arg(short, long, value_parser = size)]
     pub(super) size: Option<u64>,
     /// Keep the data in this file; a relative path is below the state folder [default: volumes/NAME.img]
-    #[arg(long, value_name = "PATH", group = "backend")]
+    #[arg(long, value_name = "PATH", group = "made_of")]
     file: Option<PathBuf>,
     /// Use this block device: a disk, a partition, a zvol
-    #[arg(long, value_name = "PATH", group = "backend", conflicts_with = "size")]
+    #[arg(long, value_name = "PATH", group = "made_of", conflicts_with = "size")]
     device: Option<PathBuf>,
+    /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN, which logs
+    /// in to the target
+    #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
+    backend: Option<Remote>,
     /// Keep the data in memory; it vanishes with the daemon
-    #[arg(long, group = "backend")]
+    #[arg(long, group = "made_of")]
     memory: bool,
     /// Reserve the file's space now instead of as it is written
     #[arg(long, conflicts_with_all = ["device", "memory"])]
@@ -89,10 +95,24 @@ pub(super) struct Shape {
 impl Shape {
     /// Whether anything was said about what to make.
     pub(super) fn given(&self) -> bool {
-        self.size.is_some() || self.device.is_some()
+        self.size.is_some() || self.device.is_some() || self.backend.is_some()
     }
 
-    pub(super) fn unit(&self, name: &str) -> Result<CreateUnit, Error> {
+    /// The device that `--backend` names.
+    pub(super) fn remote_device(
+        &self,
+        client: &Client,
+        edit: &EditArgs,
+        t: &mut Terminal<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let remote = self.backend.as_ref();
+        remote
+            .map(|remote| gateway::find(remote, client, edit, t))
+            .transpose()
+    }
+
+    /// The request; `device` is the one of another machine that it is to be over.
+    pub(super) fn unit(&self, name: &str, device: Option<String>) -> Result<CreateUnit, Error> {
         let no_size = || {
             Error::invalid(
                 format!("logical unit {name} needs a size"),
@@ -100,6 +120,9 @@ impl Shape {
             )
         };
         let backend = match (&self.device, self.memory) {
+            _ if device.is_some() => BackendSpec::Iscsi {
+                device: device.unwrap_or_default(),
+            },
             (Some(path), _) => BackendSpec::Device { path: path.clone() },
             (None, true) => BackendSpec::Memory {
                 size: self.size.ok_or_else(no_size)?,
@@ -183,7 +206,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let client = connection.client();
     match verb {
         Verb::Create(args) => {
-            let body = args.shape.unit(&args.name)?;
+            let device = args.shape.remote_device(&client, &args.edit, t)?;
+            let body = args.shape.unit(&args.name, device)?;
             let request = Request::with(Method::POST, "/v1/lus", &body);
             make(t, &client, &args.edit, &request)
         }
@@ -335,6 +359,7 @@ fn backend(backend: &BackendSpec) -> String {
     match backend {
         BackendSpec::Memory { .. } => "memory".into(),
         BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
+        BackendSpec::Iscsi { device } => format!("iscsi {device}"),
     }
 }
 

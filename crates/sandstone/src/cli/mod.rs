@@ -19,10 +19,12 @@ mod config;
 mod connection;
 pub mod demo;
 mod edit;
+mod gateway;
 mod host;
 mod initiator;
 mod lu;
 mod map;
+mod secret;
 pub mod serve;
 mod session;
 mod share;
@@ -156,9 +158,9 @@ pub fn run() -> ExitCode {
             drop((out, err));
             demo::run(&args, &verb.connection)
         }
-        Verb::Initiator(verb) => {
+        Verb::Initiator(initiator::Verb::Attach(args)) => {
             drop((out, err));
-            initiator::run(&verb)
+            initiator::attach::run(&args)
         }
         _ => {
             let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -225,9 +227,10 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Openapi => status::openapi(t),
         Verb::Completion(args) => completion::run(&args, t),
         Verb::Man(args) => completion::man(&args, t),
-        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(_) => {
+        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(initiator::Verb::Attach(_)) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }
+        Verb::Initiator(verb) => initiator::run(verb, connection, t),
     };
     match done {
         Ok(()) | Err(Failure::Closed) => 0,

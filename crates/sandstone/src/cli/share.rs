@@ -44,7 +44,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let create = if args.shape.given() {
-        Some(args.shape.unit(&args.volume)?)
+        let device = args.shape.remote_device(&client, &args.edit, t)?;
+        Some(args.shape.unit(&args.volume, device)?)
     } else {
         None
     };

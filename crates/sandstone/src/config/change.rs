@@ -16,13 +16,16 @@ use super::model::{
 use super::name;
 use super::redact::keep_secrets;
 use super::validate::{self, MAX_LUN};
+use crate::multipath::RuleText;
 
 mod host;
+mod initiator;
 mod map;
 mod target;
 mod unit;
 
 pub use host::{CreateHost, SetChap};
+pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget};
 pub use unit::{CreateUnit, ModifyUnit};
@@ -62,6 +65,24 @@ pub enum Change {
     RemoveMap(RemoveMap),
     /// `share`
     Share(Share),
+    /// `initiator adapter set`
+    SetInitiator(SetInitiator),
+    /// `initiator login`
+    LogIn(LogIn),
+    /// `initiator modify`
+    ModifyLogin(String, ModifyLogin),
+    /// `initiator logout`
+    LogOut(String),
+    /// `initiator device set`, `initiator psp set`
+    SetDevice(String, SetDevice),
+    /// `initiator device reset`: claim rules and defaults decide again.
+    ResetDevice(String),
+    /// `initiator claimrule add`
+    AddClaimRule(RuleText),
+    /// `initiator claimrule remove`
+    RemoveClaimRule(RuleText),
+    /// `initiator satp set`
+    SetDefaultPsp(SetDefaultPsp),
     /// `config apply`: this is to be the configuration.
     Replace(Box<Config>),
 }
@@ -92,6 +113,15 @@ impl Change {
             Self::AddMap(request) => edit.add_map(request),
             Self::RemoveMap(request) => edit.remove_map(request),
             Self::Share(request) => edit.share(request),
+            Self::SetInitiator(request) => edit.set_initiator(request),
+            Self::LogIn(request) => edit.log_in(request),
+            Self::ModifyLogin(iqn, request) => edit.modify_login(iqn, request),
+            Self::LogOut(iqn) => edit.log_out(iqn),
+            Self::SetDevice(name, request) => edit.set_device(name, request),
+            Self::ResetDevice(name) => edit.reset_device(name),
+            Self::AddClaimRule(rule) => edit.add_claim_rule(rule),
+            Self::RemoveClaimRule(rule) => edit.remove_claim_rule(rule),
+            Self::SetDefaultPsp(request) => edit.set_default_psp(request),
             Self::Replace(wanted) => edit.replace(wanted),
         }?;
         let Edit {
@@ -148,6 +178,9 @@ impl Edit {
                 }
             }
         }
+        for login in &mut after.initiator.targets {
+            login.iqn = normal_iqn(&login.iqn)?;
+        }
         for map in &mut after.maps {
             if let Some(target) = &mut map.target {
                 *target = target.to_ascii_lowercase();
@@ -194,7 +227,7 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         }
         let size = |unit: &UnitSpec| match &unit.backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Some(*size),
-            BackendSpec::Device { .. } => None,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => None,
         };
         if let (Some(was), Some(wanted)) = (size(old), size(unit))
             && wanted < was

@@ -16,7 +16,7 @@ use super::validate::describe;
 pub struct Difference {
     /// What happens to it.
     pub action: Action,
-    /// `lu`, `target`, `host`, `map` or `setting`.
+    /// `lu`, `target`, `host`, `map`, `login`, `device`, `claim rule` or `setting`.
     pub object: String,
     /// Its name.
     pub name: String,
@@ -76,7 +76,16 @@ pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
 }
 
 /// The order of [`objects`] and of a listing: what others depend on comes first.
-const KINDS: [&str; 5] = ["setting", "lu", "target", "host", "map"];
+const KINDS: [&str; 8] = [
+    "setting",
+    "lu",
+    "target",
+    "host",
+    "map",
+    "login",
+    "device",
+    "claim rule",
+];
 
 type Key = (usize, String);
 
@@ -97,6 +106,22 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
         "isns_servers": config.isns_servers,
     });
     objects.insert((0, "daemon".to_owned()), settings);
+    let initiator = &config.initiator;
+    let settings = serde_json::json!({
+        "name": initiator.name,
+        "default_psps": initiator.rules.default_psps,
+    });
+    objects.insert((0, "initiator".to_owned()), settings);
+    for login in &initiator.targets {
+        objects.insert((5, login.iqn.clone()), json(serde_json::to_value(login)));
+    }
+    for device in &initiator.devices {
+        objects.insert((6, device.name.clone()), json(serde_json::to_value(device)));
+    }
+    for rule in &initiator.rules.user {
+        let name = format!("{} for {}", rule.satp.name(), rule.criteria());
+        objects.insert((7, name), json(serde_json::to_value(rule)));
+    }
     for unit in &config.units {
         objects.insert((1, unit.name.clone()), json(serde_json::to_value(unit)));
     }
@@ -205,6 +230,24 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
             && a.secret != b.secret
         {
             out.push(((2, target.iqn.clone()), change("mutual_chap.secret")));
+        }
+    }
+    for login in &new.initiator.targets {
+        let before = old.initiator.target(&login.iqn);
+        let pairs = [
+            ("chap.secret", before.map(|b| &b.chap), &login.chap),
+            (
+                "mutual_chap.secret",
+                before.map(|b| &b.mutual_chap),
+                &login.mutual_chap,
+            ),
+        ];
+        for (field, before, after) in pairs {
+            if let (Some(Some(a)), Some(b)) = (before, after)
+                && a.secret != b.secret
+            {
+                out.push(((5, login.iqn.clone()), change(field)));
+            }
         }
     }
     out

@@ -17,6 +17,7 @@ pub mod error;
 pub mod explain;
 pub mod identity;
 pub mod import;
+pub mod initiator;
 pub mod model;
 pub mod name;
 pub mod pattern;

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::initiator::InitiatorSpec;
+
 /// Everything that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +41,9 @@ pub struct Config {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub isns_servers: Vec<SocketAddr>,
+    /// This machine as a client of other storage.
+    #[serde(default, skip_serializing_if = "InitiatorSpec::is_default")]
+    pub initiator: InitiatorSpec,
 }
 
 impl Config {
@@ -146,6 +151,12 @@ pub enum BackendSpec {
         /// Its node below /dev.
         #[schema(value_type = String)]
         path: PathBuf,
+    },
+    /// A device of another machine, reached through this one's initiator. Named by what it is, not by
+    /// where it is: a LUN may lead to another disk one day.
+    Iscsi {
+        /// Its name: `naa.…`, `eui.…` or `t10.…`.
+        device: String,
     },
 }
 

@@ -4,6 +4,7 @@
 //! [`SECRET_NOT_SHOWN`], which means "keep the one that is there". The marker is too short to be a
 //! secret, so the two cannot be confused.
 
+use super::initiator::LoginSpec;
 use super::model::{ChapSecret, Config, HostSpec, TargetSpec};
 use super::validate::SECRET_NOT_SHOWN;
 
@@ -12,6 +13,7 @@ pub fn redacted(config: &Config) -> Config {
     let mut copy = config.clone();
     copy.hosts = copy.hosts.iter().map(redacted_host).collect();
     copy.targets = copy.targets.iter().map(redacted_target).collect();
+    copy.initiator.targets = copy.initiator.targets.iter().map(redacted_login).collect();
     copy
 }
 
@@ -28,6 +30,15 @@ pub fn redacted_target(target: &TargetSpec) -> TargetSpec {
     TargetSpec {
         mutual_chap: target.mutual_chap.as_ref().map(hidden),
         ..target.clone()
+    }
+}
+
+/// The login with its secrets replaced.
+pub fn redacted_login(login: &LoginSpec) -> LoginSpec {
+    LoginSpec {
+        chap: login.chap.as_ref().map(hidden),
+        mutual_chap: login.mutual_chap.as_ref().map(hidden),
+        ..login.clone()
     }
 }
 
@@ -60,6 +71,14 @@ pub fn keep_secrets(current: &Config, wanted: &mut Config) {
             current
                 .target(&target.iqn)
                 .and_then(|target| target.mutual_chap.as_ref()),
+        );
+    }
+    for login in &mut wanted.initiator.targets {
+        let old = current.initiator.target(&login.iqn);
+        keep(&mut login.chap, old.and_then(|old| old.chap.as_ref()));
+        keep(
+            &mut login.mutual_chap,
+            old.and_then(|old| old.mutual_chap.as_ref()),
         );
     }
 }

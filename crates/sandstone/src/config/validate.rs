@@ -11,6 +11,7 @@ use super::model::{ChapSecret, Config};
 use super::name;
 
 mod host;
+mod initiator;
 mod map;
 mod target;
 mod unit;
@@ -31,6 +32,7 @@ pub fn validate(config: &Config) -> Result<(), Error> {
     target::portals(config)?;
     host::hosts(config)?;
     map::maps(config)?;
+    initiator::initiator(config)?;
     isns_servers(&config.isns_servers)
 }
 

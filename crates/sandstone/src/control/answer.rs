@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::data_plane::{PortalStatus, UnitStatus};
+use crate::config::initiator::DeviceSpec;
 use crate::config::model::{HostSpec, MapSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
+use crate::initiator::view::InitiatorDevice;
 
 /// The daemon in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -71,6 +73,80 @@ pub struct HostView {
     pub sessions: usize,
     /// Its maps, without those for every host.
     pub maps: Vec<MapSpec>,
+}
+
+/// This machine as an initiator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AdapterView {
+    /// The name of the one host adapter in runtime names.
+    pub adapter: String,
+    /// Its iSCSI name in force.
+    pub name: String,
+    /// Whether somebody chose the name; else it is made of the host name.
+    pub is_chosen: bool,
+    /// Targets that it is to be logged in to.
+    pub targets: usize,
+    /// Sessions wanted.
+    pub sessions: usize,
+    /// Sessions that are up.
+    pub sessions_up: usize,
+    /// Devices behind them.
+    pub devices: usize,
+    /// Paths to these.
+    pub paths: usize,
+    /// Paths that are dead.
+    pub dead_paths: usize,
+}
+
+/// A device: what is, and what was chosen for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceView {
+    /// How it is.
+    pub state: InitiatorDevice,
+    /// What was chosen; what is absent follows from claim rules and defaults.
+    pub chosen: Option<DeviceSpec>,
+    /// Logical units that serve it on.
+    pub units: Vec<String>,
+}
+
+/// A claim rule in the columns of `esxcli storage nmp satp rule list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleView {
+    /// The storage array type.
+    pub satp: String,
+    /// One device.
+    pub device: String,
+    /// T10 vendor.
+    pub vendor: String,
+    /// Product.
+    pub model: String,
+    /// Driver.
+    pub driver: String,
+    /// Transport.
+    pub transport: String,
+    /// Options of the array type.
+    pub options: String,
+    /// `system` or `user`.
+    pub group: String,
+    /// `tpgs_on` or `tpgs_off`.
+    pub claim_options: String,
+    /// The path selection.
+    pub default_psp: String,
+    /// Its options.
+    pub psp_options: String,
+    /// For people.
+    pub description: String,
+}
+
+/// A storage array type as `esxcli storage nmp satp list` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SatpView {
+    /// ESXi's name.
+    pub name: String,
+    /// The path selection of its devices whose rule names none.
+    pub default_psp: String,
+    /// In words.
+    pub description: String,
 }
 
 /// What `share` did, and what a client needs to know to use it.

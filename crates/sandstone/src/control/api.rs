@@ -18,13 +18,16 @@ use crate::config::{Config, Error};
 
 mod config;
 mod host;
+mod initiator;
 mod lu;
 mod map;
+mod rules;
 mod session;
 mod status;
 mod target;
 
 pub use config::Apply;
+pub use rules::PspChoice;
 
 /// What the routes work on.
 #[derive(Debug)]
@@ -66,6 +69,7 @@ type Answer<T> = Result<Json<T>, Problem>;
         (name = "target", description = "Targets and their portals"),
         (name = "host", description = "Groups of initiators"),
         (name = "map", description = "Who sees what, and why not"),
+        (name = "initiator", description = "This machine as a client: sessions at other targets, devices, paths, claim rules"),
         (name = "session", description = "Who is logged in"),
         (name = "config", description = "The configuration as a whole"),
         (name = "status", description = "The daemon itself"),
@@ -91,6 +95,20 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(map::share))
         .routes(routes!(session::list))
         .routes(routes!(session::kill))
+        .routes(routes!(initiator::adapter, initiator::set_adapter))
+        .routes(routes!(initiator::logins, initiator::log_in))
+        .routes(routes!(initiator::modify_login, initiator::log_out))
+        .routes(routes!(initiator::sessions))
+        .routes(routes!(initiator::rescan))
+        .routes(routes!(initiator::devices))
+        .routes(routes!(
+            initiator::device,
+            initiator::set_device,
+            initiator::reset_device
+        ))
+        .routes(routes!(rules::list, rules::add, rules::remove))
+        .routes(routes!(rules::satps))
+        .routes(routes!(rules::set_satp))
         .routes(routes!(config::show, config::apply))
         .routes(routes!(config::generations))
         .routes(routes!(config::rollback))

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::Config;
+use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 
 /// Everything the control plane asks of the part that moves blocks.
 ///
@@ -29,6 +30,15 @@ pub trait DataPlane: Send + Sync {
 
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
+
+    /// This machine's sessions at other machines' targets.
+    fn initiator_sessions(&self) -> Vec<InitiatorSession>;
+
+    /// The devices behind them.
+    fn initiator_devices(&self) -> Vec<InitiatorDevice>;
+
+    /// Looks again at the units of that target, or of all; whether there is such a target.
+    fn initiator_rescan(&self, iqn: Option<&str>) -> bool;
 
     /// Begins an orderly end: no new logins, logout requests to all, everything flushed.
     fn shutdown(&self);

@@ -129,12 +129,7 @@ impl Adapter {
     /// # Errors
     /// A portal's name cannot be looked up; nothing was begun.
     pub fn log_in(&self, settings: TargetSettings) -> Result<usize, AdapterError> {
-        let addresses: Result<Vec<SocketAddr>, AdapterError> = settings
-            .routes
-            .iter()
-            .map(|route| resolve(&route.portal))
-            .collect();
-        let addresses = addresses?;
+        let addresses = addresses(&settings)?;
         let target = self.fabric().add_target(settings, &addresses);
         self.ring();
         Ok(target)
@@ -220,6 +215,9 @@ impl Adapter {
         let origin = (!is_home).then(|| lane.remote());
         lane.count_pending();
         fabric.submit(device, request, ticket, origin);
+        if fabric.is_over() {
+            Self::deliver(&mut fabric.finished, lane);
+        }
         drop(fabric);
         if !is_home {
             self.ring();
@@ -228,7 +226,7 @@ impl Adapter {
     }
 
     /// Has the home lane look, once for many calls.
-    fn ring(&self) {
+    pub(super) fn ring(&self) {
         if !self.is_rung.swap(true, Ordering::AcqRel) {
             (self.wake)();
         }
@@ -282,6 +280,12 @@ impl Resident for Adapter {
         fabric.abandon("the initiator ends");
         Self::deliver(&mut fabric.finished, lane);
     }
+}
+
+/// The addresses of a target's portals, in order of its routes. May block.
+pub(super) fn addresses(settings: &TargetSettings) -> Result<Vec<SocketAddr>, AdapterError> {
+    let routes = settings.routes.iter();
+    routes.map(|route| resolve(&route.portal)).collect()
 }
 
 /// The first address of a portal.

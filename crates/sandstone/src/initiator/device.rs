@@ -62,6 +62,10 @@ impl BlockDevice for MultipathDevice {
         })
     }
 
+    fn fault(&self) -> Option<String> {
+        self.adapter.fabric().device_fault(self.index)
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         // What the target stores is not visible through SCSI.
         let geometry = self.geometry();

@@ -6,6 +6,8 @@
 //! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
 //! | what a session shows becomes devices and paths | `fabric/paths.rs` |
 //! | a command is never answered | `fabric/overdue.rs` |
+//! | targets, ways and settings change while it runs | `fabric/changes.rs` |
+//! | what an administrator sees | `fabric/view.rs` |
 //! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
 //!
 //! # Invariants
@@ -13,10 +15,12 @@
 //! - A lost session's connection is closed so that the kernel sends no more of it, before a single
 //!   command of it is sent elsewhere.
 
+mod changes;
 mod overdue;
 mod paths;
 mod sessions;
 mod traffic;
+mod view;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -69,6 +73,11 @@ pub(super) struct Fabric {
     pub(super) finished: Vec<Finished>,
     /// The last look at the sockets did not show all that are ready.
     is_more_waiting: bool,
+    renewals: changes::Renewals,
+    /// How often devices came, grew, or lost paths.
+    changes: u64,
+    /// The lane that ran the sockets has ended: nothing is ever answered again.
+    is_over: bool,
 }
 
 /// A target that is logged in to.
@@ -77,12 +86,16 @@ pub(super) struct Target {
     pub(super) settings: TargetSettings,
     /// Its number: the `T` of a runtime name.
     pub(super) number: u32,
+    /// Not wanted any more; its place is used again.
+    pub(super) is_gone: bool,
 }
 
 /// A device with all that its requests need.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) policy: multipath::Device,
+    /// The path that it was found by, for the claim rules.
+    pub(super) identity: multipath::PathIdentity,
     pub(super) requests: Requests,
     pub(super) portrait: Portrait,
     pub(super) geometry: Option<Geometry>,
@@ -163,6 +176,9 @@ impl Fabric {
             ready: Vec::new(),
             finished: Vec::new(),
             is_more_waiting: false,
+            renewals: changes::Renewals::default(),
+            changes: 0,
+            is_over: false,
         }
     }
 
@@ -183,20 +199,8 @@ impl Fabric {
         settings: TargetSettings,
         addresses: &[SocketAddr],
     ) -> usize {
-        let target = self.targets.len();
-        let routes = settings.routes.iter().zip(addresses);
-        let mut channel = 0;
-        let now = self.now_us();
-        for (route, address) in routes {
-            for _ in 0..settings.sessions {
-                let nexus = self.new_nexus(target, channel, *address, route.bind.clone(), now);
-                self.nexuses.push(nexus);
-                channel += 1;
-            }
-        }
-        let number = target as u32;
-        self.targets.push(Target { settings, number });
-        self.tick();
+        let target = self.place_target(settings.clone());
+        self.set_target(target, settings, addresses, false);
         target
     }
 
@@ -256,6 +260,7 @@ impl Fabric {
         devices
             .chain(sessions)
             .chain(self.overdue_deadline_us())
+            .chain(self.renewal_deadline_us())
             .min()
     }
 
@@ -265,6 +270,7 @@ impl Fabric {
             self.tick_nexus(nexus, now);
         }
         self.look_for_overdue(now);
+        self.renew_next(now);
         for device in 0..self.devices.len() {
             let policy = &mut self.devices[device].policy;
             if policy.next_deadline().is_some_and(|due| due <= now) {

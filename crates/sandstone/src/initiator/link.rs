@@ -142,6 +142,19 @@ impl Link {
         }
     }
 
+    /// Whether no command is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.phase {
+            Phase::Full(session) => session.outstanding() + session.waiting() == 0,
+            _ => true,
+        }
+    }
+
+    /// Where the connection starts.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
+    }
+
     /// The socket may be written to: it is connected, or has room again.
     pub(super) fn writable(&mut self) -> Result<(), LinkError> {
         if let Phase::Connecting(settings) = &self.phase {

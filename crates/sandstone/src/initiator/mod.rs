@@ -3,19 +3,25 @@
 //! | what | where |
 //! |---|---|
 //! | the adapter that lives in a lane, and its devices | `adapter.rs`, `device.rs` |
+//! | the adapter of the daemon, in a thread of its own | `host.rs` |
+//! | what an administrator does with it and sees | `administration.rs`, `view.rs` |
 //! | sessions, devices and what is under way | `fabric.rs` |
 //! | one session: connecting, LOGIN, bytes | `nexus.rs`, `link.rs` |
 //! | which units a session shows | `scan.rs` |
 //! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
 //! | what can be set | `settings.rs`, `url.rs`, `options.rs` |
+//! | which targets there are | `discovery.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs` |
 
 pub mod adapter;
+mod administration;
 mod commands;
 pub mod connection;
 pub mod device;
+pub mod discovery;
 mod fabric;
+pub mod host;
 mod link;
 mod nexus;
 pub mod open;
@@ -25,3 +31,4 @@ mod scan;
 pub mod self_test;
 pub mod settings;
 pub mod url;
+pub mod view;

@@ -75,6 +75,8 @@ pub(super) struct Nexus {
     pub(super) logged_in: Option<Box<LoggedIn>>,
     /// Lives so far.
     pub(super) logins: u64,
+    /// Not wanted any more: logs out when its commands have ended, at this time at the latest.
+    pub(super) parting_until_us: Option<u64>,
 }
 
 /// Where a nexus stands.
@@ -111,6 +113,11 @@ impl Nexus {
         matches!(self.state, State::Up { .. })
     }
 
+    /// Whether its place may be used for another session.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state, State::Gone) && self.paths.is_empty()
+    }
+
     /// Where the next connection goes.
     pub(super) fn address(&mut self) -> SocketAddr {
         self.redirected
@@ -142,7 +149,8 @@ impl Nexus {
                     Some(pinged) => pinged + us(if alone { alive.patience } else { alive.timeout }),
                     None => self.heard_us + us(if outstanding { alive.quiet } else { alive.idle }),
                 };
-                Some(self.scan_at_us.map_or(silence, |at| at.min(silence)))
+                let due = [self.scan_at_us, self.parting_until_us];
+                due.into_iter().flatten().chain([silence]).min()
             }
             State::Gone => None,
         }

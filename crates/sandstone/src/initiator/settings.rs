@@ -1,5 +1,6 @@
 //! What an initiator can be told: whom to log in to, from where, how often, and how to keep at it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -178,6 +179,23 @@ pub struct DeviceSettings {
     /// The most bytes that one command moves (DiskMaxIOSize, max_sectors_kb); longer requests are
     /// split. `None`: what the device names, else 1 MiB.
     pub max_io: Option<u32>,
+    /// What was chosen for single devices, by name; goes before everything else.
+    pub chosen: BTreeMap<String, DeviceChoice>,
+}
+
+/// What a user chose for one device. `None` leaves it to the claim rules and defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceChoice {
+    /// The path selection.
+    pub psp: Option<Psp>,
+    /// Limits of round robin.
+    pub round_robin: Option<RoundRobin>,
+    /// The path that FIXED prefers, by runtime name.
+    pub preferred_path: Option<String>,
+    /// DQLEN.
+    pub queue_depth: Option<u32>,
+    /// The most bytes of one command.
+    pub max_io: Option<u32>,
 }
 
 impl DeviceSettings {
@@ -188,6 +206,18 @@ impl DeviceSettings {
             settings.psp = *psp;
             settings.round_robin = *round_robin;
         }
+        if let Some(chosen) = self.chosen.get(name) {
+            settings.psp = chosen.psp.unwrap_or(settings.psp);
+            settings.round_robin = chosen.round_robin.unwrap_or(settings.round_robin);
+            settings.preferred_path = chosen.preferred_path.clone().or(settings.preferred_path);
+            settings.queue_depth = chosen.queue_depth.unwrap_or(settings.queue_depth);
+        }
         settings
+    }
+
+    /// The most bytes of one command to a device of this name, where anyone said.
+    pub(super) fn max_io(&self, name: &str) -> Option<u32> {
+        let chosen = self.chosen.get(name).and_then(|chosen| chosen.max_io);
+        chosen.or(self.max_io)
     }
 }

@@ -44,10 +44,17 @@ impl Connection {
     /// # Errors
     /// The connection broke, the time is over, or what came back is no iSNS.
     pub(super) fn exchange(&mut self, request: &Message) -> io::Result<Response> {
+        Response::decode(&self.answer(request)?).map_err(malformed)
+    }
+
+    /// Sends a request and waits for the message that answers it.
+    ///
+    /// # Errors
+    /// The connection broke, the time is over, or what came back is no iSNS.
+    pub(super) fn answer(&mut self, request: &Message) -> io::Result<Message> {
         let deadline = Instant::now() + self.limit;
         self.stream.set_write_timeout(Some(self.limit))?;
         self.stream.write_all(&request.encode())?;
-        let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut buffer = [0; 4096];
         loop {
             while let Some(message) = self.assembler.next_message().map_err(malformed)? {
@@ -55,7 +62,7 @@ impl Connection {
                 if message.function == request.function.response()
                     && message.transaction_id == request.transaction_id
                 {
-                    return Response::decode(&message).map_err(malformed);
+                    return Ok(message);
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -74,4 +81,8 @@ impl Connection {
             }
         }
     }
+}
+
+pub(super) fn malformed(error: iscsi::isns::DecodeError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -9,10 +9,12 @@
 //! | which targets and portals are told | `announcement.rs` |
 //! | when something is sent, refreshed, tried again | `client.rs` |
 //! | one request and its response on a connection | `exchange.rs` |
+//! | an initiator asks which targets there are | `finding.rs` |
 
 mod announcement;
 mod client;
 mod exchange;
+mod finding;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,6 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use announcement::{AnnouncedTarget, Announcement};
+pub use finding::{FindError, find_targets};
 
 /// How long things may take, and how often they are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

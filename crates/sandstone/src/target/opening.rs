@@ -3,17 +3,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use scsi::alua::TargetPortGroups;
 use scsi::logical_unit::{LogicalUnit, UnitConfig};
 use scsi::task_set::Wake;
 
+use super::gateway;
 use super::unit::Unit;
 use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::control::ApplyError;
+use crate::initiator::host::Host;
 
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
@@ -46,6 +49,8 @@ pub(super) struct Opener {
     pub state: PathBuf,
     /// What lies between units and their backends.
     pub layer: Option<DeviceLayer>,
+    /// Devices of other machines.
+    pub host: Arc<Host>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
     /// What a unit calls with an operation's token.
@@ -69,7 +74,9 @@ impl Opener {
     pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
         let file = match &spec.backend {
             BackendSpec::File { path, .. } => Some(self.state.join(path)),
-            BackendSpec::Memory { .. } | BackendSpec::Device { .. } => None,
+            BackendSpec::Memory { .. } | BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => {
+                None
+            }
         };
         if file.as_ref().is_some_and(|path| path.exists()) {
             return Ok(None);
@@ -79,7 +86,8 @@ impl Opener {
         Ok(file)
     }
 
-    /// Opens a unit; `others` are the units that are open already.
+    /// Opens a unit; `others` are the units that are open already. A device of another machine is waited
+    /// for up to `patience`, while sessions are still coming up.
     ///
     /// # Errors
     /// What went wrong and what to try.
@@ -87,13 +95,17 @@ impl Opener {
         &self,
         spec: &UnitSpec,
         mut others: impl Iterator<Item = &'a Arc<Unit>>,
+        patience: Duration,
     ) -> Result<Arc<Unit>, ApplyError> {
         let backing = Backing::of(&spec.backend, &self.state);
         if let Some(other) = others.find(|other| other.backing.overlaps(&backing)) {
             return Err(shared(spec, other));
         }
-        let device = block::open::open(&spec.backend, &self.state, spec.block_size)
-            .map_err(|error| apply_error(spec, &error))?;
+        let device = match &spec.backend {
+            BackendSpec::Iscsi { device } => gateway::open(&self.host, spec, device, patience)?,
+            own => block::open::open(own, &self.state, spec.block_size)
+                .map_err(|error| apply_error(spec, &error))?,
+        };
         let device = match &self.layer {
             Some(DeviceLayer(stack)) => stack(spec, device),
             None => device,
@@ -177,7 +189,7 @@ fn unit_config(spec: &UnitSpec, device: &dyn BlockDevice) -> Result<UnitConfig, 
     let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
     let configured = match spec.backend {
         BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-        BackendSpec::Device { .. } => geometry.len,
+        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => geometry.len,
     };
     let in_blocks = |bytes: u32| (bytes / block_len).max(1);
     Ok(UnitConfig {
@@ -209,7 +221,8 @@ fn overwrites_in_place(spec: &UnitSpec) -> bool {
     match spec.backend {
         BackendSpec::Device { .. } => true,
         BackendSpec::File { preallocate, .. } => preallocate && !spec.thin,
-        BackendSpec::Memory { .. } => false,
+        // What another array does with it is not known.
+        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => false,
     }
 }
 

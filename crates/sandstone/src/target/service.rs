@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
 use scsi::alua::{
@@ -15,6 +15,7 @@ use scsi::alua::{
 
 use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
+use super::gateway;
 use super::listener::{self, Acceptor};
 use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
@@ -25,6 +26,8 @@ use super::space_monitor::SpaceMonitor;
 use super::unit::Unit;
 use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use crate::initiator::host::{Host, HostError};
+use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::isns::{Announcement, Registrar, Timing};
 
 /// How the data plane is started.
@@ -50,7 +53,9 @@ pub struct Service {
     opener: Opener,
     isns: Registrar,
     space_monitor: SpaceMonitor,
-    second_try: Recurring,
+    second_try: Arc<Recurring>,
+    /// This machine as a client of other storage.
+    host: Arc<Host>,
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -122,13 +127,17 @@ impl Service {
         let (space_monitor, thread) = SpaceMonitor::start(shared.clone())?;
         threads.push(thread);
         let groups = TargetPortGroups::new(GroupLayout::default()).map_err(io::Error::other)?;
+        let (second_try, orders) = Recurring::new();
+        let second_try = Arc::new(second_try);
+        let news = Arc::clone(&second_try);
+        let host = Arc::new(Host::new(Arc::new(move || news.now())));
         let opener = Opener {
             state: options.state,
             layer: options.layer,
+            host: Arc::clone(&host),
             groups: Arc::new(groups),
             wake: shared.wake(),
         };
-        let (second_try, orders) = Recurring::new();
         let service = Arc::new(Self {
             shared,
             acceptor,
@@ -136,6 +145,7 @@ impl Service {
             isns: Registrar::new(Timing::default()),
             space_monitor,
             second_try,
+            host,
             state: Mutex::default(),
             threads: Mutex::default(),
         });
@@ -157,6 +167,7 @@ impl Service {
             let _ = thread.join();
         }
         self.isns.join();
+        self.host.stop();
     }
 
     /// The first configuration: serves what can be served.
@@ -168,8 +179,13 @@ impl Service {
         if let Err(error) = self.opener.groups.replace(group_layout(&config)) {
             tracing::error!(%error, "the target port groups cannot be served");
         }
+        // Their sessions come up by themselves; units over them follow then.
+        self.host.begin(&config.initiator);
         for spec in &config.units {
-            match self.opener.open(spec, applied.units.values()) {
+            match self
+                .opener
+                .open(spec, applied.units.values(), Duration::ZERO)
+            {
                 Ok(unit) => drop(applied.units.insert(spec.name.clone(), unit)),
                 Err(error) => {
                     tracing::error!(unit = spec.name, %error, "a logical unit is not served");
@@ -193,11 +209,18 @@ impl Service {
     /// Opens and binds what could not be before, where that is possible now.
     pub(super) fn try_again(&self) {
         let before = self.lock().clone();
+        self.host.try_again(&before.config.initiator);
+        let units = before.config.units.iter();
+        gateway::follow_sizes(units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))));
         let specs = before.config.units.iter();
         let opened: Vec<Arc<Unit>> = specs
             .filter(|spec| before.faults.contains_key(&spec.name))
             // Not under the lock: it may take its time.
-            .filter_map(|spec| self.opener.open(spec, before.units.values()).ok())
+            .filter_map(|spec| {
+                self.opener
+                    .open(spec, before.units.values(), Duration::ZERO)
+                    .ok()
+            })
             .collect();
         let bound: Vec<(SocketAddr, TcpListener)> = before
             .unbound
@@ -231,7 +254,8 @@ impl Service {
         });
         self.shared.set_directory(directory.clone());
         self.space_monitor.watch(&directory);
-        let missing = !applied.faults.is_empty() || !applied.unbound.is_empty();
+        let missing =
+            !applied.faults.is_empty() || !applied.unbound.is_empty() || self.host.is_incomplete();
         self.second_try.set_needed(missing);
         self.acceptor.listen(applied.listeners.clone());
         let announcement = Announcement::of(&applied.config, &applied.portals());
@@ -284,11 +308,12 @@ impl Service {
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
             made.extend(self.opener.create(spec)?);
-            return self.opener.open(spec, others()).map(Some);
+            let opened = self.opener.open(spec, others(), gateway::PATIENCE);
+            return opened.map(Some);
         };
         let Some(unit) = old.units.get(&before.name) else {
             // It could not be opened before. It may be whole again; if not, that is no news.
-            return Ok(self.opener.open(spec, others()).ok());
+            return Ok(self.opener.open(spec, others(), Duration::ZERO).ok());
         };
         let same_shape = (
             before.block_size,
@@ -404,26 +429,15 @@ impl Service {
         }
         Ok(listeners)
     }
-}
 
-/// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
-/// that are never answered and ranges that are locked for ever. Started anew, it loses nothing.
-struct WholeOrNothing;
-
-impl Drop for WholeOrNothing {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!("an event loop has panicked: the daemon ends, to be started again");
-            std::process::abort();
-        }
-    }
-}
-
-impl DataPlane for Service {
-    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
-        let mut current = self.lock();
-        let units = self.open_units(&current, &config)?;
-        let listeners = Self::bind_portals(&current, &config)?;
+    /// Puts everything but the logins of a configuration in force; all or nothing.
+    fn apply_all_but_logins(
+        &self,
+        current: &mut Applied,
+        config: Arc<Config>,
+    ) -> Result<(), ApplyError> {
+        let units = self.open_units(current, &config)?;
+        let listeners = Self::bind_portals(current, &config)?;
         self.grow_units(&current.config, &config, &units)?;
         // From here on nothing can fail.
         Self::modify_units(&current.config, &config, &units);
@@ -468,8 +482,48 @@ impl DataPlane for Service {
             listeners,
             unbound,
         };
-        self.publish(&mut current, applied);
+        self.publish(current, applied);
         Ok(())
+    }
+}
+
+/// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
+/// that are never answered and ranges that are locked for ever. Started anew, it loses nothing.
+struct WholeOrNothing;
+
+impl Drop for WholeOrNothing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("an event loop has panicked: the daemon ends, to be started again");
+            std::process::abort();
+        }
+    }
+}
+
+impl DataPlane for Service {
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        let mut current = self.lock();
+        gateway::refuse_to_cut(&self.host, &current.config, &config)?;
+        self.host.apply(&config.initiator).map_err(host_refused)?;
+        let before = Arc::clone(&current.config);
+        let applied = self.apply_all_but_logins(&mut current, config);
+        if applied.is_err() {
+            // It was in force before.
+            let _ = self.host.apply(&before.initiator);
+        }
+        applied
+    }
+
+    fn initiator_sessions(&self) -> Vec<InitiatorSession> {
+        self.host.sessions()
+    }
+
+    fn initiator_devices(&self) -> Vec<InitiatorDevice> {
+        self.host.devices()
+    }
+
+    fn initiator_rescan(&self, iqn: Option<&str>) -> bool {
+        self.host.rescan(iqn)
     }
 
     fn sessions(&self) -> Vec<SessionInfo> {
@@ -524,6 +578,7 @@ impl DataPlane for Service {
     }
 
     fn shutdown(&self) {
+        self.host.end_at(Instant::now() + gateway::LAST_IO);
         self.isns.stop();
         self.space_monitor.stop();
         self.second_try.stop();
@@ -532,14 +587,26 @@ impl DataPlane for Service {
     }
 }
 
+fn host_refused(error: HostError) -> ApplyError {
+    ApplyError {
+        object: match error.target.as_str() {
+            "" => "the initiator".to_owned(),
+            target => format!("login {target}"),
+        },
+        message: error.message,
+        next: "check the portal's name, or write its address".into(),
+    }
+}
+
 fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
     let usage = unit.device.usage().ok();
+    let fault = unit.device.fault();
     let totals = unit.logical.statistics().totals();
     let block_len = u64::from(unit.logical.block_len());
     UnitStatus {
         name: unit.name.clone(),
-        online: !offline,
-        fault: None,
+        online: !offline && fault.is_none(),
+        fault,
         size: unit.logical.blocks() * block_len,
         allocated: usage.map(|usage| usage.allocated),
         available: usage
@@ -556,20 +623,21 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
 }
 
 fn size(spec: &UnitSpec) -> Option<u64> {
-    use crate::config::model::BackendSpec::{Device, File, Memory};
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory};
     match spec.backend {
         Memory { size } | File { size, .. } => Some(size),
-        Device { .. } => None,
+        Device { .. } | Iscsi { .. } => None,
     }
 }
 
 fn same_backend(a: &UnitSpec, b: &UnitSpec) -> bool {
-    use crate::config::model::BackendSpec::{Device, File, Memory};
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory};
     match (&a.backend, &b.backend) {
         (Memory { .. }, Memory { .. }) => true,
         (File { path: a, .. }, File { path: b, .. }) | (Device { path: a }, Device { path: b }) => {
             a == b
         }
+        (Iscsi { device: a }, Iscsi { device: b }) => a == b,
         _ => false,
     }
 }

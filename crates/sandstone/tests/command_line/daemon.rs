@@ -14,6 +14,7 @@ use sandstone::control::{
     ApplyError, ConnectionInfo, ControlAddress, ControlServer, DataPlane, Plane, PortalStatus,
     SessionInfo, Transactions, UnitStatus,
 };
+use sandstone::initiator::view::{InitiatorDevice, InitiatorSession};
 
 #[derive(Default)]
 pub(crate) struct FakeDataPlane {
@@ -57,7 +58,7 @@ impl DataPlane for FakeDataPlane {
         let config = self.config.lock().unwrap().clone();
         let size = |backend: &BackendSpec| match backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => *size,
-            BackendSpec::Device { .. } => 1 << 40,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => 1 << 40,
         };
         let status = |unit: &sandstone::config::model::UnitSpec| UnitStatus {
             name: unit.name.clone(),
@@ -86,6 +87,19 @@ impl DataPlane for FakeDataPlane {
             }
         }
         portals
+    }
+
+    fn initiator_sessions(&self) -> Vec<InitiatorSession> {
+        Vec::new()
+    }
+
+    fn initiator_devices(&self) -> Vec<InitiatorDevice> {
+        Vec::new()
+    }
+
+    fn initiator_rescan(&self, iqn: Option<&str>) -> bool {
+        let config = self.config.lock().unwrap().clone();
+        iqn.is_none_or(|iqn| config.initiator.target(iqn).is_some())
     }
 
     fn shutdown(&self) {}

@@ -53,6 +53,14 @@ impl Served {
         let portal = free_portal();
         {
             let (mut store, mut config) = Store::open(state.path()).unwrap();
+            for unit in &units {
+                // A file that was never made would be missing, not new.
+                if let BackendSpec::File { path, size, .. } = &unit.backend {
+                    let path = state.path().join(path);
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    std::fs::File::create(path).unwrap().set_len(*size).unwrap();
+                }
+            }
             fill(&mut config, portal, units);
             config.generation += 1;
             store.save(&config).unwrap();

@@ -118,7 +118,7 @@ fn export_name(text: &str) -> Result<String, String> {
 }
 
 /// Serves until Ctrl-C or SIGTERM.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(in super::super) fn run(args: &Args) -> ExitCode {
     log_to_stderr(if args.json { "warn" } else { "info" });
     // Caught before the socket is there: it never stays behind.
     let signals = match catch_signals() {

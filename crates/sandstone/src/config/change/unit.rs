@@ -157,6 +157,10 @@ fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
             ),
             "grow the device itself; the new size is noticed when the unit is next opened",
         )),
+        BackendSpec::Iscsi { device } => Err(Error::invalid(
+            format!("{} is {device}, whose size is not ours to set", unit.name),
+            "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
+        )),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules of logical units: identities, block sizes, backends.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use super::{object_name, taken};
 use crate::config::error::Error;
@@ -15,6 +16,19 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
             return Err(taken("logical unit", &unit.name, "sandstone lu list"));
         }
         unit_rules(unit)?;
+        let own = format!("naa.{}", unit.naa);
+        let itself = config.units.iter().find(
+            |other| matches!(&other.backend, BackendSpec::Iscsi { device } if *device == own),
+        );
+        if let Some(other) = itself {
+            return Err(Error::invalid(
+                format!(
+                    "lu {} would be served from lu {} of this daemon",
+                    other.name, unit.name
+                ),
+                "map the unit itself to more hosts instead (sandstone map add)",
+            ));
+        }
         if let Some(other) = naas.insert(unit.naa.as_str(), &unit.name) {
             return Err(Error::invalid(
                 format!(
@@ -33,16 +47,17 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                 "leave serial out to have a new one made",
             ));
         }
-        let path = match &unit.backend {
+        let place = match &unit.backend {
             BackendSpec::Memory { .. } => continue,
-            BackendSpec::File { path, .. } | BackendSpec::Device { path } => path,
+            BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.as_path(),
+            BackendSpec::Iscsi { device } => Path::new(device),
         };
-        if let Some(other) = backings.insert(path, &unit.name) {
+        if let Some(other) = backings.insert(place, &unit.name) {
             return Err(Error::invalid(
                 format!(
                     "logical units {other} and {} both keep their data in {}",
                     unit.name,
-                    path.display()
+                    place.display()
                 ),
                 "give each unit its own file or device: two units over one would destroy each other's data",
             ));
@@ -130,6 +145,10 @@ fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
                 ));
             }
         }
+        BackendSpec::Iscsi { .. } => {}
+    }
+    if let BackendSpec::Iscsi { device } = &unit.backend {
+        return iscsi_device(who, device);
     }
     if let BackendSpec::File { path, .. } = &unit.backend
         && (path.as_os_str().is_empty() || path.components().any(|c| c.as_os_str() == ".."))
@@ -143,4 +162,17 @@ fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+fn iscsi_device(who: &str, device: &str) -> Result<(), Error> {
+    let named = ["naa.", "eui.", "t10."]
+        .iter()
+        .any(|kind| device.starts_with(kind));
+    if named && device.len() <= 256 && !device.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("{who}: {device:?} is not the name of a device that is the same on every path"),
+        "use a name that begins with naa., eui. or t10., as sandstone initiator device list shows it",
+    ))
 }

@@ -113,6 +113,7 @@ impl Fabric {
             nexus.vain_scans = nexus.vain_scans.saturating_add(1);
             nexus.scan_at_us = Some(now + wait);
         }
+        self.count_change();
     }
 
     /// A unit said who it is; whether it is a path now.
@@ -255,10 +256,11 @@ impl Fabric {
             .map_or(512, |capacity| capacity.block_length);
         self.devices.push(Device {
             policy: multipath::Device::new(name, settings),
+            identity: identity.clone(),
             requests: super::Requests::default(),
             portrait: portrait.clone(),
             geometry: geometry(portrait),
-            limits: CommandLimits::new(portrait, block, self.device_settings.max_io),
+            limits: CommandLimits::new(portrait, block, self.device_settings.max_io(name)),
             paths: Vec::new(),
         });
         self.devices.len() - 1
@@ -283,11 +285,12 @@ impl Fabric {
         }
         device.portrait = portrait.clone();
         device.geometry = geometry(portrait);
-        device.limits =
-            CommandLimits::new(portrait, capacity.block_length, self.device_settings.max_io);
+        let max_io = self.device_settings.max_io(device.policy.name());
+        device.limits = CommandLimits::new(portrait, capacity.block_length, max_io);
+        self.count_change();
     }
 
-    fn remove_path(&mut self, at: usize, path: PathOf, now: u64) {
+    pub(super) fn remove_path(&mut self, at: usize, path: PathOf, now: u64) {
         self.nexuses[at].paths.retain(|other| *other != path);
         self.devices[path.device]
             .policy
@@ -395,7 +398,7 @@ impl Fabric {
 
     /// Scans a session anew, unless a scan is under way.
     pub(super) fn scan_again(&mut self, at: usize) {
-        if self.nexuses[at].is_up() && self.nexuses[at].scan.is_none() {
+        if self.nexuses[at].is_up() && self.is_wanted(at) && self.nexuses[at].scan.is_none() {
             let lun = self.targets[self.nexuses[at].target].settings.lun;
             self.nexuses[at].scan = Some(super::super::scan::Scan::new(lun));
             self.send_scan(at);

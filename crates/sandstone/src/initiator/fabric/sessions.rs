@@ -65,6 +65,7 @@ impl Fabric {
             has_scanned: false,
             logged_in: None,
             logins: 0,
+            parting_until_us: None,
         }
     }
 
@@ -87,7 +88,10 @@ impl Fabric {
                     self.take_detour(at, now);
                 }
             }
-            State::Up { .. } => self.listen(at, alone, now),
+            State::Up { .. } => {
+                self.listen(at, alone, now);
+                self.take_leave(at, now);
+            }
             State::Leaving { until_us, .. } if *until_us <= now => {
                 self.drop_link(at);
                 self.nexuses[at].state = State::Gone;
@@ -157,12 +161,13 @@ impl Fabric {
 
     /// Whether no other session could take over what this one carries.
     fn is_alone(&self, at: usize) -> bool {
-        let others = self.nexuses[at]
-            .paths
-            .iter()
-            .flat_map(|path| &self.devices[path.device].paths);
-        !others.map(|way| way.nexus).any(|other| {
-            other != at && self.nexuses[other].is_up() && !self.nexuses[other].is_suspect
+        let mine = &self.nexuses[at].paths;
+        let leads_there = |nexus: &Nexus| {
+            let mut theirs = nexus.paths.iter();
+            theirs.any(|path| mine.iter().any(|other| other.device == path.device))
+        };
+        !self.nexuses.iter().enumerate().any(|(other, nexus)| {
+            other != at && nexus.is_up() && !nexus.is_suspect && leads_there(nexus)
         })
     }
 
@@ -414,6 +419,10 @@ impl Fabric {
         if leaving {
             return;
         }
+        if self.nexuses[at].parting_until_us.is_some() {
+            self.nexuses[at].needs_fence |= was_up;
+            return self.take_leave(at, now);
+        }
         let back_off = self.targets[self.nexuses[at].target]
             .settings
             .session
@@ -445,6 +454,7 @@ impl Fabric {
             now + us(back_off.after(nexus.failures))
         };
         nexus.state = State::Down { retry_us };
+        self.changes += u64::from(was_up);
         if was_up {
             self.each_path(at, now, |policy, path, now, out| {
                 policy.path_dead(path, now, out)
@@ -504,18 +514,23 @@ impl Fabric {
     pub(in super::super) fn log_out(&mut self) {
         let now = self.now_us();
         for at in 0..self.nexuses.len() {
-            let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
-            if let State::Up { mut link } = state {
-                if let Some((session, out)) = link.session() {
-                    session.logout(out);
-                }
-                // Where it does not leave, the target notices the closed connection.
-                let _ = link.flush();
-                self.nexuses[at].state = State::Leaving {
-                    link,
-                    until_us: now + LOGOUT_US,
-                };
+            self.log_out_of(at, now);
+        }
+    }
+
+    /// Says goodbye through one session.
+    pub(super) fn log_out_of(&mut self, at: usize, now: u64) {
+        let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
+        if let State::Up { mut link } = state {
+            if let Some((session, out)) = link.session() {
+                session.logout(out);
             }
+            // Where it does not leave, the target notices the closed connection.
+            let _ = link.flush();
+            self.nexuses[at].state = State::Leaving {
+                link,
+                until_us: now + LOGOUT_US,
+            };
         }
     }
 }

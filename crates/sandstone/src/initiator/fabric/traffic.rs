@@ -6,10 +6,10 @@ use scsi::application_client::sense::{Reaction, SenseCode};
 use slab::Slab;
 
 use super::super::commands;
-use super::super::requests::After;
+use super::super::requests::{After, Finished};
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
 use crate::block::lane::{self, Remote};
-use crate::block::{Done, Request, Ticket};
+use crate::block::{BlockError, BlockErrorKind, Done, Request, Ticket};
 use crate::multipath::{Action, Ended, IoId, Outcome, PathId};
 
 /// What a session takes data from and gives data to, while bytes are under work.
@@ -130,6 +130,13 @@ impl Fabric {
         origin: Option<Remote>,
     ) {
         let now = self.now_us();
+        if self.is_over {
+            return self.finished.push(Finished {
+                ticket,
+                origin,
+                outcome: Err(ended()),
+            });
+        }
         let Device {
             policy,
             requests,
@@ -228,6 +235,7 @@ impl Fabric {
 
     /// Answers all requests; nothing is sent any more.
     pub(in super::super) fn abandon(&mut self, why: &'static str) {
+        self.is_over = true;
         for device in &mut self.devices {
             self.finished.extend(device.requests.abandon(why));
         }
@@ -354,6 +362,11 @@ impl Fabric {
         let at = self.devices[device].paths[path.0 as usize].nexus;
         self.nexuses[at].needs_fence || self.nexuses[at].is_up()
     }
+}
+
+#[cold]
+fn ended() -> BlockError {
+    BlockError::new(BlockErrorKind::Gone, "the initiator has ended")
 }
 
 #[inline]

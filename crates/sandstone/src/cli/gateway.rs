@@ -1,0 +1,170 @@
+//! `--backend`: a logical unit that is a device of another machine, by its name or by a URL. A URL logs
+//! in to its target first; the unit then holds to the device itself, wherever its LUN may lead one day.
+
+use hyper::Method;
+use iscsi::chap::ChapCredential;
+use iscsi::negotiation::{DigestPolicy, Limits};
+
+use super::edit::{EditArgs, Request, make};
+use super::initiator::login::wait_for;
+use super::{Failure, Terminal};
+use crate::config::change::{LogIn, SetChap};
+use crate::config::initiator::{LoginParameters, LoginSpec};
+use crate::config::{Error, ErrorKind, name};
+use crate::control::Client;
+use crate::control::answer::DeviceView;
+use crate::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
+use crate::initiator::url::LunUrl;
+
+/// A device of another machine as typed.
+#[derive(Clone, Debug)]
+pub(super) enum Remote {
+    /// By its name.
+    Device(String),
+    /// By where it is.
+    Url(Box<LunUrl>),
+}
+
+/// Reads `naa.…` or `iscsi://…`.
+pub(super) fn remote(text: &str) -> Result<Remote, String> {
+    if LunUrl::is_one(text) {
+        // Who logs in is the daemon's business.
+        let session = SessionSettings::new(String::new());
+        let url = LunUrl::parse(text, session, DeviceSettings::default());
+        return url
+            .map(|url| Remote::Url(Box::new(url)))
+            .map_err(|error| error.to_string());
+    }
+    if ["naa.", "eui.", "t10."]
+        .iter()
+        .any(|kind| text.starts_with(kind))
+    {
+        return Ok(Remote::Device(text.to_owned()));
+    }
+    Err("write the name of a device (naa.…, as `sandstone initiator device list` shows it) or iscsi://HOST[:PORT]/IQN/LUN".into())
+}
+
+/// The name of the device. With a URL, its target is logged in to unless it is already.
+pub(super) fn find(
+    remote: &Remote,
+    client: &Client,
+    edit: &EditArgs,
+    t: &mut Terminal<'_>,
+) -> Result<String, Failure> {
+    let url = match remote {
+        Remote::Device(name) => return Ok(name.clone()),
+        Remote::Url(url) => url,
+    };
+    let target = name::normalise(&url.target.name).map_err(|error| {
+        Error::invalid(
+            format!("{:?} is no target's name: {error}", url.target.name),
+            "sandstone initiator discover HOST shows the names",
+        )
+    })?;
+    let lun = url.target.lun.unwrap_or(0);
+    let logins: Vec<LoginSpec> = client.get("/v1/initiator/targets")?;
+    if !logins.iter().any(|login| login.iqn == target) {
+        if edit.dry_run {
+            let message = format!("what LUN {lun} of {target} is, only a login would tell");
+            let next = "log in first (sandstone initiator login), or leave --dry-run out";
+            return Err(Error::invalid(message, next).into());
+        }
+        let body = log_in(&target, &url.target);
+        let request = Request::with(Method::POST, "/v1/initiator/targets", &body);
+        // With --json, the one document is the unit's.
+        if edit.json {
+            let _: crate::control::transaction::Committed =
+                client.send(&Method::POST, "/v1/initiator/targets", &body)?;
+        } else {
+            make(t, client, edit, &request)?;
+        }
+    }
+    let sessions = wait_for(client, &target)?;
+    let devices: Vec<DeviceView> = client.get("/v1/initiator/devices")?;
+    let leads_there = |device: &&DeviceView| {
+        let mut ways = device.state.ways.iter();
+        ways.any(|way| way.target == target && way.lun == Some(lun))
+    };
+    if let Some(device) = devices.iter().find(leads_there) {
+        return Ok(device.state.nmp.name.clone());
+    }
+    let error = sessions
+        .iter()
+        .find_map(|session| session.last_error.as_ref());
+    let (message, next) = match error {
+        Some(error) => (
+            format!("no session to {target} came to be: {error}"),
+            format!("sandstone initiator modify {target} changes how it is logged in to, sandstone initiator logout {target} ends it"),
+        ),
+        None => (
+            format!("{target} shows no disk as LUN {lun} to this initiator"),
+            "have the target map the unit to this initiator, or name another LUN: sandstone initiator lun list".to_owned(),
+        ),
+    };
+    let error = Error::new(ErrorKind::Unavailable, message, next);
+    Err(error
+        .not_changed(format!(
+            "no logical unit was made; the login to {target} stays"
+        ))
+        .into())
+}
+
+fn log_in(target: &str, settings: &TargetSettings) -> LogIn {
+    let mut portals: Vec<String> = Vec::new();
+    let mut binds: Vec<String> = Vec::new();
+    for route in &settings.routes {
+        if !portals.contains(&route.portal) {
+            portals.push(route.portal.clone());
+        }
+        let bind = route.bind.as_ref().map(ToString::to_string);
+        binds.extend(bind.filter(|bind| !binds.contains(bind)));
+    }
+    let session = &settings.session;
+    LogIn {
+        iqn: target.to_owned(),
+        portals,
+        binds,
+        sessions: Some(settings.sessions),
+        chap: session.credential.as_ref().map(chap),
+        mutual_chap: session.target_credential.as_ref().map(chap),
+        parameters: LoginParameters {
+            quick_ack: session.tcp.quick_ack.then_some(true),
+            tcp_window: session.tcp.window,
+            ..parameters(&session.limits)
+        },
+    }
+}
+
+/// What the URL says otherwise than the defaults.
+fn parameters(limits: &Limits) -> LoginParameters {
+    let default = SessionSettings::new(String::new()).limits;
+    let digest = |policy| match policy {
+        DigestPolicy::Require => Some(true),
+        DigestPolicy::Forbid => Some(false),
+        DigestPolicy::Allow | DigestPolicy::Prefer => None,
+    };
+    fn other<T: PartialEq + Copy>(value: T, default: T) -> Option<T> {
+        (value != default).then_some(value)
+    }
+    LoginParameters {
+        header_digest: digest(limits.header_digest),
+        data_digest: digest(limits.data_digest),
+        max_outstanding_r2t: other(limits.max_outstanding_r2t, default.max_outstanding_r2t),
+        first_burst_length: other(limits.first_burst_length, default.first_burst_length),
+        max_burst_length: other(limits.max_burst_length, default.max_burst_length),
+        max_recv_data_segment_length: other(
+            limits.max_recv_data_segment_length,
+            default.max_recv_data_segment_length,
+        ),
+        immediate_data: other(limits.immediate_data, default.immediate_data),
+        initial_r2t: other(limits.initial_r2t, default.initial_r2t),
+        ..LoginParameters::default()
+    }
+}
+
+fn chap(credential: &ChapCredential) -> SetChap {
+    SetChap {
+        user: credential.name.clone(),
+        secret: String::from_utf8_lossy(&credential.secret).into_owned(),
+    }
+}

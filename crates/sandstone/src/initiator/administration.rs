@@ -1,0 +1,72 @@
+//! What an administrator does with an adapter that runs: logging out, other settings, looking.
+
+use std::sync::Arc;
+
+use super::adapter::{Adapter, AdapterError, addresses};
+use super::device::MultipathDevice;
+use super::settings::{DeviceSettings, TargetSettings};
+use super::view::{InitiatorDevice, InitiatorSession};
+
+impl Adapter {
+    /// Gives a target other ways and settings. With `renew`, sessions that stay are made anew, one after
+    /// another. Looks up names, which may block.
+    ///
+    /// # Errors
+    /// A portal's name cannot be looked up; nothing was changed.
+    pub fn modify(
+        &self,
+        target: usize,
+        settings: TargetSettings,
+        renew: bool,
+    ) -> Result<(), AdapterError> {
+        let addresses = addresses(&settings)?;
+        self.fabric()
+            .set_target(target, settings, &addresses, renew);
+        self.ring();
+        Ok(())
+    }
+
+    /// Logs out of a target, after what is under way there; nothing is waited for.
+    pub fn log_out(&self, target: usize) {
+        self.fabric().drop_target(target);
+        self.ring();
+    }
+
+    /// Looks again at the units of a target, or of all.
+    pub fn rescan(&self, target: Option<usize>) {
+        self.fabric().rescan(target);
+        self.ring();
+    }
+
+    /// Puts other settings of devices in force, for I/Os from now on.
+    pub fn set_devices(&self, settings: DeviceSettings) {
+        self.fabric().set_devices(settings);
+        self.ring();
+    }
+
+    /// The sessions now.
+    pub fn sessions(&self) -> Vec<InitiatorSession> {
+        self.fabric().sessions()
+    }
+
+    /// The devices now.
+    pub fn devices(&self) -> Vec<InitiatorDevice> {
+        self.fabric().devices()
+    }
+
+    /// The device of that name, if a session has shown it.
+    pub fn device_called(self: &Arc<Self>, name: &str) -> Option<MultipathDevice> {
+        let device = self.fabric().device_called(name)?;
+        Some(MultipathDevice::new(Arc::clone(self), device))
+    }
+
+    /// The names of the devices that no other target than these leads to.
+    pub fn devices_only_behind(&self, targets: &[usize]) -> Vec<String> {
+        self.fabric().devices_only_behind(targets)
+    }
+
+    /// Raised by one whenever a device came, grew, or lost a session.
+    pub(super) fn changes(&self) -> u64 {
+        self.fabric().changes()
+    }
+}

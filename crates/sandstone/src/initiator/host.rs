@@ -1,0 +1,455 @@
+//! The daemon's host adapter: in a thread of its own, brought to what the configuration says.
+//!
+//! The thread exists from the first target on. Whoever uses a device submits from any lane.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use iscsi::chap::ChapCredential;
+use iscsi::negotiation::DigestPolicy;
+
+use super::adapter::{Adapter, AdapterError};
+use super::device::MultipathDevice;
+use super::open::initiator_name;
+use super::settings::{DeviceChoice, DeviceSettings, Route, SessionSettings, TargetSettings};
+use super::url;
+use super::view::{InitiatorDevice, InitiatorSession};
+use crate::block::Lane;
+use crate::block::lane::Waker;
+use crate::config::initiator::{InitiatorSpec, LoginParameters, LoginSpec};
+use crate::config::model::ChapSecret;
+
+/// Called, on the adapter's thread, when a device came, grew or lost a session. Must not wait.
+pub type OnChange = Arc<dyn Fn() + Send + Sync>;
+
+/// The adapter of a daemon.
+pub struct Host {
+    on_change: OnChange,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Running>,
+    applied: InitiatorSpec,
+    /// Number of each target in the adapter, by name.
+    targets: BTreeMap<String, usize>,
+    /// Targets that are not logged in to since a portal's name is not known.
+    unresolved: BTreeMap<String, String>,
+}
+
+struct Running {
+    adapter: Arc<Adapter>,
+    end: Arc<Mutex<Option<Instant>>>,
+    wake: Waker,
+    thread: JoinHandle<()>,
+}
+
+/// Why a configuration could not be put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostError {
+    /// The target it is about; empty where it is about none.
+    pub target: String,
+    /// What was wrong, as a clause without a full stop.
+    pub message: String,
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl Host {
+    /// An adapter without targets.
+    pub fn new(on_change: OnChange) -> Self {
+        Self {
+            on_change,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which may
+    /// block. All or nothing.
+    ///
+    /// # Errors
+    /// A portal's name cannot be looked up, or the kernel refuses a thread.
+    pub fn apply(&self, spec: &InitiatorSpec) -> Result<(), HostError> {
+        let mut state = self.lock();
+        let before = state.applied.clone();
+        let result = self.bring_to(&mut state, spec);
+        if result.is_err() {
+            // What was there before could be looked up before.
+            let _ = self.bring_to(&mut state, &before);
+        }
+        result
+    }
+
+    /// At the start: logs in to what can be logged in to. The rest is tried by [`Self::try_again`].
+    pub fn begin(&self, spec: &InitiatorSpec) {
+        let mut state = self.lock();
+        let mut rest = spec.clone();
+        rest.targets.clear();
+        for target in &spec.targets {
+            let mut with = rest.clone();
+            with.targets.push(target.clone());
+            match self.bring_to(&mut state, &with) {
+                Ok(()) => rest = with,
+                Err(error) => {
+                    tracing::error!(target = target.iqn, %error, "a target is not logged in to");
+                    state.unresolved.insert(target.iqn.clone(), error.message);
+                }
+            }
+        }
+        state.applied = rest;
+    }
+
+    /// Whether [`Self::try_again`] has anything to do.
+    pub fn is_incomplete(&self) -> bool {
+        !self.lock().unresolved.is_empty()
+    }
+
+    /// Logs in to what could not be looked up before, where that is possible now. `spec` is in force.
+    pub fn try_again(&self, spec: &InitiatorSpec) {
+        let mut state = self.lock();
+        for target in &spec.targets {
+            if !state.unresolved.contains_key(&target.iqn) {
+                continue;
+            }
+            let mut with = state.applied.clone();
+            with.targets.push(target.clone());
+            if self.bring_to(&mut state, &with).is_ok() {
+                state.unresolved.remove(&target.iqn);
+            }
+        }
+    }
+
+    fn bring_to(&self, state: &mut State, spec: &InitiatorSpec) -> Result<(), HostError> {
+        let name = name_of(spec);
+        let before = std::mem::replace(&mut state.applied, spec.clone());
+        if state.running.is_none() {
+            if spec.targets.is_empty() {
+                return Ok(());
+            }
+            let running = start(device_settings(spec), Arc::clone(&self.on_change));
+            state.running = Some(running.map_err(|error| HostError {
+                target: String::new(),
+                message: format!("the initiator cannot start: {error}"),
+            })?);
+        }
+        let Some(running) = &state.running else {
+            return Ok(());
+        };
+        let adapter = &running.adapter;
+        adapter.set_devices(device_settings(spec));
+        let renamed = name_of(&before) != name;
+        for target in &spec.targets {
+            let settings = target_settings(&name, target);
+            let old = before.targets.iter().find(|old| old.iqn == target.iqn);
+            let failed = |error: AdapterError| HostError {
+                target: target.iqn.clone(),
+                message: error.to_string(),
+            };
+            match (state.targets.get(&target.iqn), old) {
+                (Some(_), Some(old)) if old == target && !renamed => {}
+                (Some(number), old) => {
+                    let renew = renamed || old.is_none_or(|old| needs_new_sessions(old, target));
+                    adapter.modify(*number, settings, renew).map_err(failed)?;
+                }
+                (None, _) => match adapter.log_in(settings) {
+                    Ok(number) => drop(state.targets.insert(target.iqn.clone(), number)),
+                    // It could not be looked up before either: that is no reason to refuse a change.
+                    Err(_) if state.unresolved.contains_key(&target.iqn) => {}
+                    Err(error) => return Err(failed(error)),
+                },
+            }
+        }
+        state.targets.retain(|iqn, number| {
+            let stays = spec.targets.iter().any(|target| target.iqn == *iqn);
+            if !stays {
+                adapter.log_out(*number);
+            }
+            stays
+        });
+        let unresolved = &mut state.unresolved;
+        unresolved.retain(|iqn, _| {
+            spec.targets.iter().any(|target| target.iqn == *iqn) && !state.targets.contains_key(iqn)
+        });
+        Ok(())
+    }
+
+    /// The devices that would be cut off if these targets were left.
+    pub fn devices_only_behind(&self, iqns: &[&str]) -> Vec<String> {
+        let state = self.lock();
+        let numbers = iqns
+            .iter()
+            .filter_map(|iqn| state.targets.get(*iqn).copied());
+        let numbers: Vec<usize> = numbers.collect();
+        match &state.running {
+            Some(running) => running.adapter.devices_only_behind(&numbers),
+            None => Vec::new(),
+        }
+    }
+
+    /// The sessions now, and a line for each target that is not logged in to.
+    pub fn sessions(&self) -> Vec<InitiatorSession> {
+        let state = self.lock();
+        let running = state.running.as_ref();
+        let mut sessions = running.map_or_else(Vec::new, |running| running.adapter.sessions());
+        let unresolved = state.unresolved.iter();
+        sessions.extend(unresolved.map(|(iqn, error)| InitiatorSession {
+            target: iqn.clone(),
+            last_error: Some(error.clone()),
+            ..InitiatorSession::default()
+        }));
+        sessions
+    }
+
+    /// The devices now.
+    pub fn devices(&self) -> Vec<InitiatorDevice> {
+        match &self.lock().running {
+            Some(running) => running.adapter.devices(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The device of that name; waits up to `limit` while sessions are still coming up.
+    pub fn device(&self, name: &str, limit: Duration) -> Option<MultipathDevice> {
+        let until = Instant::now() + limit;
+        loop {
+            let adapter = self
+                .lock()
+                .running
+                .as_ref()
+                .map(|r| Arc::clone(&r.adapter))?;
+            let device = adapter.device_called(name);
+            let undecided =
+                |session: &InitiatorSession| session.failures == 0 && session.luns.is_empty();
+            if device.is_some()
+                || Instant::now() >= until
+                || !adapter.sessions().iter().any(undecided)
+            {
+                return device;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Looks again at the units of one target, or of all; whether there is such a target.
+    pub fn rescan(&self, iqn: Option<&str>) -> bool {
+        let state = self.lock();
+        let number = iqn.map(|iqn| state.targets.get(iqn).copied());
+        match (number, &state.running) {
+            (Some(None), _) => false,
+            (Some(Some(number)), Some(running)) => {
+                running.adapter.rescan(Some(number));
+                true
+            }
+            (None, Some(running)) => {
+                running.adapter.rescan(None);
+                true
+            }
+            (_, None) => iqn.is_none(),
+        }
+    }
+
+    /// Ends at this time at the latest, whatever is under way: a daemon that ends does not wait for
+    /// storage that is gone.
+    pub fn end_at(&self, time: Instant) {
+        if let Some(running) = &self.lock().running {
+            *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+            (running.wake)();
+        }
+    }
+
+    /// Logs out everywhere and ends the thread.
+    pub fn stop(&self) {
+        self.end_at(Instant::now());
+        let running = self.lock().running.take();
+        if let Some(running) = running {
+            // A thread that panicked has said so.
+            let _ = running.thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn start(devices: DeviceSettings, on_change: OnChange) -> io::Result<Running> {
+    let end = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&end);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // A lane is made by the thread that runs it.
+    let thread = std::thread::Builder::new()
+        .name("initiator".into())
+        .spawn(move || {
+            let made = Lane::standing().and_then(|mut lane| {
+                let adapter = Adapter::new(&mut lane, devices).map_err(io::Error::other)?;
+                Ok((lane, adapter))
+            });
+            match made {
+                Ok((lane, adapter)) => {
+                    // Whoever started us waits for this.
+                    let _ = sender.send(Ok((Arc::clone(&adapter), lane.waker())));
+                    run(lane, &adapter, &theirs, &on_change);
+                }
+                Err(error) => drop(sender.send(Err(error))),
+            }
+        })?;
+    let (adapter, wake) = receiver.recv().map_err(io::Error::other)??;
+    Ok(Running {
+        adapter,
+        end,
+        wake,
+        thread,
+    })
+}
+
+fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, on_change: &OnChange) {
+    let mut completions = Vec::new();
+    let mut seen = adapter.changes();
+    loop {
+        lane.submit_batch();
+        lane.take_completions(&mut completions);
+        completions.clear();
+        let changes = adapter.changes();
+        if changes != seen {
+            seen = changes;
+            on_change();
+        }
+        let until = *end.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            // The lane logs out and answers everything when it is dropped.
+            return;
+        }
+        if let Err(error) = lane.wait(until) {
+            tracing::error!(%error, "the initiator cannot wait for its sockets");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn name_of(spec: &InitiatorSpec) -> String {
+    match spec.name.as_str() {
+        "" => initiator_name(),
+        name => name.to_owned(),
+    }
+}
+
+/// Whether a login would offer something else.
+fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
+    let offered = |spec: &LoginSpec| {
+        let parameters = LoginParameters {
+            ping_after_ms: None,
+            dead_after_ms: None,
+            login_timeout_s: None,
+            ..spec.parameters.clone()
+        };
+        (parameters, spec.chap.clone(), spec.mutual_chap.clone())
+    };
+    offered(old) != offered(new)
+}
+
+/// What the adapter is told of a target.
+fn target_settings(name: &str, spec: &LoginSpec) -> TargetSettings {
+    let mut session = SessionSettings::new(name);
+    session.credential = spec.chap.as_ref().map(credential);
+    session.target_credential = spec.mutual_chap.as_ref().map(credential);
+    let given = &spec.parameters;
+    let limits = &mut session.limits;
+    let digest = |wanted: Option<bool>| match wanted {
+        None => DigestPolicy::Allow,
+        Some(true) => DigestPolicy::Require,
+        Some(false) => DigestPolicy::Forbid,
+    };
+    limits.header_digest = digest(given.header_digest);
+    limits.data_digest = digest(given.data_digest);
+    set(&mut limits.max_outstanding_r2t, given.max_outstanding_r2t);
+    set(&mut limits.first_burst_length, given.first_burst_length);
+    set(&mut limits.max_burst_length, given.max_burst_length);
+    set(
+        &mut limits.max_recv_data_segment_length,
+        given.max_recv_data_segment_length,
+    );
+    set(&mut limits.immediate_data, given.immediate_data);
+    set(&mut limits.initial_r2t, given.initial_r2t);
+    session.tcp.quick_ack = given.quick_ack.unwrap_or(false);
+    session.tcp.window = given.tcp_window;
+    let ms = |given: Option<u32>| given.map(|ms| Duration::from_millis(ms.into()));
+    set(&mut session.keep_alive.quiet, ms(given.ping_after_ms));
+    set(&mut session.keep_alive.timeout, ms(given.dead_after_ms));
+    session.keep_alive.patience = session.keep_alive.patience.max(session.keep_alive.timeout);
+    let seconds = given.login_timeout_s;
+    set(
+        &mut session.login_timeout,
+        seconds.map(|s| Duration::from_secs(s.into())),
+    );
+    let binds: Vec<_> = match spec.binds.as_slice() {
+        [] => vec![None],
+        binds => binds.iter().map(|bind| Some(url::bind(bind))).collect(),
+    };
+    let routes = spec.portals.iter().flat_map(|portal| {
+        binds.iter().map(|bind| Route {
+            portal: portal.clone(),
+            bind: bind.clone(),
+        })
+    });
+    TargetSettings {
+        name: spec.iqn.clone(),
+        routes: routes.collect(),
+        sessions: spec.sessions,
+        lun: None,
+        session,
+    }
+}
+
+fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}
+
+fn credential(chap: &ChapSecret) -> ChapCredential {
+    ChapCredential {
+        name: chap.user.clone(),
+        secret: chap.secret.clone().into_bytes(),
+    }
+}
+
+fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
+    let chosen = spec.devices.iter().map(|device| {
+        let choice = DeviceChoice {
+            psp: device.psp,
+            round_robin: device.round_robin,
+            preferred_path: device.preferred_path.clone(),
+            queue_depth: device.queue_depth,
+            max_io: device.max_io,
+        };
+        (device.name.clone(), choice)
+    });
+    DeviceSettings {
+        rules: spec.rules.clone(),
+        chosen: chosen.collect(),
+        ..DeviceSettings::default()
+    }
+}

@@ -1,0 +1,121 @@
+//! Logical units that are devices of other machines, reached through the initiator: a storage gateway.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::unit::Unit;
+use crate::block::BlockDevice;
+use crate::config::model::{BackendSpec, Config, UnitSpec};
+use crate::control::ApplyError;
+use crate::initiator::host::Host;
+
+/// How long a change waits for a device whose sessions are still coming up.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long I/O under way may take at the end of the daemon: storage that is gone is not waited for.
+pub(super) const LAST_IO: Duration = Duration::from_secs(10);
+
+/// Opens the device of a unit.
+///
+/// # Errors
+/// No session shows it, or its blocks do not fit the unit.
+pub(super) fn open(
+    host: &Host,
+    spec: &UnitSpec,
+    device: &str,
+    patience: Duration,
+) -> Result<Arc<dyn BlockDevice>, ApplyError> {
+    let failed = |message: String, next: String| ApplyError {
+        object: format!("lu {}", spec.name),
+        message,
+        next,
+    };
+    let Some(opened) = host.device(device, patience) else {
+        let message = format!("no session shows {device}{}", why_not(host));
+        let next = "log in to its target with sandstone initiator login; sandstone initiator session list shows why a session is down";
+        return Err(failed(message, next.to_owned()));
+    };
+    let block = opened.geometry().granularity;
+    if !spec.block_size.is_multiple_of(block) {
+        return Err(failed(
+            format!(
+                "{device} has blocks of {block} bytes, the unit of {}",
+                spec.block_size
+            ),
+            format!("add --block-size {block}"),
+        ));
+    }
+    Ok(Arc::new(opened))
+}
+
+fn why_not(host: &Host) -> String {
+    let sessions = host.sessions();
+    let failed = sessions.iter().find_map(|session| {
+        let error = session.last_error.as_ref()?;
+        Some(format!(
+            "; {} at {}: {error}",
+            session.target, session.portal
+        ))
+    });
+    match (failed, sessions.is_empty()) {
+        (Some(failed), _) => failed,
+        (None, true) => "; no target is logged in to".to_owned(),
+        (None, false) => String::new(),
+    }
+}
+
+/// Refuses a configuration that would log out of the only way to a device that a unit needs.
+///
+/// # Errors
+/// There is such a unit.
+pub(super) fn refuse_to_cut(
+    host: &Host,
+    before: &Config,
+    after: &Config,
+) -> Result<(), ApplyError> {
+    let left = before
+        .initiator
+        .targets
+        .iter()
+        .map(|login| login.iqn.as_str());
+    let left: Vec<&str> = left
+        .filter(|iqn| after.initiator.target(iqn).is_none())
+        .collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let cut = host.devices_only_behind(&left);
+    for unit in &after.units {
+        let BackendSpec::Iscsi { device } = &unit.backend else {
+            continue;
+        };
+        if cut.contains(device) {
+            return Err(ApplyError {
+                object: format!("login {}", left.join(", ")),
+                message: format!(
+                    "lu {} is served from {device}, which has no other path",
+                    unit.name
+                ),
+                next: format!("sandstone lu delete {} first; the data stays", unit.name),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Lets units grow whose devices have grown.
+pub(super) fn follow_sizes<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>) {
+    for (spec, unit) in units {
+        if !matches!(spec.backend, BackendSpec::Iscsi { .. }) {
+            continue;
+        }
+        let blocks = unit.device.geometry().len / u64::from(spec.block_size);
+        if blocks > unit.logical.blocks() {
+            tracing::info!(
+                unit = unit.name,
+                blocks,
+                "the device has grown, and the unit with it"
+            );
+            unit.logical.resize(blocks);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `initiator discover`: portals and iSNS servers that answer, refuse, say nothing, or lie.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use iscsi::isns::{Assembler, Flags, Function, Message};
+use sandstone::isns::find_targets;
+
+use super::served::{TARGET, free_portal};
+use super::{back, run};
+
+#[test]
+fn a_portal_tells_its_targets_in_columns_and_as_json() {
+    let back = back();
+    let portal = back.portal;
+    // No daemon is asked: the folder is no daemon's.
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:y");
+    assert_eq!(
+        run(folder.path(), &format!("{line} -H")).good(),
+        format!("{TARGET}\t{portal}\t1\n")
+    );
+    let listed = run(folder.path(), &line).good();
+    assert!(listed.starts_with("TARGET"), "{listed}");
+    let json: serde_json::Value =
+        serde_json::from_str(&run(folder.path(), &format!("{line} --json")).good()).unwrap();
+    assert_eq!(json[0]["target"], TARGET);
+    assert_eq!(json[0]["portal"], portal.to_string());
+    // From a source address; and through an address that is not ours.
+    run(folder.path(), &format!("{line} --bind 127.0.0.1")).good();
+    let error = run(folder.path(), &format!("{line} --bind 192.0.2.77")).bad();
+    assert!(
+        error.contains("--bind takes an address of this machine"),
+        "{error}"
+    );
+}
+
+#[test]
+fn chap_is_asked_for_and_a_wrong_secret_is_said() {
+    let back = back();
+    let portal = back.portal;
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "twelve bytes and more\n").unwrap();
+    let file = secret.display();
+    run(back.folder(), "host create h --initiator iqn.2026-01.x:y").good();
+    run(
+        back.folder(),
+        &format!("host auth h --user me --secret-file {file}"),
+    )
+    .good();
+    let mut config = run(back.folder(), "config show").good();
+    config = config.replace("discovery_auth = false", "discovery_auth = true");
+    let path = folder.path().join("config.toml");
+    std::fs::write(&path, config).unwrap();
+    run(
+        back.folder(),
+        &format!("config apply {} --yes", path.display()),
+    )
+    .good();
+    let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:y");
+    let error = run(folder.path(), &line).bad();
+    assert!(error.contains("next:"), "{error}");
+    let told = run(
+        folder.path(),
+        &format!("{line} -H --user me --secret-file {file}"),
+    );
+    assert_eq!(told.good(), format!("{TARGET}\t{portal}\t1\n"));
+    std::fs::write(&secret, "another secret, and long\n").unwrap();
+    let error = run(
+        folder.path(),
+        &format!("{line} --user me --secret-file {file}"),
+    )
+    .bad();
+    assert!(
+        error.contains("check the CHAP user and secret") || error.contains("CHAP (--user)"),
+        "{error}"
+    );
+    // Nobody is there to be asked.
+    let error = run(folder.path(), &format!("{line} --user me")).bad();
+    assert!(error.contains("SANDSTONE_CHAP_SECRET"), "{error}");
+}
+
+/// A server that sends these bytes to whoever comes, and closes or stays.
+fn liar(bytes: &'static [u8], stays: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 512];
+        // Whatever came, this is the answer.
+        let _ = stream.read(&mut request);
+        let _ = stream.write_all(bytes);
+        while stays && stream.read(&mut request).is_ok_and(|count| count > 0) {}
+        if stays {
+            std::thread::sleep(Duration::from_secs(5));
+        }
+    });
+    address
+}
+
+#[test]
+fn what_is_no_target_is_survived_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = free_portal();
+    let ask = |portal: SocketAddr| {
+        run(
+            folder.path(),
+            &format!("initiator discover {portal} --timeout 1"),
+        )
+        .bad()
+    };
+    let error = ask(nobody);
+    assert!(
+        error.contains("check that an iSCSI target listens there"),
+        "{error}"
+    );
+    let error = ask(liar(b"", false));
+    assert!(
+        error.contains("the target closed the connection") || error.contains("broke"),
+        "{error}"
+    );
+    let error = ask(liar(
+        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<html>no</html>",
+        false,
+    ));
+    assert!(error.contains("next:"), "{error}");
+    // A header that announces 16 MiB of login response.
+    let error = ask(liar(
+        &[
+            0x23, 0x87, 0, 0, 0, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
+        true,
+    ));
+    assert!(error.contains("longer than was declared"), "{error}");
+    let begun = Instant::now();
+    let error = ask(liar(b"", true));
+    assert!(error.contains("no answer within"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    // One that answers and one that does not: both are told.
+    let back = back();
+    let ran = run(
+        folder.path(),
+        &format!("initiator discover {} {nobody} -H", back.portal),
+    );
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.out.contains(TARGET) && ran.err.contains(&nobody.to_string()),
+        "{ran:?}"
+    );
+}
+
+/// An iSNS server that answers only those who have registered.
+fn name_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut assembler, mut known) = (Assembler::default(), false);
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                assembler.push(&bytes[..count]);
+                while let Some(request) = assembler.next_message().unwrap() {
+                    let payload = match request.function {
+                        Function::DEV_ATTR_QRY if known => targets(),
+                        // Source unknown.
+                        Function::DEV_ATTR_QRY => 6u32.to_be_bytes().to_vec(),
+                        function => {
+                            known = function == Function::DEV_ATTR_REG;
+                            0u32.to_be_bytes().to_vec()
+                        }
+                    };
+                    let answer = Message {
+                        function: request.function.response(),
+                        flags: Flags::SERVER,
+                        transaction_id: request.transaction_id,
+                        payload,
+                    };
+                    stream.write_all(&answer.encode()).unwrap();
+                }
+            }
+        }
+    });
+    address
+}
+
+/// Key, delimiter, two targets, of which one has two portal groups and a pair that is none.
+fn targets() -> Vec<u8> {
+    let mut payload = 0u32.to_be_bytes().to_vec();
+    let mut put = |tag: u32, value: &[u8]| {
+        payload.extend(tag.to_be_bytes());
+        payload.extend((value.len() as u32).to_be_bytes());
+        payload.extend(value);
+    };
+    put(33, &1u32.to_be_bytes());
+    put(0, &[]);
+    put(32, b"iqn.2026-01.x:b\0");
+    put(32, b"iqn.2026-01.x:a\0");
+    for (last, port, tag) in [
+        (1u8, 3260u32, Some(1u32)),
+        (2, 3261, Some(2)),
+        (3, 3260, None),
+    ] {
+        put(48, b"iqn.2026-01.x:a\0");
+        put(
+            49,
+            &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last],
+        );
+        put(50, &port.to_be_bytes());
+        match tag {
+            Some(tag) => put(51, &tag.to_be_bytes()),
+            None => put(51, &[]),
+        }
+    }
+    payload
+}
+
+#[test]
+fn an_isns_server_is_told_who_asks_and_tells_the_targets() {
+    let server = name_server();
+    let found = find_targets(server, "iqn.2026-01.x:me", Duration::from_secs(5)).unwrap();
+    let names: Vec<_> = found.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(names, ["iqn.2026-01.x:b", "iqn.2026-01.x:a"]);
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(
+        folder.path(),
+        &format!("initiator discover --isns {server} -H"),
+    );
+    assert_eq!(
+        told.good(),
+        "iqn.2026-01.x:a\t10.0.0.1:3260\t1\niqn.2026-01.x:a\t10.0.0.2:3261\t2\n"
+    );
+    let nobody = free_portal();
+    let error = run(
+        folder.path(),
+        &format!("initiator discover --isns {nobody}"),
+    )
+    .bad();
+    assert!(error.contains("the usual port is 3205"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! A logical unit over another daemon's: made by a URL, offline while its array is, grown with it.
+
+use std::fs::OpenOptions;
+
+use super::served::{BLOCK, TARGET, log_in as session, read, settings, unit, write};
+use super::{DEVICE, SIZE, back, front, run, until};
+use sandstone::config::model::BackendSpec;
+
+#[test]
+fn a_disk_is_served_on_and_its_state_is_the_truth() {
+    let (mut back, mut front) = (back(), front());
+    let folder = front.folder().to_owned();
+    let state = &*folder;
+    let portal = back.portal;
+    let url = format!("iscsi://{portal}/{TARGET}/0");
+    let said = run(state, &format!("lu create gw --backend {url}")).good();
+    assert!(said.contains("lu gw created"), "{said}");
+    let listed = run(state, "lu list -H -p -o name,size,state,backend").good();
+    assert_eq!(listed, format!("gw\t{SIZE}\tonline\tiscsi {DEVICE}\n"));
+    run(state, "map add gw --every-host --lun 0").good();
+    let data = vec![0x5a; 8 * BLOCK];
+    {
+        let mut connection = session(front.portal, settings(1));
+        assert_eq!(write(&mut connection, 100, &data).status, Some(0));
+        assert_eq!(read(&mut connection, 100, 8), data);
+    }
+    {
+        // The same blocks at their origin.
+        let mut connection = session(back.portal, settings(2));
+        assert_eq!(read(&mut connection, 100, 8), data);
+    }
+    // Its array goes away and comes back.
+    back.stop();
+    let fault = until(state, "lu list -H -o state", "fault: all paths are down");
+    assert!(fault.contains(&portal.to_string()), "{fault}");
+    assert_eq!(run(state, "initiator device list -H -o dead").good(), "1\n");
+    back.restart();
+    until(state, "lu list -H -o state", "online\n");
+    // A restart serves it again, also where the array comes later.
+    back.stop();
+    front.restart();
+    let fault = run(state, "lu list -H -o state").good();
+    assert!(fault.contains("no session shows"), "{fault}");
+    back.restart();
+    until(state, "lu list -H -o state", "online\n");
+    let mut connection = session(front.portal, settings(1));
+    assert_eq!(read(&mut connection, 100, 8), data);
+    // It grows, and the unit with it.
+    run(back.folder(), "lu modify vol --size 32M").good();
+    run(state, "initiator rescan").good();
+    until(state, "lu list -H -p -o size", &format!("{}\n", SIZE * 2));
+    assert_eq!(
+        write(
+            &mut session(front.portal, settings(3)),
+            SIZE / BLOCK as u64 + 5,
+            &data
+        )
+        .status,
+        Some(0)
+    );
+    let image = back.folder().join("volumes/vol.img");
+    assert_eq!(
+        OpenOptions::new()
+            .read(true)
+            .open(image)
+            .unwrap()
+            .metadata()
+            .unwrap()
+            .len(),
+        SIZE * 2
+    );
+}
+
+#[test]
+fn what_cannot_be_served_on_is_refused_with_the_next_step() {
+    let (back, front) = (back(), front());
+    let state = front.folder();
+    let portal = back.portal;
+    for (line, wanted) in [
+        (
+            format!("lu create a --backend {DEVICE}"),
+            "sandstone initiator login",
+        ),
+        (
+            format!("lu create a --backend iscsi://{portal}/{TARGET}/0 --dry-run"),
+            "leave --dry-run out",
+        ),
+        (
+            format!("lu create a --backend iscsi://{portal}/{TARGET}/7"),
+            "no disk as LUN 7",
+        ),
+    ] {
+        let error = run(state, &line).bad();
+        assert!(error.contains(wanted), "{line}: {error}");
+    }
+    assert_eq!(run(state, "lu create a --backend fast").code, 2);
+    // The login of the last one stays, as it said.
+    run(state, &format!("lu create a --backend {DEVICE}")).good();
+    let error = run(state, &format!("lu create b --backend {DEVICE}")).bad();
+    assert!(error.contains("both keep their data in"), "{error}");
+    let error = run(state, "lu modify a --size 1G").bad();
+    assert!(error.contains("grow it at its own array"), "{error}");
+    // Deleting it leaves the disk alone.
+    run(state, "lu delete a --yes").good();
+    assert_eq!(
+        run(state, "initiator device list -H -o device").good(),
+        format!("{DEVICE}\n")
+    );
+}
+
+#[test]
+fn a_daemon_does_not_serve_itself_on() {
+    let own =
+        super::served::Served::start(vec![unit("vol", 1, BackendSpec::Memory { size: SIZE })]);
+    let state = own.folder();
+    super::log_in(&own, &own, 1);
+    let error = run(state, &format!("lu create loop --backend {DEVICE}")).bad();
+    assert!(
+        error.contains("would be served from lu vol of this daemon"),
+        "{error}"
+    );
+}

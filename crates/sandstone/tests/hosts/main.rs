@@ -1,0 +1,104 @@
+//! Two daemons: one serves, the other logs in, chooses paths, and serves the same disk on. By the command
+//! line, as a user does it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod discovery;
+mod gateway;
+mod logins;
+#[path = "../served/mod.rs"]
+mod served;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandstone::cli::{Terminal, run_client};
+use sandstone::config::model::BackendSpec;
+
+use served::{Served, TARGET, unit};
+
+/// The most that anything may take to come about.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of the disk.
+const SIZE: u64 = 16 << 20;
+/// Its name.
+const DEVICE: &str = "naa.6e000000000000010000000000000001";
+
+/// What a command line did.
+#[derive(Debug, PartialEq, Eq)]
+struct Ran {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    /// What it printed; it must have succeeded.
+    fn good(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// What it complained about; it must have failed.
+    fn bad(self) -> String {
+        assert_eq!(self.code, 1, "{self:?}");
+        self.err
+    }
+}
+
+/// Runs a command line against the daemon of a state folder.
+fn run(state: &Path, line: &str) -> Ran {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let args = ["sandstone", "--state", state.to_str().unwrap()];
+    let args = args.into_iter().chain(line.split_whitespace());
+    let terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        ask: None,
+    };
+    let code = run_client(args.map(OsString::from).collect::<Vec<_>>(), terminal);
+    Ran {
+        code,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
+/// Runs a command line until it prints this.
+fn until(state: &Path, line: &str, wanted: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let ran = run(state, line);
+        if ran.out.contains(wanted) {
+            return ran.out;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{line}: no {wanted:?} in {ran:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A daemon that serves a disk in a file.
+fn back() -> Served {
+    let backend = BackendSpec::File {
+        path: "volumes/vol.img".into(),
+        size: SIZE,
+        preallocate: false,
+    };
+    Served::start(vec![unit("vol", 1, backend)])
+}
+
+/// A daemon that serves nothing yet.
+fn front() -> Served {
+    Served::start(Vec::new())
+}
+
+/// Logs a daemon in to another's target, by so many sessions.
+fn log_in(front: &Served, back: &Served, sessions: u32) -> String {
+    let portal = back.portal;
+    let line = format!("initiator login {TARGET} --portal {portal} --sessions {sessions}");
+    run(front.folder(), &line).good()
+}
