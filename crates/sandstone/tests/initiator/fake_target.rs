@@ -12,7 +12,7 @@ use iscsi::negotiation::TargetLimits;
 use iscsi::pdu::{
     BHS_LENGTH, Bhs, DataIn, DataOut, LoginStatus, LogoutRequest, LogoutResponse, LogoutResult,
     NopIn, NopOut, Opcode, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
-    ServiceResponse,
+    ServiceResponse, TaskManagementRequest, TaskManagementResponse, TaskManagementResult,
 };
 use iscsi::target::login::{
     Authentication, Authorization, ExistingSession, Login, LoginIdentity, LoginOutcome,
@@ -93,6 +93,8 @@ struct Shared {
     piece: AtomicUsize,
     lives: AtomicUsize,
     connections: AtomicUsize,
+    /// Task management functions are answered.
+    aborts: AtomicBool,
     over: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -189,6 +191,7 @@ impl FakeTarget {
             piece: AtomicUsize::new(usize::MAX),
             lives: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
+            aborts: AtomicBool::new(true),
             over: AtomicBool::new(false),
             streams: Mutex::default(),
         });
@@ -245,6 +248,11 @@ impl FakeTarget {
     /// Connections so far, logged in or not.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Answers no task management function any more.
+    pub(crate) fn ignore_aborts(&self) {
+        self.shared.aborts.store(false, Ordering::Relaxed);
     }
 
     /// Closes all connections.
@@ -380,6 +388,20 @@ impl Peer {
                 if ping.itt != RESERVED_TAG {
                     self.pong(ping.itt)?;
                 }
+            }
+            Opcode::TaskManagementRequest if shared.aborts.load(Ordering::Relaxed) => {
+                let request = TaskManagementRequest::parse(&bhs).map_err(io::Error::other)?;
+                let response = TaskManagementResponse {
+                    response: TaskManagementResult::Complete,
+                    additional_response_information: [0; 3],
+                    itt: request.itt,
+                    stat_sn: self.next_stat_sn(),
+                    exp_cmd_sn: self.exp_cmd_sn,
+                    max_cmd_sn: self.max_cmd_sn(),
+                };
+                let mut bhs = [0; BHS_LENGTH];
+                response.encode(&mut bhs);
+                self.send(&bhs)?;
             }
             Opcode::LogoutRequest => {
                 let request = LogoutRequest::parse(&bhs).map_err(io::Error::other)?;

@@ -11,3 +11,4 @@ mod proxy;
 mod requests;
 #[path = "../served/mod.rs"]
 mod served;
+mod unanswered;

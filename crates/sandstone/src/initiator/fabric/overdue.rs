@@ -13,7 +13,7 @@ use crate::multipath::{Ended, IoId, PathId};
 
 /// How often is looked: a timeout of many seconds need not be exact.
 const LOOK_EVERY_US: u64 = 1_000_000;
-/// How long an answer to an abort may take.
+/// The most that an answer to an abort may take.
 const ABORT_LIMIT_US: u64 = 10_000_000;
 
 /// An abort that was asked for.
@@ -59,9 +59,11 @@ impl Fabric {
             let errand = self.errands.iter().any(|(_, errand)| {
                 errand.nexus == at && now.saturating_sub(errand.sent_us) >= limit
             });
-            let abort = self.aborts.iter().any(|abort| {
-                abort.nexus == at && now.saturating_sub(abort.asked_us) >= ABORT_LIMIT_US
-            });
+            let limit = limit.min(ABORT_LIMIT_US);
+            let abort = self
+                .aborts
+                .iter()
+                .any(|abort| abort.nexus == at && now.saturating_sub(abort.asked_us) >= limit);
             if errand || abort {
                 self.lose(
                     at,
