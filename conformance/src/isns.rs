@@ -1,4 +1,4 @@
-//! A real iSNS server (open-isns): the daemon registers, and others can find it there.
+//! A real iSNS server (open-isns): the daemon registers, and others can find it there, our initiator too.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome};
 use crate::process;
-use crate::server::{self, Spec};
+use crate::server::{self, Kind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(15);
 const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
@@ -17,7 +17,7 @@ const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
 /// Registration as others see it.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "isns",
-    about: "the daemon registers its target and portal with open-isns",
+    about: "the daemon registers its target and portal with open-isns; the initiator finds them there",
     guest: false,
     run,
 }];
@@ -43,7 +43,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     process::until("isnsd answers", LIMIT, || query("nodes").is_ok())?;
     let mut server = bench.serve(Spec {
         size_mib: 32,
-        isns: Some(address),
+        isns: Some(address.clone()),
         ..Spec::default()
     })?;
     let mut nodes = String::new();
@@ -64,8 +64,25 @@ fn run(bench: &Bench) -> Result<Outcome> {
         portals.contains(host) && portals.contains(port),
         "isnsd does not list portal {host}:{port}:\n{portals}"
     );
+    let told = discovered(bench, &address)?;
+    ensure!(
+        told.contains(&format!("{}\t127.0.0.1:{port}\t1", server.target)),
+        "our initiator finds through isnsd only:\n{told}"
+    );
     server.check_alive()?;
-    Ok(Outcome::passed("target and portal registered"))
+    Ok(Outcome::passed(
+        "target and portal registered; our initiator finds them there",
+    ))
+}
+
+/// What `initiator discover` finds at the server.
+fn discovered(bench: &Bench, server: &str) -> Result<String> {
+    let Kind::Sandstone(program) = &bench.kind else {
+        return Ok(String::new());
+    };
+    let mut command = Command::new(program);
+    command.args(["initiator", "discover", "-H", "--isns", server]);
+    process::output(command, LIMIT)
 }
 
 fn start(bench: &Bench, folder: &Path, address: &str) -> Result<process::Running> {

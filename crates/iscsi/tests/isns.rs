@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use iscsi::isns::{
     Assembler, Attributes, DecodeError, Flags, Function, MAX_MESSAGE, MAX_PDU_PAYLOAD, Message,
-    Node, Registration, Response, Status, Tag,
+    Node, Registration, Response, Status, Tag, Visitor, found_targets,
 };
 use proptest::prelude::*;
 
@@ -331,5 +331,88 @@ proptest! {
         prop_assert!(total <= bytes.len());
         let message = Message { payload: bytes, ..answer(0, &[]) };
         let _ = Response::decode(&message);
+    }
+}
+
+fn visitor() -> Visitor {
+    Visitor {
+        name: "iqn.2026-01.x:me".into(),
+        portal: at(A),
+    }
+}
+
+#[test]
+fn an_initiator_asks_for_targets_and_their_portal_groups() {
+    let question = visitor().targets(3);
+    assert_eq!(question.function, Function::DEV_ATTR_QRY);
+    assert_eq!(question.flags, Flags::CLIENT);
+    let mut expected = vec![
+        (32, padded("iqn.2026-01.x:me")),
+        (33, number(1)),
+        (0, vec![]),
+    ];
+    expected.extend([32, 48, 49, 50, 51].map(|tag| (tag, vec![])));
+    assert_eq!(attributes(&question), expected);
+    let registration = attributes(&visitor().register(4));
+    assert!(registration.contains(&(33, number(2))) && registration.contains(&(17, number(3260))));
+    assert_eq!(
+        attributes(&visitor().deregister(5)).last(),
+        Some(&(1, padded("iqn.2026-01.x:me")))
+    );
+}
+
+#[test]
+fn what_a_server_found_is_grouped_by_target() {
+    let group = |name: &str, last: u8, tag: Vec<u8>| {
+        [
+            (48, padded(name)),
+            (49, mapped([10, 0, 0, last])),
+            (50, number(3260)),
+            (51, tag),
+        ]
+    };
+    let mut told = vec![
+        // The key comes back.
+        (33, number(1)),
+        (32, padded("iqn.2026-01.x:key")),
+        (0, vec![]),
+        (32, padded("iqn.2026-01.x:b")),
+    ];
+    told.extend(group("iqn.2026-01.x:a", 1, number(7)));
+    told.extend(group("iqn.2026-01.x:a", 1, number(7)));
+    told.extend(group("iqn.2026-01.x:a", 2, vec![]));
+    told.extend(group("iqn.2026-01.x:b", 3, number(1)));
+    let (status, found) = found_targets(&answer(0, &told)).unwrap();
+    assert_eq!(status, Status::SUCCESSFUL);
+    let found: Vec<_> = found
+        .iter()
+        .map(|target| (target.name.as_str(), target.portals.clone()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("iqn.2026-01.x:b", vec![(at("10.0.0.3:3260"), 1)]),
+            ("iqn.2026-01.x:a", vec![(at("10.0.0.1:3260"), 7)]),
+        ]
+    );
+    assert_eq!(
+        found_targets(&answer(9, &told)).unwrap(),
+        (Status::NO_SUCH_ENTRY, Vec::new())
+    );
+    told.extend(group("iqn.2026-01.x:a", 4, number(70_000)));
+    assert_eq!(
+        found_targets(&answer(0, &told)),
+        Err(DecodeError::Value(Tag::PG_TAG))
+    );
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_server_answers_is_read_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut message = answer(0, &[]);
+        message.payload.extend(payload);
+        if let Ok((_, found)) = found_targets(&message) {
+            prop_assert!(found.len() <= 50);
+        }
     }
 }

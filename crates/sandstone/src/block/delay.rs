@@ -51,6 +51,10 @@ impl BlockDevice for DelayDevice {
         self.inner.geometry()
     }
 
+    fn fault(&self) -> Option<String> {
+        self.inner.fault()
+    }
+
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
         if let Err(error) = self.geometry().check(&request) {
             return Submitted::Ready(Err(error));

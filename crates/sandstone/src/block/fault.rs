@@ -188,6 +188,10 @@ impl BlockDevice for FaultDevice {
         self.inner.geometry()
     }
 
+    fn fault(&self) -> Option<String> {
+        self.inner.fault()
+    }
+
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
         if let Err(error) = self.geometry().check(&request) {
             return Submitted::Ready(Err(error));

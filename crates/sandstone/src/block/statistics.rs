@@ -133,6 +133,10 @@ impl BlockDevice for StatisticsDevice {
         self.inner.geometry()
     }
 
+    fn fault(&self) -> Option<String> {
+        self.inner.fault()
+    }
+
     fn submit(&self, request: Request, mut ticket: Ticket, lane: &mut Lane) -> Submitted {
         let (kind, shard) = (Kind::of(&request), lane.number() % SHARDS);
         let bytes = request.range().map_or(0, |(_, len)| len);

@@ -189,6 +189,12 @@ fn short(difference: &Difference) -> String {
             ("lu", Some(naa), _) => format!("lu {name} created, naa.{naa}"),
             ("map", _, Some(lun)) => format!("map {name} added as LUN {lun}"),
             ("map", ..) => format!("map {name} added"),
+            ("login" | "claim rule", ..) => format!("{object} {name} added"),
+            ("device", ..) => {
+                let set = fields.iter().filter(|f| f.field != "name");
+                let set = set.map(|f| format!("{} {}", f.field, f.new.as_deref().unwrap_or("-")));
+                format!("device {name}: {}", set.collect::<Vec<_>>().join(", "))
+            }
             _ => format!("{object} {name} created"),
         },
         Action::Modify => {

@@ -131,7 +131,8 @@ impl ListOf {
 fn print_lines(t: &mut Terminal<'_>, title: &str, lines: &[(&str, String)]) -> Done {
     writeln!(t.out, "{title}")?;
     for (name, value) in lines {
-        writeln!(t.out, "   {name}: {value}")?;
+        let line = format!("   {name}: {value}");
+        writeln!(t.out, "{}", line.trim_end())?;
     }
     Ok(())
 }

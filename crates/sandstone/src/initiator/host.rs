@@ -236,7 +236,7 @@ impl Host {
                 .map(|r| Arc::clone(&r.adapter))?;
             let device = adapter.device_called(name);
             let undecided =
-                |session: &InitiatorSession| session.failures == 0 && session.luns.is_empty();
+                |session: &InitiatorSession| session.failures == 0 && !session.is_scanned;
             if device.is_some()
                 || Instant::now() >= until
                 || !adapter.sessions().iter().any(undecided)

@@ -73,6 +73,8 @@ pub struct InitiatorSession {
     pub data_digest: bool,
     /// Negotiated keys: name and value.
     pub parameters: Vec<(String, String)>,
+    /// Whether its units have been looked at.
+    pub is_scanned: bool,
     /// LUNs that it shows.
     pub luns: Vec<u16>,
     /// Commands under way.

@@ -102,6 +102,12 @@ impl Device {
         }
     }
 
+    /// Whether a number may be given to a new path: none has it, and nothing that went under it may
+    /// still land.
+    pub fn is_free(&self, id: PathId) -> bool {
+        super::path_selection::get(&self.paths, id).is_none() && !self.ghosts.haunt(id)
+    }
+
     /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and
     /// [`Self::path_fenced`] still counts for it.
     pub fn remove_path(&mut self, id: PathId, now_us: u64, out: &mut Actions) {

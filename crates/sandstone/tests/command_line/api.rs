@@ -55,6 +55,53 @@ fn every_problem_is_json_of_four_fields() {
         ),
         ("DELETE /v1/sessions/none", "", 400, "invalid"),
         ("DELETE /v1/sessions/9", "", 404, "not-found"),
+        ("GET /v1/initiator/devices/naa.5", "", 404, "not-found"),
+        ("DELETE /v1/initiator/devices/naa.5", "", 404, "not-found"),
+        ("DELETE /v1/initiator/targets/iqn.x", "", 404, "not-found"),
+        (
+            "POST /v1/initiator/rescan?target=iqn.x",
+            "",
+            404,
+            "not-found",
+        ),
+        ("POST /v1/initiator/rescan?lun=1", "", 400, "invalid"),
+        (
+            "PATCH /v1/initiator",
+            "{\"name\": \"host\"}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST /v1/initiator/targets",
+            "{\"iqn\": \"iqn.2026-01.x:y\", \"portals\": []}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST /v1/initiator/targets",
+            "{\"iqn\": \"iqn.2026-01.x:y\", \"portals\": [\"a\"], \"sessions\": 65}",
+            400,
+            "invalid",
+        ),
+        ("POST /v1/initiator/rules", "{}", 400, "invalid"),
+        (
+            "DELETE /v1/initiator/rules",
+            "{\"satp\": \"VMW_SATP_ALUA\", \"vendor\": \"X\"}",
+            404,
+            "not-found",
+        ),
+        (
+            "PUT /v1/initiator/satps/VMW_SATP_NONE",
+            "{\"psp\": \"VMW_PSP_RR\"}",
+            404,
+            "not-found",
+        ),
+        (
+            "PATCH /v1/initiator/devices/disk1",
+            "{\"queue_depth\": 5}",
+            400,
+            "invalid",
+        ),
         ("POST /v1/config/generations/x/rollback", "", 400, "invalid"),
     ] {
         let (code, text) = http(&daemon, request, body);

@@ -183,13 +183,11 @@ pub(in super::super) fn wait_for(
         let mut sessions: Vec<InitiatorSession> = client.get("/v1/initiator/sessions")?;
         sessions.retain(|session| session.target == target);
         let is_settled = |session: &InitiatorSession| {
-            session.failures > 0
-                || session.state == SessionState::LoggedIn && !session.luns.is_empty()
+            session.failures > 0 || session.state == SessionState::LoggedIn && session.is_scanned
         };
         if sessions.iter().all(is_settled) || Instant::now() >= until {
             return Ok(sessions);
         }
-        // A session without units settles when the time is over; most have some.
         std::thread::sleep(Duration::from_millis(50));
     }
 }

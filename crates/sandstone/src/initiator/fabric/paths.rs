@@ -132,18 +132,31 @@ impl Fabric {
                 path.path
             }
             None => {
-                let ways = &mut self.devices[device].paths;
-                if ways.len() >= MAX_WAYS {
-                    tracing::error!(device = name, "its paths came and went too often");
-                    return false;
-                }
-                let path = PathId(ways.len() as u32);
-                let group = identity.target_port_group;
-                ways.push(Way {
+                let Device {
+                    policy,
+                    paths: ways,
+                    ..
+                } = &mut self.devices[device];
+                let way = Way {
                     nexus: at,
                     lun,
-                    group,
-                });
+                    group: identity.target_port_group,
+                };
+                let mut numbers = (0..ways.len() as u32).map(PathId);
+                let path = match numbers.find(|path| policy.is_free(*path)) {
+                    Some(path) => {
+                        ways[path.0 as usize] = way;
+                        path
+                    }
+                    None if ways.len() >= MAX_WAYS => {
+                        tracing::error!(device = name, "its paths came and went too often");
+                        return false;
+                    }
+                    None => {
+                        ways.push(way);
+                        PathId(ways.len() as u32 - 1)
+                    }
+                };
                 paths.push(PathOf {
                     lun,
                     device,

@@ -59,6 +59,7 @@ impl Fabric {
             header_digest: login.is_some_and(|login| login.connection.header_digest),
             data_digest: login.is_some_and(|login| login.connection.data_digest),
             parameters: login.map(parameters).unwrap_or_default(),
+            is_scanned: nexus.has_scanned,
             luns,
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
         }
