@@ -8,6 +8,7 @@
 //! - Whether the device keeps what it is given: [`verify`].
 //! - What it is worth: [`results`], [`statistics`], [`compare`]; which settings matter: [`sweep`].
 //! - What other tools know: [`iometer`], [`fio`].
+//! - What the network between carries: [`network`].
 //!
 //! # Invariants
 //! - The same seed, workload and size of device give the same operations on every machine.
@@ -23,6 +24,7 @@ pub mod generator;
 pub mod iometer;
 pub mod machine;
 pub mod measure;
+pub mod network;
 pub mod parameters;
 pub mod profile;
 pub mod random;

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::{Done, Terminal};
 
 mod compare;
+mod network;
 mod options;
 mod profiles;
 mod progress;
@@ -22,6 +23,8 @@ pub(super) enum Verb {
     Profiles(profiles::Args),
     /// Measure under many settings in turns, and say which matter
     Sweep(sweep::Args),
+    /// Measure a network path: throughput, round trip, and whether jumbo frames pass whole
+    Network(network::Args),
     /// Say what differs between two saved results, and what does not
     Compare(compare::Args),
     /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
@@ -35,6 +38,7 @@ pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
         Verb::Run(args) => run::run(&args, t),
         Verb::Profiles(args) => profiles::run(&args, t),
         Verb::Sweep(args) => sweep::run(&args, t),
+        Verb::Network(args) => network::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),
         Verb::Import(args) => transfer::import(&args, t),
         Verb::Export(args) => transfer::export(&args, t),
