@@ -4,6 +4,7 @@
 //! time they wait. A lab that cannot run on this machine is skipped with the reason; it never passes
 //! by doing nothing.
 
+mod bench_network;
 mod cpio;
 mod diskless_boot;
 mod iscsi_test_cu;
@@ -77,6 +78,7 @@ fn labs() -> Vec<Lab> {
         nbd::LABS,
         libvirt::LABS,
         isns::LABS,
+        bench_network::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
     ]

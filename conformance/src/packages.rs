@@ -18,8 +18,14 @@ const DOWNLOAD: Duration = Duration::from_secs(300);
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// iscsi-test-cu and its siblings, the peer target, the iSNS server.
-pub(crate) const CLIENTS: &[&str] = &["libiscsi-bin", "tgt", "open-isns-server", "open-isns-utils"];
+/// iscsi-test-cu and its siblings, the peer target, the iSNS server, the measure of networks.
+pub(crate) const CLIENTS: &[&str] = &[
+    "libiscsi-bin",
+    "tgt",
+    "open-isns-server",
+    "open-isns-utils",
+    "iperf3",
+];
 
 /// QEMU with its iSCSI driver and firmware, libvirt with iscsi-direct, GRUB to make a disk boot,
 /// kmod and e2fsprogs to build images.
@@ -185,6 +191,7 @@ impl Tools {
             "tgtadm",
             "isnsd",
             "isnsadm",
+            "iperf3",
         ];
         let clients = if wanted.iter().all(|name| on_path(name).is_some()) {
             None

@@ -8,7 +8,7 @@
 //! - Whether the device keeps what it is given: [`verify`].
 //! - What it is worth: [`results`], [`statistics`], [`compare`]; which settings matter: [`sweep`].
 //! - What other tools know: [`iometer`], [`fio`].
-//! - What the network between carries: [`network`].
+//! - What the network between carries: [`network`]; what people measured in the field, repeated on one machine: [`lab`].
 //!
 //! # Invariants
 //! - The same seed, workload and size of device give the same operations on every machine.
@@ -22,6 +22,7 @@ pub mod deck;
 pub mod fio;
 pub mod generator;
 pub mod iometer;
+pub mod lab;
 pub mod machine;
 pub mod measure;
 pub mod network;

@@ -313,17 +313,10 @@ impl<'a> Observed<'a> {
             direction,
             began,
             last: began,
-            bytes: streams.iter().map(Stream::bytes).sum::<u64>(),
+            bytes: 0,
             retransmits: 0,
             intervals: Vec::new(),
         }
-        .from_zero()
-    }
-
-    /// The cookies were sent before the test began.
-    fn from_zero(mut self) -> Self {
-        self.bytes = 0;
-        self
     }
 
     fn seconds(&self) -> f64 {

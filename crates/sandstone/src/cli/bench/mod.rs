@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::{Done, Terminal};
 
 mod compare;
+mod lab;
 mod network;
 mod options;
 mod profiles;
@@ -25,6 +26,9 @@ pub(super) enum Verb {
     Sweep(sweep::Args),
     /// Measure a network path: throughput, round trip, and whether jumbo frames pass whole
     Network(network::Args),
+    /// Repeat the field reports on a network inside this machine
+    #[command(subcommand)]
+    Lab(lab::Verb),
     /// Say what differs between two saved results, and what does not
     Compare(compare::Args),
     /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
@@ -38,6 +42,7 @@ pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
         Verb::Run(args) => run::run(&args, t),
         Verb::Profiles(args) => profiles::run(&args, t),
         Verb::Sweep(args) => sweep::run(&args, t),
+        Verb::Lab(verb) => lab::run(verb, t),
         Verb::Network(args) => network::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),
         Verb::Import(args) => transfer::import(&args, t),

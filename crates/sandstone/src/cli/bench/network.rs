@@ -24,7 +24,7 @@ pub(in crate::cli) struct Args {
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "serve")]
     host: Option<String>,
     /// Be the other end, for this program and for `iperf3 -c`
-    #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "window", "json"])]
+    #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "forward", "window", "json"])]
     serve: bool,
     /// Where to listen
     #[arg(
@@ -46,6 +46,9 @@ pub(in crate::cli) struct Args {
     /// Only measure from the other end to here
     #[arg(long)]
     reverse: bool,
+    /// Only measure from here to the other end
+    #[arg(long, conflicts_with = "reverse")]
+    forward: bool,
     /// Socket buffers, which bound the TCP window [default: the kernel's own tuning]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     window: Option<u64>,
@@ -106,9 +109,10 @@ fn measure(args: &Args, host: &str, t: &mut Terminal<'_>) -> Done {
         window: window
             .map_err(|_| Error::invalid("no socket has such a window", "choose a smaller one"))?,
     };
-    let directions: &[Direction] = match args.reverse {
-        true => &[Direction::Receive],
-        false => &[Direction::Send, Direction::Receive],
+    let directions: &[Direction] = match (args.forward, args.reverse) {
+        (true, _) => &[Direction::Send],
+        (false, true) => &[Direction::Receive],
+        (false, false) => &[Direction::Send, Direction::Receive],
     };
     let stop = interrupt()?;
     let err = &mut *t.err;

@@ -1,0 +1,135 @@
+//! An experiment from beginning to end: links, daemon, calibration, rounds in which the variants take turns.
+
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::error::LabError;
+use super::experiments::{Experiment, Load};
+use super::load::{Figures, Site};
+use super::network::{Network, remove_stale};
+use super::outcome::Outcome;
+use super::target::{self, Target};
+
+/// How an experiment is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Measured time of each run.
+    pub time: Duration,
+    /// Rounds.
+    pub repeats: u32,
+    /// Speed of each link in bits per second instead of the experiment's own.
+    pub link_bits_per_s: Option<f64>,
+}
+
+/// What is going on, for whoever watches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// It is found out what this machine's cores reach.
+    Calibrate,
+    /// A variant begins, in this round.
+    Begin(&'a str, u32),
+    /// It is over.
+    End(Figures),
+}
+
+/// How long the calibration takes.
+const CALIBRATION: Duration = Duration::from_millis(1500);
+/// The share of what the cores reach that links may have together, so that it is the links that limit.
+const HEADROOM: f64 = 0.5;
+
+/// Makes an experiment. Leaves nothing behind, however it ends.
+///
+/// # Errors
+/// What this machine lacks, or a run that failed.
+pub fn run(
+    experiment: &'static Experiment,
+    plan: &Plan,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Step<'_>),
+) -> Result<Outcome, LabError> {
+    remove_stale();
+    let network = Network::new(experiment.links)?;
+    let target = Target::start(&network)?;
+    let scratch = Scratch::new()?;
+    let site = Site {
+        network: &network,
+        target: &target,
+        stop,
+        scratch: &scratch.0,
+    };
+    watch(Step::Calibrate);
+    let reached = calibrate(experiment, &site)?;
+    let wanted = plan.link_bits_per_s.unwrap_or(experiment.link_bits_per_s);
+    let possible = reached * 8.0 * HEADROOM / experiment.links as f64;
+    let link_bits_per_s = wanted.min(round(possible));
+    let mut figures = vec![Vec::new(); experiment.variants.len()];
+    for round in 0..plan.repeats {
+        for (index, variant) in experiment.variants.iter().enumerate() {
+            watch(Step::Begin(variant.name, round));
+            network.shape(Some(link_bits_per_s), variant.mtu)?;
+            let found = site.run(variant, plan.time)?;
+            watch(Step::End(found));
+            figures[index].push(found);
+        }
+    }
+    Ok(Outcome::new(
+        experiment,
+        plan,
+        (wanted, link_bits_per_s, reached),
+        figures,
+    ))
+}
+
+/// What the cores reach with links of no given speed, in bytes per second; unlimited where the experiment's
+/// load is not about bytes.
+fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> {
+    let variant = &experiment.variants[experiment.calibrate];
+    site.network.shape(None, variant.mtu)?;
+    let found = site.run(variant, CALIBRATION)?;
+    Ok(match variant.load {
+        Load::Storage { block, .. } if block < 64 * 1024 => f64::INFINITY,
+        _ => found.bytes_per_s,
+    })
+}
+
+/// Two digits, the rest zeros, never more.
+fn round(value: f64) -> f64 {
+    if !value.is_finite() || value <= 0.0 {
+        return value;
+    }
+    let unit = 10f64.powf(value.log10().floor() - 1.0);
+    (value / unit).floor() * unit
+}
+
+/// A folder for results, gone when dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, LabError> {
+        let name = format!("{}{}-scratch", super::network::PREFIX, std::process::id());
+        let folder = target::folder().join(name);
+        fs::create_dir(&folder).map_err(LabError::system(format!("make {}", folder.display())))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The next lab removes what stays.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn speeds_are_rounded_down_to_two_digits() {
+        for (value, rounded) in [(1.234e9, 1.2e9), (9.99e8, 9.9e8), (1e10, 1e10)] {
+            let found = super::round(value);
+            assert!((found / rounded - 1.0f64).abs() < 1e-9, "{value}: {found}");
+        }
+        assert_eq!(super::round(f64::INFINITY), f64::INFINITY);
+        assert_eq!(super::round(0.0), 0.0);
+    }
+}
