@@ -50,7 +50,7 @@ pub struct VariantOutcome {
     pub mean: Figures,
     /// Each round.
     pub runs: Vec<Figures>,
-    /// Share of what the links in use carry at most, 1 for all.
+    /// Share of what the links in use carry at most in the direction with more bytes, 1 for all.
     pub wire_share: f64,
     /// The name of the variant that it is compared with.
     pub against: Option<&'static str>,
@@ -160,7 +160,7 @@ impl VariantOutcome {
             name: variant.name,
             mean,
             runs: figures[index].clone(),
-            wire_share: mean.bytes_per_s / wire,
+            wire_share: mean.bytes_per_s * busier_direction(variant.load) / wire,
             against: variant.against.map(|other| experiment.variants[other].name),
             ratio,
             verdict: match variant.against {
@@ -169,6 +169,14 @@ impl VariantOutcome {
             },
             reported: variant.reported,
         }
+    }
+}
+
+/// The share of all bytes that goes the way of most of them: links carry as much both ways at once.
+fn busier_direction(load: Load) -> f64 {
+    match load {
+        Load::Tcp { .. } => 1.0,
+        Load::Storage { reads, .. } => f64::from(reads.max(100 - reads)) / 100.0,
     }
 }
 

@@ -4,7 +4,7 @@
 //! grow is bounded: connections that have not said who they are, streams, JSON, times.
 
 use std::io::{self, Read as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -247,9 +247,15 @@ impl Desk<'_> {
         let began = Instant::now();
         stream::run(&streams, work, || self.until_end(control, &parameters))?;
         let elapsed = began.elapsed();
+        let mine = stream::results(&streams, cpu, elapsed);
+        for stream in streams.iter().filter(|stream| stream.sends) {
+            // An iperf3 client may wait for the rest of a block, and says nothing until it is there or cannot
+            // come any more. Who has closed already does not wait.
+            let _ = stream.socket.shutdown(Shutdown::Write);
+        }
         control.send_state(State::ExchangeResults)?;
         let _theirs: TestResults = control.json()?;
-        control.send_json(&stream::results(&streams, cpu, elapsed))?;
+        control.send_json(&mine)?;
         control.send_state(State::DisplayResults)?;
         // Nothing is lost where the client just closes.
         let _ = control.state(ANSWER_LIMIT);

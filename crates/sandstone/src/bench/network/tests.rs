@@ -130,6 +130,44 @@ fn clients_that_mean_ill_are_sent_away_and_others_served_after_them() {
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
+#[test]
+fn a_client_that_reads_to_the_end_is_not_waited_for() {
+    let server = server();
+    let cookie = Cookie::new(b"").unwrap();
+    let connect = || {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let limit = Some(Duration::from_secs(5));
+        stream.set_read_timeout(limit).unwrap();
+        stream.write_all(&cookie.0).unwrap();
+        stream
+    };
+    let expect = |mut stream: &TcpStream, state: State| {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        assert_eq!(State::read(byte[0]), Some(state));
+    };
+    let mut control = connect();
+    expect(&control, State::ParamExchange);
+    let wanted = TestParameters {
+        tcp: true,
+        time: 1,
+        parallel: 1,
+        reverse: true,
+        len: 100_000,
+        ..TestParameters::default()
+    };
+    control.write_all(&frame(&wanted).unwrap()).unwrap();
+    expect(&control, State::CreateStreams);
+    let mut data = connect();
+    expect(&control, State::TestStart);
+    expect(&control, State::TestRunning);
+    data.read_exact(&mut [0; 1000]).unwrap();
+    control.write_all(&[State::TestEnd.byte()]).unwrap();
+    // As iperf3 does before it looks at the control connection again.
+    data.read_to_end(&mut Vec::new()).unwrap();
+    expect(&control, State::ExchangeResults);
+}
+
 fn wait_until_free(server: SocketAddr) {
     let opened = client::open(&settings(server), b"");
     opened.unwrap_or_else(|error| panic!("the server serves no one: {error}"));
