@@ -10,6 +10,8 @@ use crate::server::{Kind, Server, Spec};
 pub(crate) struct Bench {
     /// The server under test.
     pub(crate) kind: Kind,
+    /// How long a storm rages.
+    pub(crate) seconds: u64,
     /// Programs of others.
     pub(crate) tools: Tools,
 }

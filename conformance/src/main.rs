@@ -7,6 +7,7 @@
 mod bench_network;
 mod cpio;
 mod diskless_boot;
+mod initiator;
 mod iscsi_test_cu;
 mod isns;
 mod lab;
@@ -16,6 +17,7 @@ mod linux_guest;
 mod nbd;
 mod network;
 mod packages;
+mod path_proxy;
 mod process;
 mod qemu_img;
 mod sandstone_daemon;
@@ -45,7 +47,10 @@ options:
   --server PATH    the sandstone binary (default: beside this program)
   --peer           run against Debian's tgt instead, to see whether the labs work
   --quick          leave out the labs that boot a guest
-  --one            one lab after the other";
+  --one            one lab after the other
+  --seconds N      how long a storm of path failures rages (default 60)
+
+SANDSTONE_SEED=N repeats a storm.";
 
 /// How many labs without a guest run side by side.
 const LANES: usize = 2;
@@ -56,6 +61,7 @@ struct Arguments {
     one: bool,
     peer: bool,
     server: Option<PathBuf>,
+    seconds: u64,
     names: Vec<String>,
 }
 
@@ -76,6 +82,7 @@ fn labs() -> Vec<Lab> {
         libiscsi_tools::LABS,
         qemu_img::LABS,
         nbd::LABS,
+        initiator::LABS,
         libvirt::LABS,
         isns::LABS,
         bench_network::LABS,
@@ -92,6 +99,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
         one: false,
         peer: false,
         server: None,
+        seconds: 60,
         names: Vec::new(),
     };
     let mut arguments = arguments;
@@ -103,6 +111,10 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
             "--peer" => parsed.peer = true,
             "--server" => {
                 parsed.server = Some(arguments.next().context("--server needs a path")?.into())
+            }
+            "--seconds" => {
+                let value = arguments.next().context("--seconds needs a number")?;
+                parsed.seconds = value.parse().context("--seconds takes a whole number")?;
             }
             "-h" | "--help" => {
                 println!("{USAGE}");
@@ -151,6 +163,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     scratch::remove_stale();
     let bench = Bench {
         kind,
+        seconds: arguments.seconds,
         tools: Tools::prepare().context("the programs that the labs need")?,
     };
     let rows = if arguments.one {

@@ -38,16 +38,17 @@ pub(crate) const LABS: &[Lab] = &[
 ];
 
 /// `initiator attach` at work.
-struct Attached {
+pub(crate) struct Attached {
     process: Running,
     socket: PathBuf,
-    uri: String,
+    /// For clients of NBD.
+    pub(crate) uri: String,
     folder: tempfile::TempDir,
 }
 
 impl Attached {
     /// Starts it; `None` where the server under test is not Sandstone.
-    fn start(
+    pub(crate) fn start(
         bench: &Bench,
         folder: tempfile::TempDir,
         what: &str,
@@ -82,12 +83,12 @@ impl Attached {
     }
 
     /// A path in its folder.
-    fn path(&self, name: &str) -> Result<String> {
+    pub(crate) fn path(&self, name: &str) -> Result<String> {
         text(&self.folder.path().join(name))
     }
 
     /// Ends it as Ctrl-C does.
-    fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         ensure!(
             self.process.terminate(Duration::from_secs(15)),
             "it did not end within 15 s"

@@ -135,6 +135,12 @@ fn configuration(spec: &Spec) -> String {
          \n[[targets]]\niqn = \"{TARGET}\"\nalias = \"conformance\"",
         spec.block_size, spec.physical_block_size, spec.read_only
     );
+    if let Some((user, secret)) = &spec.mutual {
+        let _ = writeln!(
+            text,
+            "mutual_chap = {{ user = \"{user}\", secret = \"{secret}\" }}"
+        );
+    }
     for (index, address) in spec.addresses.iter().enumerate() {
         let tag = index + 1;
         let _ = writeln!(

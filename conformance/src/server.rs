@@ -51,6 +51,8 @@ pub(crate) struct Spec {
     pub(crate) namespace: Option<String>,
     /// User and secret that initiators must know.
     pub(crate) chap: Option<(String, String)>,
+    /// User and secret by which the target proves itself (mutual CHAP).
+    pub(crate) mutual: Option<(String, String)>,
     /// iSNS server to register with.
     pub(crate) isns: Option<String>,
 }
@@ -67,6 +69,7 @@ impl Default for Spec {
             port: 0,
             namespace: None,
             chap: None,
+            mutual: None,
             isns: None,
         }
     }

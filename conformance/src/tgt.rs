@@ -85,20 +85,16 @@ pub(crate) fn launch(tools: &Tools, spec: &Spec, folder: &Path) -> Result<Starte
             "None,CRC32C",
         ])?;
     }
-    if let Some((user, secret)) = &spec.chap {
-        admin(&[
-            "--op",
-            "new",
-            "--mode",
-            "account",
-            "--user",
-            user,
-            "--password",
-            secret,
-        ])?;
-        admin(&[
-            "--op", "bind", "--mode", "account", "--tid", "1", "--user", user,
-        ])?;
+    let accounts = [(&spec.chap, None), (&spec.mutual, Some("--outgoing"))];
+    for (account, direction) in accounts {
+        if let Some((user, secret)) = account {
+            let new = ["--op", "new", "--mode", "account", "--user", user];
+            admin(&[&new[..], &["--password", secret]].concat())?;
+            let mut bind = vec!["--op", "bind", "--mode", "account", "--tid", "1"];
+            bind.extend(["--user", user.as_str()]);
+            bind.extend(direction);
+            admin(&bind)?;
+        }
     }
     admin(&[
         "--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL",

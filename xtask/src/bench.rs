@@ -1,4 +1,5 @@
-//! `cargo xtask bench target`: Debian's tgt and Sandstone side by side, in one run on one machine.
+//! `cargo xtask bench target`: Debian's tgt and Sandstone side by side, in one run on one machine;
+//! `cargo xtask bench initiator`: libiscsi's client and our initiator.
 //!
 //! Absolute figures drift from machine to machine and from hour to hour; ratios measured in one run
 //! do not. So both targets serve at the same time, each from one core (core 0); the client has the
@@ -7,6 +8,7 @@
 
 mod client;
 mod histogram;
+mod initiator;
 mod lean_client;
 mod machine;
 mod process;
@@ -22,7 +24,10 @@ use server::Server;
 use workload::{Cell, WORKLOADS, Workload};
 
 const USAGE: &str = "\
-usage: cargo xtask bench target [OPTIONS]
+usage: cargo xtask bench target|initiator [OPTIONS]
+
+  target     Sandstone beside Debian's tgt
+  initiator  our initiator beside libiscsi's, both against Sandstone
 
 options:
   --quick         one repeat of one second each: to see that it works, not to quote
@@ -54,6 +59,7 @@ impl Options {
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "target" => target(&parse(rest)?),
+        Some((first, rest)) if first == "initiator" => initiator::run(&parse(rest)?),
         Some((first, rest)) if first == "lean" => lean_client::run(rest),
         Some((first, _)) if first == "--list" => {
             list();
@@ -111,7 +117,9 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         return Err("--repeats starts at 1; --seconds lies between 0.1 and 600".into());
     }
     let known = |part: &str| {
-        sessions::NAME.contains(part) || WORKLOADS.iter().any(|w| w.name.contains(part))
+        sessions::NAME.contains(part)
+            || initiator::knows(part)
+            || WORKLOADS.iter().any(|w| w.name.contains(part))
     };
     if let Some(unknown) = options.only.iter().find(|part| !known(part)) {
         return Err(format!(

@@ -255,6 +255,56 @@ fn r2t_gets_only_the_commands_data() {
 }
 
 #[test]
+fn what_r2ts_ask_for_adds_up_to_the_commands_data_at_most() {
+    let mut victim = Victim::new();
+    for (r2t_sn, expected) in [(0, true), (1, true), (2, false)] {
+        let header = ReadyToTransfer {
+            r2t_sn,
+            ..victim.r2t()
+        };
+        let result = victim.take(raw!(header), &[]);
+        assert_eq!(result.is_ok(), expected, "{result:?}");
+    }
+}
+
+#[test]
+fn data_in_comes_without_gaps_and_once() {
+    for offset in [0, 100, 3000] {
+        let mut victim = Victim::new();
+        victim.take(raw!(victim.data_in()), &[0; 2048]).unwrap();
+        let header = DataIn {
+            buffer_offset: offset,
+            data_sn: 1,
+            ..victim.data_in()
+        };
+        protocol_error(victim.take(raw!(header), &[0; 512]));
+    }
+}
+
+#[test]
+fn pings_whose_answers_are_never_taken_end_the_session() {
+    let ping = NopIn {
+        data_segment_length: 0,
+        lun: 0,
+        itt: RESERVED_TAG,
+        ttt: 7,
+        stat_sn: 1,
+        exp_cmd_sn: 1,
+        max_cmd_sn: 10,
+    };
+    let mut victim = Victim::new();
+    for _ in 0..20_000 {
+        assert_eq!(victim.take(raw!(ping), &[]).unwrap().len(), BHS_LENGTH);
+        victim.session.output_taken();
+    }
+    let mut answers = 0;
+    while victim.take(raw!(ping), &[]).is_ok() {
+        answers += 1;
+    }
+    assert_eq!(answers, 4096);
+}
+
+#[test]
 fn answers_to_nothing_are_refused() {
     for itt in [0x99, RESERVED_TAG, 0xffff_0000, 0xffff_0001, 0xffff_0002] {
         let mut victim = Victim::new();
@@ -422,6 +472,24 @@ fn login(mutual: bool) -> Login {
     settings.credential = Some(credential("host", "initiator-secret"));
     settings.target_credential = mutual.then(|| credential("target", "target-secret"));
     Login::start(settings).0
+}
+
+/// tgt takes the first number that it knows, and takes 7 for SHA-1.
+#[test]
+fn the_number_that_targets_disagree_on_is_offered_last() {
+    let mut login = login(false);
+    let LoginProgress::Send(request) = login
+        .receive(
+            &raw!(login_response()),
+            b"AuthMethod=CHAP\0",
+            &mut Counter(1),
+        )
+        .unwrap()
+    else {
+        panic!("connected without proof");
+    };
+    let text = String::from_utf8_lossy(&request[BHS_LENGTH..]);
+    assert!(text.contains("CHAP_A=8,6,5,7\0"), "{text}");
 }
 
 #[test]

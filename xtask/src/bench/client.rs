@@ -201,7 +201,8 @@ fn lean(server: &Server) -> Result<Command, String> {
     Ok(command)
 }
 
-fn pinned(program: &Path) -> Command {
+/// A command that runs `program` on the client's core.
+pub(super) fn pinned(program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", CORE]).arg(program);
     command

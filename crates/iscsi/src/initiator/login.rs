@@ -20,6 +20,15 @@ const MAX_TEXT: usize = 64 << 10;
 /// Responses accepted during one login.
 const MAX_RESPONSES: u32 = 64;
 
+/// CHAP_A as offered. IANA's 7 is SHA-256, but tgt and IET, which pick the first number they know, mean
+/// SHA-1 by it and then refuse our answer: so it stands behind what they know as well.
+const OFFERED: [ChapAlgorithm; 4] = [
+    ChapAlgorithm::Sha3_256,
+    ChapAlgorithm::Sha1,
+    ChapAlgorithm::Md5,
+    ChapAlgorithm::Sha256,
+];
+
 /// Who logs in to what, and how.
 #[derive(Clone, Debug)]
 pub struct LoginSettings {
@@ -41,7 +50,7 @@ pub struct LoginSettings {
     pub credential: Option<ChapCredential>,
     /// What the target must prove (mutual CHAP); needs `credential`.
     pub target_credential: Option<ChapCredential>,
-    /// CHAP_A to offer, in order of preference.
+    /// CHAP_A to offer; a target picks the first that it knows.
     pub algorithms: Vec<ChapAlgorithm>,
     /// Operational parameters to offer.
     pub limits: Limits,
@@ -60,7 +69,7 @@ impl LoginSettings {
             cmd_sn: 1,
             credential: None,
             target_credential: None,
-            algorithms: ChapAlgorithm::ALL.to_vec(),
+            algorithms: OFFERED.to_vec(),
             limits: Limits {
                 max_connections: 1,
                 ..Limits::default()
