@@ -19,6 +19,8 @@ use crate::multipath::Actions;
 const DETOUR_AFTER_US: u64 = 50_000;
 /// A session that lasted so long, or served I/O, was of use: the next one is tried at once.
 const USEFUL_US: u64 = 2_000_000;
+/// Where no other path serves I/O, a session is tried again after this at the latest.
+const ALONE_US: u64 = 1_000_000;
 /// Redirections followed in a row.
 const MAX_REDIRECTIONS: u32 = 8;
 /// How long an answer to a logout is waited for.
@@ -427,6 +429,7 @@ impl Fabric {
             .settings
             .session
             .back_off;
+        let is_alone = !self.nexuses[at].paths.is_empty() && self.is_alone(at);
         let nexus = &mut self.nexuses[at];
         let elsewhere = self::elsewhere(&error).filter(|_| nexus.redirections < MAX_REDIRECTIONS);
         if let Some((address, permanent)) = elsewhere {
@@ -451,7 +454,8 @@ impl Fabric {
         } else {
             nexus.redirections = 0;
             nexus.failures = nexus.failures.saturating_add(1);
-            now + us(back_off.after(nexus.failures))
+            let wait = us(back_off.after(nexus.failures));
+            now + if is_alone { wait.min(ALONE_US) } else { wait }
         };
         nexus.state = State::Down { retry_us };
         self.changes += u64::from(was_up);
