@@ -932,3 +932,28 @@ fn a_write_that_moved_too_little_fails() {
     assert_eq!(error.kind(), BlockErrorKind::Write);
     assert!(error.to_string().contains("fewer bytes"), "{error}");
 }
+
+#[test]
+fn a_window_that_never_opens_costs_the_session_not_the_io() {
+    const LAST: u32 = 12;
+    let fake = FakeTarget::start(world(), |peer, _| {
+        if peer.life == 0 {
+            // The same MaxCmdSN for ever, whatever comes.
+            peer.window = match peer.window {
+                63 => LAST - 2,
+                window => window.wrapping_sub(1),
+            };
+        }
+        Ok(false)
+    });
+    let mut terms = allowed(Authentication::None);
+    if let Authorization::Allowed(terms) = &mut terms {
+        terms.command_window = LAST;
+    }
+    fake.authorize(terms);
+    let mut driver = Driver::open(&fake.url("?command_timeout=1")).unwrap();
+    for offset in (0..16).map(|at| at * 4096) {
+        assert_eq!(driver.read(offset, 4096), [1; 4096]);
+    }
+    assert_eq!(fake.lives(), 2);
+}

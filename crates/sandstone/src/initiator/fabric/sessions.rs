@@ -417,6 +417,7 @@ impl Fabric {
             State::Leaving { .. } | State::Gone => (false, true),
             State::Coming { .. } | State::Down { .. } => (false, false),
         };
+        let was_scanning = self.nexuses[at].scan.is_some();
         self.drop_link(at);
         if leaving {
             return;
@@ -444,7 +445,8 @@ impl Fabric {
         tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
         nexus.last_error = Some(error);
         nexus.needs_fence |= was_up;
-        let was_useful = nexus.has_served || now.saturating_sub(nexus.up_since_us) >= USEFUL_US;
+        let lasted = !was_scanning && now.saturating_sub(nexus.up_since_us) >= USEFUL_US;
+        let was_useful = nexus.has_served || lasted;
         let retry_us = if elsewhere.is_some() {
             nexus.redirections += 1;
             now
