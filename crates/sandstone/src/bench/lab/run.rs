@@ -33,8 +33,10 @@ pub enum Step<'a> {
     End(Figures),
 }
 
-/// How long the calibration takes.
-const CALIBRATION: Duration = Duration::from_millis(1500);
+/// How long a calibration takes, and how many there are: what else the machine does meanwhile only makes it
+/// seem slower than it is, so the best one counts.
+const CALIBRATION: Duration = Duration::from_secs(1);
+const CALIBRATIONS: u32 = 2;
 /// The share of what the cores reach that links may have together, so that it is the links that limit.
 const HEADROOM: f64 = 0.5;
 
@@ -86,10 +88,13 @@ pub fn run(
 fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> {
     let variant = &experiment.variants[experiment.calibrate];
     site.network.shape(None, variant.mtu)?;
-    let found = site.run(variant, CALIBRATION)?;
+    let mut best = 0.0f64;
+    for _ in 0..CALIBRATIONS {
+        best = best.max(site.run(variant, CALIBRATION)?.bytes_per_s);
+    }
     Ok(match variant.load {
         Load::Storage { block, .. } if block < 64 * 1024 => f64::INFINITY,
-        _ => found.bytes_per_s,
+        _ => best,
     })
 }
 

@@ -135,8 +135,9 @@ impl Echo {
 
 /// The server's side: sends back what comes, until the client goes or its time is over.
 pub(super) fn serve(control: &mut Control, cookie: &Cookie, stop: &AtomicBool) -> io::Result<()> {
-    let here = control.local_address()?.ip();
-    let peer = control.stream().peer_addr()?.ip();
+    // As plain IPv4 where it is: an IPv6 socket would not know of IPv4's flag against fragmenting.
+    let here = control.local_address()?.ip().to_canonical();
+    let peer = control.stream().peer_addr()?.ip().to_canonical();
     let udp = UdpSocket::bind((here, 0))?;
     never_fragment(&udp)?;
     let [high, low] = udp.local_addr()?.port().to_be_bytes();

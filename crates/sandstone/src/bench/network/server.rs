@@ -92,6 +92,7 @@ impl Server {
             while !stop.load(Ordering::Relaxed) {
                 match self.listener.accept() {
                     Ok((stream, client)) => {
+                        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
                         number += 1;
                         let Some(place) = Place::take(&desk.connections, MAX_CONNECTIONS) else {
                             continue; // dropped, which closes it

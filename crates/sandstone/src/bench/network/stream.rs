@@ -7,10 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::is_timeout;
-use super::message::{DEFAULT_BLOCK, MAX_BLOCK, StreamResults, TestResults, stream_id};
+use super::message::{DEFAULT_BLOCK, StreamResults, TestResults, stream_id};
 use super::tcp_info::TcpInfo;
 use crate::bench::machine::cpu_time;
 use crate::bench::results::CpuTime;
+
+/// Largest buffer of a stream; larger blocks go in pieces.
+const MAX_BUFFER: u32 = 256 << 10;
 
 /// How long a blocked call may go on after the end of the test.
 const STEP: Duration = Duration::from_millis(100);
@@ -72,7 +75,8 @@ impl Stream {
 
     /// Runs until `stop`, or until the other end has closed it.
     fn run(&self, work: Work, stop: &AtomicBool) {
-        let mut block = vec![0; work.block.clamp(1, MAX_BLOCK) as usize];
+        // What a client says must not cost more memory than this, times the streams.
+        let mut block = vec![0; work.block.clamp(1, MAX_BUFFER) as usize];
         if self.sends {
             // Content that nothing on the way can compress. Where there is none, zeros are measured.
             let _ = getrandom::fill(&mut block);

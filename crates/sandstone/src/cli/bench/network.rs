@@ -1,7 +1,7 @@
 //! `bench network`: the path, before storage is measured on it.
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::Ordering;
 
 use clap::Args as ClapArgs;
@@ -26,14 +26,9 @@ pub(in crate::cli) struct Args {
     /// Be the other end, for this program and for `iperf3 -c`
     #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "forward", "window", "json"])]
     serve: bool,
-    /// Where to listen
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        default_value = "[::]:5201",
-        requires = "serve"
-    )]
-    listen: SocketAddr,
+    /// Where to listen [default: port 5201 of every address]
+    #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
+    listen: Option<SocketAddr>,
     /// Start from this source address or interface
     #[arg(long, value_name = "ADDR|IFACE")]
     bind: Option<String>,
@@ -64,12 +59,18 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
 }
 
-fn serve(listen: SocketAddr, t: &mut Terminal<'_>) -> Done {
+fn serve(listen: Option<SocketAddr>, t: &mut Terminal<'_>) -> Done {
     let failed = |error| {
-        let message = format!("cannot listen at {listen}: {error}");
+        let message = format!("cannot listen for iperf3: {error}");
         Error::new(ErrorKind::Unavailable, message, "choose another --listen").caused_by(error)
     };
-    let server = Server::bind(listen).map_err(failed)?;
+    let server = match listen {
+        Some(listen) => Server::bind(listen),
+        // Both families, or the one that there is.
+        None => Server::bind((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())
+            .or_else(|_| Server::bind((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into())),
+    };
+    let server = server.map_err(failed)?;
     let address = server.address().map_err(failed)?;
     let stop = interrupt()?;
     writeln!(
