@@ -12,6 +12,9 @@ use crate::bench::statistics::{Ratio, paired};
 /// The chance that of equal variants any is said to differ.
 const ALPHA: f64 = 0.05;
 
+/// An interval whose ends are further apart than this says nothing at all.
+const UNCERTAIN: f64 = 2.0;
+
 /// What came of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
@@ -193,6 +196,9 @@ fn verdict(ratio: Option<Ratio>, figure: Figure) -> String {
     );
     let less_is_better = figure == Figure::Gap;
     match (ratio.differs(), (ratio.estimate > 1.0) != less_is_better) {
+        (false, _) if ratio.high / ratio.low > UNCERTAIN => {
+            format!("cannot tell, more rounds are needed: {range}")
+        }
         (false, _) => format!("no difference found: {range}"),
         (true, true) => format!("better: {range}"),
         (true, false) => format!("worse: {range}"),
