@@ -152,6 +152,52 @@ fn what_is_no_target_is_survived_and_told() {
     );
 }
 
+/// A portal that answers every login with "the target is elsewhere".
+fn sends_on(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 2048];
+            let Ok(48..) = stream.read(&mut request) else {
+                continue;
+            };
+            let text = format!("TargetAddress={to}\0");
+            // Login response: ISID and ITT of the request, status 0101h.
+            let mut answer = vec![0; 48];
+            answer[0] = 0x23;
+            answer[7] = text.len() as u8;
+            answer[8..14].copy_from_slice(&request[8..14]);
+            answer[16..20].copy_from_slice(&request[16..20]);
+            answer[36..38].copy_from_slice(&[1, 1]);
+            answer.extend(text.bytes());
+            answer.resize(answer.len().next_multiple_of(4), 0);
+            // Who has heard enough may go.
+            let _ = stream.write_all(&answer);
+        }
+    });
+    address
+}
+
+#[test]
+fn redirections_are_followed_but_not_for_ever() {
+    let back = back();
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |portal: SocketAddr| run(folder.path(), &format!("initiator discover {portal} -H"));
+    let told = ask(sends_on(sends_on(back.portal))).good();
+    assert_eq!(told, format!("{TARGET}\t{}\t1\n", back.portal));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let circle = listener.local_addr().unwrap();
+    drop(listener);
+    let mut portal = circle;
+    for _ in 0..6 {
+        portal = sends_on(portal);
+    }
+    let error = ask(portal).bad();
+    assert!(error.contains("it sent us on more than 4 times"), "{error}");
+}
+
 /// An iSNS server that answers only those who have registered.
 fn name_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

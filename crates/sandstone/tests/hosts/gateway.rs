@@ -1,10 +1,12 @@
 //! A logical unit over another daemon's: made by a URL, offline while its array is, grown with it.
 
 use std::fs::OpenOptions;
+use std::time::{Duration, Instant};
 
+use super::served::Served;
 use super::served::{BLOCK, TARGET, log_in as session, read, settings, unit, write};
 use super::{DEVICE, SIZE, back, front, run, until};
-use sandstone::config::model::BackendSpec;
+use sandstone::config::model::{BackendSpec, UnitSpec};
 
 #[test]
 fn a_disk_is_served_on_and_its_state_is_the_truth() {
@@ -119,4 +121,48 @@ fn a_daemon_does_not_serve_itself_on() {
         error.contains("would be served from lu vol of this daemon"),
         "{error}"
     );
+}
+
+#[test]
+fn blocks_that_do_not_fit_are_refused_and_those_that_do_are_served() {
+    let large = UnitSpec {
+        block_size: 4096,
+        physical_block_size: 4096,
+        ..unit("vol", 1, BackendSpec::Memory { size: SIZE })
+    };
+    let (back, front) = (Served::start(vec![large]), front());
+    let state = front.folder();
+    super::log_in(&front, &back, 1);
+    let error = run(state, &format!("lu create a --backend {DEVICE}")).bad();
+    assert!(error.contains("add --block-size 4096"), "{error}");
+    run(
+        state,
+        &format!("lu create a --backend {DEVICE} --block-size 4096"),
+    )
+    .good();
+}
+
+#[test]
+fn a_daemon_ends_although_its_array_is_gone_with_io_under_way() {
+    let (mut back, mut front) = (back(), front());
+    let folder = front.folder().to_owned();
+    let state = &*folder;
+    super::log_in(&front, &back, 1);
+    run(state, &format!("lu create gw --backend {DEVICE}")).good();
+    run(state, "map add gw --every-host --lun 0").good();
+    let mut connection = session(front.portal, settings(1));
+    back.stop();
+    until(state, "lu list -H -o state", "fault: all paths are down");
+    let waits = std::thread::spawn(move || {
+        // Never acknowledged: the session ends, or the write fails.
+        let cdb = super::served::cdb(0x8a, 0, 1);
+        if let Ok(outcome) = connection.write(0, &cdb, vec![1; BLOCK]) {
+            assert_ne!(outcome.status, Some(0), "{outcome:?}");
+        }
+    });
+    until(state, "initiator device list -H -o qued", "1");
+    let begun = Instant::now();
+    front.stop();
+    assert!(begun.elapsed() < Duration::from_secs(25));
+    waits.join().unwrap();
 }

@@ -336,6 +336,13 @@ fn everything_changes_while_io_runs() {
     .good();
     assert!(said.contains(DEVICE), "{said}");
     traffic.go_on(20);
+    run(state, &format!("initiator device set -d {DEVICE} -P mru")).good();
+    let noted = run(state, &format!("initiator psp set -d {DEVICE} -B 64K"));
+    assert!(
+        noted.err.contains("the limits count once it is VMW_PSP_RR"),
+        "{noted:?}"
+    );
+    run(state, &format!("initiator device set -d {DEVICE} -P rr")).good();
     assert_eq!(
         run(state, "initiator psp get -H -o psp,iops,type").good(),
         "VMW_PSP_RR\t1\tIops\n"

@@ -84,8 +84,20 @@ fn set(args: Set, connection: &Connection, t: &mut Terminal<'_>) -> Done {
         ..SetDevice::default()
     };
     let path = format!("/v1/initiator/devices/{}", escape(&args.device));
+    let client = connection.client();
     let request = Request::with(Method::PATCH, &path, &body);
-    make(t, &connection.client(), &args.edit, &request)
+    make(t, &client, &args.edit, &request)?;
+    // A device that is not there now may come.
+    let device: Option<DeviceView> = client.get(&path).ok();
+    if let Some(device) = device.filter(|device| device.state.nmp.psp != Psp::RoundRobin) {
+        writeln!(
+            t.err,
+            "note: {} is in force there; the limits count once it is VMW_PSP_RR: sandstone initiator device set -d {} -P VMW_PSP_RR",
+            device.state.nmp.psp.name(),
+            args.device
+        )?;
+    }
+    Ok(())
 }
 
 const POLICIES: [Column<Policy>; 2] = [
