@@ -5,6 +5,7 @@
 //! by doing nothing.
 
 mod bench_network;
+mod browser;
 mod cpio;
 mod diskless_boot;
 mod initiator;
@@ -20,6 +21,7 @@ mod packages;
 mod path_proxy;
 mod process;
 mod qemu_img;
+mod report_page;
 mod sandstone_daemon;
 mod scratch;
 mod server;
@@ -86,6 +88,7 @@ fn labs() -> Vec<Lab> {
         libvirt::LABS,
         isns::LABS,
         bench_network::LABS,
+        report_page::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
     ]

@@ -111,6 +111,8 @@ fn install() -> Result<(), String> {
         ("/usr/bin/setpriv", "util-linux"),
         ("/usr/bin/stdbuf", "coreutils"),
         ("/sbin/ip", "iproute2"),
+        ("/usr/bin/chromium", "chromium"),
+        ("/usr/bin/chromedriver", "chromium-driver"),
     ];
     let missing: Vec<String> = wanted
         .iter()

@@ -323,6 +323,7 @@ mod tests {
                 name: "/dev/sdb".into(),
                 ..Target::default()
             },
+            plan: Vec::new(),
             runs: vec![Run {
                 round: 0,
                 settings: Default::default(),

@@ -6,7 +6,8 @@
 //! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock and device
 //!   or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
 //! - Whether the device keeps what it is given: [`verify`].
-//! - What it is worth: [`results`], [`statistics`], [`compare`]; which settings matter: [`sweep`].
+//! - What it is worth: [`results`], [`remarks`], [`statistics`], [`compare`]; which settings matter: [`sweep`];
+//!   all of it as a page: [`report`].
 //! - What other tools know: [`iometer`], [`fio`].
 //! - What the network between carries: [`network`]; what people measured in the field, repeated on one machine: [`lab`].
 //!
@@ -29,6 +30,8 @@ pub mod network;
 pub mod parameters;
 pub mod profile;
 pub mod random;
+pub mod remarks;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod statistics;

@@ -29,6 +29,9 @@ pub struct Results {
     pub machine: Machine,
     /// What was measured.
     pub target: Target,
+    /// The settings of a sweep; the others are compared with the first. Empty where nothing was turned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<BTreeMap<String, String>>,
     /// The runs in the order in which they were done.
     pub runs: Vec<Run>,
 }

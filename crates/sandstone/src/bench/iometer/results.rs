@@ -216,6 +216,7 @@ pub fn read(text: &str, name: &str) -> Result<Results, ReadError> {
             name: name.to_owned(),
             ..Target::default()
         },
+        plan: Vec::new(),
         runs: reader.runs,
     })
 }
@@ -463,6 +464,7 @@ mod tests {
             started_unix_s: 1_387_722_843,
             machine: Machine::default(),
             target: Target::default(),
+            plan: Vec::new(),
             runs: vec![run],
         }
     }

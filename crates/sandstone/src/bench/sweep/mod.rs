@@ -1,10 +1,11 @@
 //! Finding the settings that matter: the same workloads under every setting, in turns, and what came of it.
 //!
 //! - [`knob`]: what can be set, how, and what to type to have it elsewhere;
-//! - [`session_knobs`]: those of an initiator;
+//! - [`session_knobs`]: those of an initiator, with [`commands`], what to type for them;
 //! - [`plan`]: which settings are tried, and in which order;
 //! - [`verdict`]: which of them differ from the first, and which is best.
 
+pub mod commands;
 pub mod knob;
 pub mod plan;
 pub mod session_knobs;

@@ -160,6 +160,7 @@ mod tests {
             started_unix_s: 0,
             machine: Machine::default(),
             target: Target::default(),
+            plan: settings.clone(),
             runs,
         };
         (results, settings)

@@ -10,6 +10,7 @@ mod network;
 mod options;
 mod profiles;
 mod progress;
+mod report;
 mod results;
 mod run;
 mod sweep;
@@ -31,6 +32,8 @@ pub(super) enum Verb {
     Lab(lab::Verb),
     /// Say what differs between two saved results, and what does not
     Compare(compare::Args),
+    /// Make one page of HTML of saved results: pictures, every figure, what differs, what to type
+    Report(report::Args),
     /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
     Import(transfer::ImportArgs),
     /// Write a profile or results for another tool (IOmeter .icf and .csv, fio JSON)
@@ -45,6 +48,7 @@ pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
         Verb::Lab(verb) => lab::run(verb, t),
         Verb::Network(args) => network::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),
+        Verb::Report(args) => report::run(&args, t),
         Verb::Import(args) => transfer::import(&args, t),
         Verb::Export(args) => transfer::export(&args, t),
     }

@@ -1,7 +1,8 @@
 //! The table of results, and the words beneath it.
 
 use crate::bench::measure::latency::Distribution;
-use crate::bench::results::{Measurement, Results, Run};
+use crate::bench::remarks::remarks;
+use crate::bench::results::{Results, Run};
 use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::cli::{Done, Terminal};
 
@@ -12,7 +13,7 @@ pub(super) fn print(t: &mut Terminal<'_>, args: &ListArgs, results: &Results) ->
     }
     table::print(t, args, COLUMNS, &results.runs, "nothing was measured")?;
     for run in &results.runs {
-        for remark in remarks(run) {
+        for remark in remarks(run).into_iter().chain(split(run)) {
             writeln!(t.err, "{}: {remark}", run.workload.name)?;
         }
     }
@@ -96,71 +97,15 @@ fn spread(run: &Run, numbers: Numbers, of: fn(&Distribution) -> u64) -> String {
     )
 }
 
-/// What must be known to understand the figures.
-fn remarks(run: &Run) -> Vec<String> {
-    let Measurement {
-        unstarted,
-        late,
-        longest_gap_ns,
-        ..
-    } = run.measurement;
-    let mut remarks = Vec::new();
-    let failures = run.measurement.failures.iter();
-    remarks.extend(failures.map(|failure| {
-        format!(
-            "{} requests failed ({}): {}",
-            failure.count, failure.kind, failure.first
-        )
-    }));
-    if run.measurement.gave_up {
-        remarks.push("given up: everything failed".to_owned());
-    }
-    if run.measurement.interrupted {
-        remarks.push("interrupted: the figures are those of the time until then".to_owned());
-    }
-    if let Some(split) = run.measurement.esxtop {
-        remarks.push(format!(
-            "GAVG {:.3} ms = KAVG {:.3} + DAVG {:.3} (QAVG {:.3}) over {} commands",
-            split.gavg_us / 1e3,
-            split.kavg_us / 1e3,
-            split.davg_us / 1e3,
-            split.qavg_us / 1e3,
-            split.commands
-        ));
-    }
-    let cores = run.measurement.cpu_cores().unwrap_or(0.0);
-    if cores > 0.95 * f64::from(run.measurement.workers) {
-        remarks.push(
-            "the load generator was busy all the time: more --workers may show more".to_owned(),
-        );
-    }
-    if unstarted > 0 {
-        remarks.push(format!(
-            "the rate was not reached: {unstarted} accesses had not even started when the time was over"
-        ));
-    }
-    if longest_gap_ns > 1_000_000_000 {
-        remarks.push(format!(
-            "nothing ended for {:.1} s{}",
-            longest_gap_ns as f64 / 1e9,
-            if late > 0 {
-                "; some accesses were still in flight when the time was over"
-            } else {
-                ""
-            }
-        ));
-    }
-    if let Some(report) = &run.measurement.verify {
-        remarks.push(format!(
-            "verified: {} blocks written, {} compared, {} wrong, {} read before they were written",
-            report.written, report.checked, report.mismatches, report.unknown
-        ));
-        remarks.extend(
-            report
-                .details
-                .iter()
-                .map(|mismatch| format!("WRONG DATA: {mismatch}")),
-        );
-    }
-    remarks
+/// Where the time went, in esxtop's words.
+fn split(run: &Run) -> Option<String> {
+    let split = run.measurement.esxtop?;
+    Some(format!(
+        "GAVG {:.3} ms = KAVG {:.3} + DAVG {:.3} (QAVG {:.3}) over {} commands",
+        split.gavg_us / 1e3,
+        split.kavg_us / 1e3,
+        split.davg_us / 1e3,
+        split.qavg_us / 1e3,
+        split.commands
+    ))
 }

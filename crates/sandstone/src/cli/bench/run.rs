@@ -176,6 +176,7 @@ pub(super) fn empty_results(opened: &Opened) -> Results {
         started_unix_s: now.map_or(0, |since| since.as_secs()),
         machine: this_machine(),
         target: opened.identity.clone(),
+        plan: Vec::new(),
         runs: Vec::new(),
     }
 }

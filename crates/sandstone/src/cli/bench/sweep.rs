@@ -84,6 +84,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         args.target.may_write(&mut opened, t)?;
     }
     let mut results = empty_results(&opened);
+    results.plan.clone_from(&plan.settings);
     if let Some(path) = &args.save {
         // Found out before the time is spent.
         save(path, &results)?;
@@ -390,7 +391,10 @@ fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'
             .unwrap_or_default();
         for (system, command) in [("ESXi", esxi), ("Linux", linux), ("Sandstone", sandstone)] {
             if let Some(command) = command {
-                writeln!(t.err, "  {system:<10} {command}")?;
+                for (index, line) in command.lines().enumerate() {
+                    let system = if index == 0 { system } else { "" };
+                    writeln!(t.err, "  {system:<10} {line}")?;
+                }
             }
         }
     }

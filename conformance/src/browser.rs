@@ -1,0 +1,285 @@
+//! A real browser: Debian's chromium, driven by its chromedriver over HTTP (WebDriver, and the browser's own
+//! DevTools commands through it). It has a profile of its own that goes with it, and no network to look for.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::packages::on_path;
+use crate::process::{self, Running};
+use crate::{scratch, server};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Chromium's switches: no window, no sandbox (labs run as root), nothing in the background.
+const SWITCHES: &[&str] = &[
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+];
+
+/// How a page is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    /// Pixels.
+    pub(crate) width: u32,
+    /// Pixels.
+    pub(crate) height: u32,
+    /// `light` or `dark`, which the user prefers.
+    pub(crate) scheme: &'static str,
+    /// Whether the page is printed.
+    pub(crate) printed: bool,
+}
+
+/// A browser with one page.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    port: u16,
+    session: String,
+    _driver: Running,
+    // Last: the profile goes after the browser that uses it.
+    _profile: TempDir,
+}
+
+/// Why there is no browser here; `None` where there is one.
+pub(crate) fn missing() -> Option<String> {
+    ["chromium", "chromedriver"]
+        .into_iter()
+        .find(|name| on_path(name).is_none())
+        .map(|name| format!("no `{name}` (Debian packages chromium and chromium-driver)"))
+}
+
+impl Browser {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn start() -> Result<Self> {
+        let profile = scratch::folder("browser")?;
+        let port = server::free_port()?;
+        let mut command = Command::new(on_path("chromedriver").context("no chromedriver")?);
+        command
+            .arg(format!("--port={port}"))
+            .env("HOME", profile.path());
+        let driver = process::start_logged(command, &profile.path().join("driver.log"))?;
+        process::until("chromedriver answers", LIMIT, || {
+            request(port, "GET", "/status", None).is_ok_and(|status| status["ready"] == true)
+        })?;
+        let mut switches: Vec<String> =
+            SWITCHES.iter().map(|switch| (*switch).to_owned()).collect();
+        switches.push(format!(
+            "--user-data-dir={}",
+            profile.path().join("profile").display()
+        ));
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "binary": on_path("chromium"), "args": switches },
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+        } } });
+        let answer = request(port, "POST", "/session", Some(&wanted))?;
+        let session = answer["sessionId"]
+            .as_str()
+            .context("no session of the browser")?;
+        Ok(Self {
+            port,
+            session: session.to_owned(),
+            _driver: driver,
+            _profile: profile,
+        })
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        request(
+            self.port,
+            "POST",
+            &format!("/session/{}{path}", self.session),
+            Some(body),
+        )
+    }
+
+    fn devtools(&self, command: &str, parameters: &Value) -> Result<Value> {
+        self.post(
+            "/goog/cdp/execute",
+            &json!({ "cmd": command, "params": parameters }),
+        )
+        .with_context(|| format!("DevTools {command}"))
+    }
+
+    /// From now on as on this screen.
+    ///
+    /// # Errors
+    /// The browser refuses.
+    pub(crate) fn show_on(&self, screen: Screen) -> Result<()> {
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            &json!({ "width": screen.width, "height": screen.height, "deviceScaleFactor": 1, "mobile": screen.width < 600 }),
+        )?;
+        let media = if screen.printed { "print" } else { "screen" };
+        let feature = json!({ "name": "prefers-color-scheme", "value": screen.scheme });
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            &json!({ "media": media, "features": [feature] }),
+        )?;
+        Ok(())
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The browser cannot.
+    pub(crate) fn open(&self, file: &Path) -> Result<()> {
+        self.post(
+            "/url",
+            &json!({ "url": format!("file://{}", file.display()) }),
+        )?;
+        Ok(())
+    }
+
+    /// Runs a script in the page; what it returns.
+    ///
+    /// # Errors
+    /// It throws.
+    pub(crate) fn run(&self, script: &str) -> Result<Value> {
+        self.post("/execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    /// The whole page as a PNG, or as much as `height` pixels of it.
+    ///
+    /// # Errors
+    /// The browser cannot.
+    pub(crate) fn picture(&self, width: u32, height: u32) -> Result<Vec<u8>> {
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+        let answer = self.devtools(
+            "Page.captureScreenshot",
+            &json!({ "format": "png", "captureBeyondViewport": true, "clip": clip }),
+        )?;
+        let text = answer["data"]
+            .as_str()
+            .context("the browser sent no picture")?;
+        let picture = base64(text)?;
+        ensure!(
+            picture.starts_with(b"\x89PNG"),
+            "the browser's picture is no PNG"
+        );
+        Ok(picture)
+    }
+
+    /// What stands in the console, of every kind, since the last time.
+    ///
+    /// # Errors
+    /// The browser does not say.
+    pub(crate) fn console(&self) -> Result<Vec<String>> {
+        let entries = self.post("/se/log", &json!({ "type": "browser" }))?;
+        let entries = entries.as_array().context("no list of messages")?;
+        Ok(entries
+            .iter()
+            .map(|entry| format!("{}: {}", entry["level"], entry["message"]))
+            .collect())
+    }
+
+    /// Every address that the page asked for since the last time.
+    ///
+    /// # Errors
+    /// The browser does not say.
+    pub(crate) fn requests(&self) -> Result<Vec<String>> {
+        let entries = self.post("/se/log", &json!({ "type": "performance" }))?;
+        let mut addresses = Vec::new();
+        for entry in entries.as_array().context("no list of events")? {
+            let event: Value = serde_json::from_str(entry["message"].as_str().unwrap_or_default())?;
+            let event = &event["message"];
+            if event["method"] == "Network.requestWillBeSent" {
+                let address = event["params"]["request"]["url"].as_str();
+                addresses.push(address.context("a request without an address")?.to_owned());
+            }
+        }
+        Ok(addresses)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The driver ends the browser; where it does not, both die with this process.
+        let _ = request(
+            self.port,
+            "DELETE",
+            &format!("/session/{}", self.session),
+            None,
+        );
+    }
+}
+
+/// One request to the driver; the value of its answer.
+fn request(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).context("connect to chromedriver")?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let body = body.map(Value::to_string).unwrap_or_default();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = Vec::new();
+    stream
+        .read_to_end(&mut answer)
+        .context("read chromedriver's answer")?;
+    let answer = String::from_utf8(answer).context("chromedriver's answer is no text")?;
+    let (_, content) = answer
+        .split_once("\r\n\r\n")
+        .context("chromedriver's answer has no body")?;
+    let content: Value =
+        serde_json::from_str(content).context("chromedriver's answer is no JSON")?;
+    let value = &content["value"];
+    if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+        bail!(
+            "chromedriver: {error}: {}",
+            value["message"].as_str().unwrap_or_default()
+        );
+    }
+    Ok(value.clone())
+}
+
+fn base64(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut word, mut bits) = (0u32, 0);
+    for letter in text.bytes().filter(|letter| *letter != b'=') {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => bail!("a letter that is not of base64"),
+        };
+        word = word << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((word >> bits) as u8);
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read() {
+        assert_eq!(base64("aGVsbG8=").expect("right"), b"hello");
+        assert_eq!(base64("//79").expect("right"), [255, 254, 253]);
+        assert!(base64("a b").is_err());
+    }
+}

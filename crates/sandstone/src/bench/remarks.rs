@@ -1,0 +1,62 @@
+//! What must be known of a run to understand its figures: failures, an early end, a pace that was not reached.
+
+use super::results::{Measurement, Run};
+
+/// The remarks on a run, each a sentence; none where there is nothing to mind.
+pub fn remarks(run: &Run) -> Vec<String> {
+    let Measurement {
+        unstarted,
+        late,
+        longest_gap_ns,
+        ..
+    } = run.measurement;
+    let mut remarks = Vec::new();
+    let failures = run.measurement.failures.iter();
+    remarks.extend(failures.map(|failure| {
+        format!(
+            "{} requests failed ({}): {}",
+            failure.count, failure.kind, failure.first
+        )
+    }));
+    if run.measurement.gave_up {
+        remarks.push("given up: everything failed".to_owned());
+    }
+    if run.measurement.interrupted {
+        remarks.push("interrupted: the figures are those of the time until then".to_owned());
+    }
+    let cores = run.measurement.cpu_cores().unwrap_or(0.0);
+    if cores > 0.95 * f64::from(run.measurement.workers) {
+        remarks.push(
+            "the load generator was busy all the time: more --workers may show more".to_owned(),
+        );
+    }
+    if unstarted > 0 {
+        remarks.push(format!(
+            "the rate was not reached: {unstarted} accesses had not even started when the time was over"
+        ));
+    }
+    if longest_gap_ns > 1_000_000_000 {
+        remarks.push(format!(
+            "nothing ended for {:.1} s{}",
+            longest_gap_ns as f64 / 1e9,
+            if late > 0 {
+                "; some accesses were still in flight when the time was over"
+            } else {
+                ""
+            }
+        ));
+    }
+    if let Some(report) = &run.measurement.verify {
+        remarks.push(format!(
+            "verified: {} blocks written, {} compared, {} wrong, {} read before they were written",
+            report.written, report.checked, report.mismatches, report.unknown
+        ));
+        remarks.extend(
+            report
+                .details
+                .iter()
+                .map(|mismatch| format!("WRONG DATA: {mismatch}")),
+        );
+    }
+    remarks
+}

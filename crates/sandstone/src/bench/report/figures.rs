@@ -1,0 +1,228 @@
+//! Every figure of every run, as tables that people can copy; the exact values stand beside the rounded ones.
+
+use maud::{Markup, html};
+
+use super::subject::{Series, Subject};
+use super::units;
+use crate::bench::measure::latency::LatencySummary;
+use crate::bench::results::{DirectionResult, Measurement, Run};
+
+/// A column: its heading, and the value of a run with its exact form.
+type Column = (&'static str, fn(&Measurement) -> Option<(f64, String)>);
+
+pub(super) fn section(subject: &Subject<'_>) -> Markup {
+    html! {
+        section id="figures" {
+            h2 { "Every figure" }
+            p.note {
+                "MB/s are millions of bytes. Latencies have the accesses in them that were still in flight at the end; rates "
+                "have not. The exact values are in the page (" code { "<data value>" } ")."
+            }
+            (table(subject, "How much", RATES))
+            (table(subject, "Latency of reads and writes together", LATENCIES))
+            @if subject.runs().any(|(_, run)| is_mixed(&run.measurement)) {
+                (table(subject, "Latency of reads and of writes", DIRECTIONS))
+            }
+            (table(subject, "Cost and conduct", CONDUCT))
+            (streams(subject))
+        }
+    }
+}
+
+fn is_mixed(measurement: &Measurement) -> bool {
+    measurement.read.accesses > 0 && measurement.write.accesses > 0
+}
+
+fn rate(value: f64) -> Option<(f64, String)> {
+    Some((value, units::number(value)))
+}
+
+fn mb(bytes_per_s: f64) -> Option<(f64, String)> {
+    Some((bytes_per_s, units::number(bytes_per_s / 1e6)))
+}
+
+fn ns(value: f64) -> Option<(f64, String)> {
+    Some((value, units::time(value)))
+}
+
+fn whole(value: u64) -> Option<(f64, String)> {
+    Some((value as f64, units::count(value)))
+}
+
+const RATES: &[Column] = &[
+    ("IOPS", |m| rate(m.iops())),
+    ("read IOPS", |m| rate(m.read_iops())),
+    ("write IOPS", |m| rate(m.write_iops())),
+    ("MB/s", |m| mb(m.bytes_per_s())),
+    ("read MB/s", |m| mb(m.read_bytes_per_s())),
+    ("write MB/s", |m| mb(m.write_bytes_per_s())),
+    ("reads", |m| whole(m.read.accesses)),
+    ("writes", |m| whole(m.write.accesses)),
+    ("bytes read", |m| whole(m.read.bytes)),
+    ("bytes written", |m| whole(m.write.bytes)),
+];
+
+const LATENCIES: &[Column] = &[
+    ("mean", |m| ns(m.latency.mean_ns)),
+    ("std. dev.", |m| {
+        ns(m.latency.distribution.as_ref()?.stddev_ns)
+    }),
+    ("least", |m| {
+        ns(m.latency.distribution.as_ref()?.min_ns as f64)
+    }),
+    (
+        "p50",
+        |m| ns(m.latency.distribution.as_ref()?.p50_ns as f64),
+    ),
+    (
+        "p90",
+        |m| ns(m.latency.distribution.as_ref()?.p90_ns as f64),
+    ),
+    (
+        "p99",
+        |m| ns(m.latency.distribution.as_ref()?.p99_ns as f64),
+    ),
+    ("p99.9", |m| {
+        ns(m.latency.distribution.as_ref()?.p99_9_ns as f64)
+    }),
+    ("p99.99", |m| {
+        ns(m.latency.distribution.as_ref()?.p99_99_ns as f64)
+    }),
+    ("greatest", |m| ns(m.latency.max_ns as f64)),
+    ("counted", |m| whole(m.latency.count)),
+];
+
+fn known(latency: &LatencySummary) -> Option<&LatencySummary> {
+    (latency.count > 0).then_some(latency)
+}
+
+const DIRECTIONS: &[Column] = &[
+    ("read mean", |m| ns(known(&m.read.latency)?.mean_ns)),
+    ("read p50", |m| {
+        ns(m.read.latency.distribution.as_ref()?.p50_ns as f64)
+    }),
+    ("read p99", |m| {
+        ns(m.read.latency.distribution.as_ref()?.p99_ns as f64)
+    }),
+    ("read p99.9", |m| {
+        ns(m.read.latency.distribution.as_ref()?.p99_9_ns as f64)
+    }),
+    ("read greatest", |m| {
+        ns(known(&m.read.latency)?.max_ns as f64)
+    }),
+    ("write mean", |m| ns(known(&m.write.latency)?.mean_ns)),
+    ("write p50", |m| {
+        ns(m.write.latency.distribution.as_ref()?.p50_ns as f64)
+    }),
+    ("write p99", |m| {
+        ns(m.write.latency.distribution.as_ref()?.p99_ns as f64)
+    }),
+    ("write p99.9", |m| {
+        ns(m.write.latency.distribution.as_ref()?.p99_9_ns as f64)
+    }),
+    ("write greatest", |m| {
+        ns(known(&m.write.latency)?.max_ns as f64)
+    }),
+];
+
+const CONDUCT: &[Column] = &[
+    ("CPU per access", |m| ns(m.cpu_ns_per_access()?)),
+    ("of a core", |m| {
+        m.cpu_cores().map(|cores| (cores, units::share(cores)))
+    }),
+    ("in the program", |m| ns(m.cpu?.user_ns as f64)),
+    ("in the kernel", |m| ns(m.cpu?.system_ns as f64)),
+    ("GAVG", |m| ns(m.esxtop?.gavg_us * 1e3)),
+    ("KAVG", |m| ns(m.esxtop?.kavg_us * 1e3)),
+    ("DAVG", |m| ns(m.esxtop?.davg_us * 1e3)),
+    ("QAVG", |m| ns(m.esxtop?.qavg_us * 1e3)),
+    ("commands", |m| whole(m.esxtop?.commands)),
+    ("errors", |m| whole(m.errors())),
+    ("longest gap", |m| ns(m.longest_gap_ns as f64)),
+    ("late", |m| whole(m.late)),
+    ("not started", |m| whole(m.unstarted)),
+    ("in flight", |m| whole(u64::from(m.outstanding))),
+    ("workers", |m| whole(u64::from(m.workers))),
+    ("measured", |m| ns(m.elapsed_ns as f64)),
+];
+
+fn table(subject: &Subject<'_>, title: &str, columns: &[Column]) -> Markup {
+    // What no run has takes no room.
+    let is_there = |column: &&Column| {
+        subject
+            .runs()
+            .any(|(_, run)| (column.1)(&run.measurement).is_some())
+    };
+    let columns: Vec<&Column> = columns.iter().filter(is_there).collect();
+    html! {
+        div.scroll { table.sortable {
+            caption { (title) }
+            thead { tr {
+                (heads(subject))
+                @for (name, _) in &columns { th scope="col" { (name) } }
+            } }
+            tbody { @for (series, run) in subject.runs() { tr {
+                (names(subject, series, run))
+                @for (_, of) in &columns {
+                    @match of(&run.measurement) {
+                        Some((exact, shown)) => td { data value=(exact) { (shown) } },
+                        None => td { "–" },
+                    }
+                }
+            } } }
+        } }
+    }
+}
+
+fn heads(subject: &Subject<'_>) -> Markup {
+    html! {
+        th scope="col" { "workload" }
+        @if !subject.is_single() { th scope="col" { "setting" } }
+        th scope="col" { "run" }
+    }
+}
+
+fn names(subject: &Subject<'_>, series: &Series<'_>, run: &Run) -> Markup {
+    html! {
+        th scope="row" { (run.workload.name) }
+        @if !subject.is_single() { td.words { (series.label) } }
+        td { (run.round + 1) }
+    }
+}
+
+/// The streams of workloads that have several.
+fn streams(subject: &Subject<'_>) -> Markup {
+    if subject
+        .runs()
+        .all(|(_, run)| run.measurement.streams.is_empty())
+    {
+        return html! {};
+    }
+    let per_second =
+        |run: &Run, count: u64| count as f64 * 1e9 / run.measurement.elapsed_ns.max(1) as f64;
+    let direction = |run: &Run, of: &DirectionResult| {
+        html! {
+            td { data value=(of.accesses) { (units::number(per_second(run, of.accesses))) } }
+            td { data value=(of.bytes) { (units::number(per_second(run, of.bytes) / 1e6)) } }
+            td { data value=(of.latency.mean_ns) { (units::time(of.latency.mean_ns)) } }
+        }
+    };
+    html! {
+        div.scroll { table.sortable {
+            caption { "Streams that ran beside each other" }
+            thead { tr {
+                (heads(subject))
+                th scope="col" { "stream" }
+                @for name in ["read IOPS", "read MB/s", "read mean", "write IOPS", "write MB/s", "write mean"] {
+                    th scope="col" { (name) }
+                }
+            } }
+            tbody { @for (series, run) in subject.runs() { @for stream in &run.measurement.streams { tr {
+                (names(subject, series, run))
+                td.words { (stream.name) }
+                (direction(run, &stream.read))
+                (direction(run, &stream.write))
+            } } } }
+        } }
+    }
+}

@@ -1,0 +1,160 @@
+//! The settings that matter: which were best in a sweep, how sure that is, and what to type to have them.
+
+use maud::{Markup, html};
+
+use super::subject::{Contrast, Subject};
+use super::units;
+use crate::bench::compare::{Figure, Verdict};
+use crate::bench::sweep::knob::{Commands, Registry};
+use crate::bench::sweep::session_knobs::session_knobs;
+use crate::bench::sweep::verdict::Best;
+
+pub(super) fn section(subject: &Subject<'_>) -> Markup {
+    if subject.best.is_empty() {
+        return html! {};
+    }
+    let turned = turned(subject);
+    html! {
+        section id="settings" {
+            h2 { "The settings that matter" }
+            @for (source, best) in &subject.best { (table(subject, *source, best)) }
+            @let idle = idle(subject);
+            @if !idle.is_empty() {
+                p { b { "No difference was found" } " for " (idle.join(", ")) ". Leave these as they are." }
+            }
+            @if !turned.is_empty() {
+                h3 { "What to type" }
+                p.note {
+                    "Words in capitals are yours: " code { "NAA" } " as " code { "esxcli storage nmp device list" }
+                    " names the device, " code { "vmhbaN" } " and " code { "vmkN" } " your adapter and vmkernel port, "
+                    code { "DEVICE" } " the disk as in " code { "/sys/block" }
+                    "; give vendor and model as your array's INQUIRY names it."
+                }
+                @for (name, value, workloads) in &turned { (typed(name, value, workloads)) }
+            }
+        }
+    }
+}
+
+fn table(subject: &Subject<'_>, source: usize, best: &[Best]) -> Markup {
+    html! {
+        div.scroll { table {
+            caption { "The best setting for each workload" @if subject.sources.len() > 1 { " in " (subject.sources[source].label) } }
+            thead { tr {
+                th scope="col" { "workload" }
+                th.words scope="col" { "use" } th scope="col" { "accesses per second" }
+                th scope="col" { "mean latency" } th scope="col" { "how sure" }
+            } }
+            tbody { @for best in best { tr {
+                th scope="row" { (best.workload) }
+                (found(subject, source, best))
+            } } }
+        } }
+    }
+}
+
+fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
+    let index = subject.find(source, &best.settings);
+    let contrast = subject
+        .contrasts
+        .iter()
+        .find(|contrast| Some(contrast.series) == index);
+    let (Some(contrast), Some(index)) = (contrast, index) else {
+        let label = index.map_or("", |index| &subject.series[index].label);
+        return html! {
+            td.words { code { (label) } " as at the start" }
+            td.same colspan="3" { "= nothing else is certainly better" }
+        };
+    };
+    let ratio = |figure| {
+        let rows = &mut contrast.comparison.rows.iter();
+        let row = rows.find(|row| row.workload == best.workload && row.figure == figure);
+        row.and_then(|row| Some((row.ratio?, row.verdict, row.runs.1)))
+    };
+    html! {
+        td.words { code { (subject.series[index].label) } }
+        @match ratio(Figure::Iops) {
+            Some((ratio, ..)) => td.better { "▲ " (units::change(ratio.estimate)) },
+            None => td { "–" },
+        }
+        @match ratio(Figure::MeanMs) {
+            Some((ratio, verdict, _)) => td class=(match verdict { Verdict::Better => "better", Verdict::Worse => "worse", _ => "same" }) {
+                (match verdict { Verdict::Better => "▼ ", Verdict::Worse => "▲ ", _ => "= " }) (units::change(ratio.estimate))
+            },
+            None => td { "–" },
+        }
+        @match ratio(Figure::Iops) {
+            Some((ratio, _, runs)) => td {
+                (units::change(ratio.low)) " to " (units::change(ratio.high)) " more accesses, from " (runs) " rounds"
+            },
+            None => td { "–" },
+        }
+    }
+}
+
+/// Series of which no figure differs from what they are compared with.
+fn idle(subject: &Subject<'_>) -> Vec<String> {
+    let is_idle = |contrast: &&Contrast| {
+        let rows = &contrast.comparison.rows;
+        !rows.is_empty() && rows.iter().all(|row| row.verdict == Verdict::NoDifference)
+    };
+    let in_sweep = |contrast: &&Contrast| {
+        subject.series[contrast.base].source == subject.series[contrast.series].source
+    };
+    let idle = subject.contrasts.iter().filter(in_sweep).filter(is_idle);
+    idle.map(|contrast| subject.series[contrast.series].label.clone())
+        .collect()
+}
+
+/// Every knob that is not as at the start in some best setting: its name, its value, and for which workloads.
+fn turned(subject: &Subject<'_>) -> Vec<(String, String, Vec<String>)> {
+    let mut turned: Vec<(String, String, Vec<String>)> = Vec::new();
+    for (source, best) in &subject.best {
+        let Some(start) = subject
+            .series
+            .iter()
+            .find(|series| series.source == *source)
+        else {
+            continue;
+        };
+        for best in best {
+            for (name, value) in &best.settings {
+                if start.settings.get(name) == Some(value) {
+                    continue;
+                }
+                let known = turned.iter_mut().find(|(n, v, _)| n == name && v == value);
+                match known {
+                    Some((.., workloads)) => workloads.push(best.workload.clone()),
+                    None => turned.push((name.clone(), value.clone(), vec![best.workload.clone()])),
+                }
+            }
+        }
+    }
+    turned
+}
+
+fn typed(name: &str, value: &str, workloads: &[String]) -> Markup {
+    let mut registry = Registry::of_every_target();
+    session_knobs().for_each(|knob| registry.add(knob));
+    let knob = registry.find(name);
+    let about = knob.map(|knob| knob.about());
+    let commands = knob.map(|knob| knob.commands(value));
+    let Commands {
+        esxi,
+        linux,
+        sandstone,
+    } = commands.unwrap_or_default();
+    let systems = [("ESXi", esxi), ("Linux", linux), ("Sandstone", sandstone)];
+    html! {
+        h4 { code { (name) " = " (value) } " " @if let Some(about) = about { (about) } }
+        p.note { "For " (workloads.join(", ")) "." }
+        dl.typed {
+            @for (system, command) in &systems {
+                @if let Some(command) = command { dt { (system) } dd { pre { code { (command) } } } }
+            }
+            @if systems.iter().all(|(_, command)| command.is_none()) {
+                dt { "Anywhere" } dd { "Nothing to type: it is a property of the load." }
+            }
+        }
+    }
+}

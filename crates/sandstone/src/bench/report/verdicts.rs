@@ -1,0 +1,187 @@
+//! The table that people colour by hand: green better, red worse, yellow the same; here with its intervals.
+//! Colour is never alone: an arrow and a word say the same.
+
+use maud::{Markup, html};
+
+use super::subject::{Contrast, Subject};
+use super::units;
+use crate::bench::compare::{Figure, Made, Row, Verdict};
+
+/// With more, the tables of single figures are closed at first.
+const FEW: usize = 3;
+
+pub(super) fn section(subject: &Subject<'_>) -> Markup {
+    if subject
+        .contrasts
+        .iter()
+        .all(|contrast| contrast.comparison.rows.is_empty())
+    {
+        return html! {};
+    }
+    html! {
+        section id="verdicts" {
+            h2 { "Better, worse, the same" }
+            p.note {
+                "A difference is called one only where its interval leaves no room for none. Of things that do not differ, "
+                "a whole family of tables says otherwise with a chance of " (units::tick(subject.alpha * 100.0)) " %" "."
+            }
+            p.legend {
+                span.key.better {} "▲▼ better  " span.key.worse {} "▲▼ worse  " span.key.same {} "= no difference  "
+                span.key.unknown {} "? too few runs"
+            }
+            @if subject.contrasts.len() > 1 {
+                @for base in bases(subject) {
+                    (matrix(subject, base, Figure::Iops))
+                    (matrix(subject, base, Figure::MeanMs))
+                }
+            }
+            @for contrast in &subject.contrasts {
+                @if !contrast.comparison.rows.is_empty() { (table(subject, contrast)) }
+            }
+        }
+    }
+}
+
+fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Iops => "Accesses per second",
+        Figure::MeanMs => "Mean latency",
+        Figure::P99Ms => "p99 latency",
+        Figure::CpuUs => "Processor time per access",
+    }
+}
+
+fn value(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Iops => units::number(value),
+        Figure::MeanMs | Figure::P99Ms => units::time(value * 1e6),
+        Figure::CpuUs => units::time(value * 1e3),
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "same",
+        Verdict::CannotTell => "unknown",
+    }
+}
+
+fn sign(row: &Row) -> &'static str {
+    match (row.verdict, row.ratio) {
+        (Verdict::Better | Verdict::Worse, Some(ratio)) if ratio.estimate > 1.0 => "▲",
+        (Verdict::Better | Verdict::Worse, _) => "▼",
+        (Verdict::NoDifference, _) => "=",
+        (Verdict::CannotTell, _) => "?",
+    }
+}
+
+/// Every series that others are compared with, once.
+fn bases(subject: &Subject<'_>) -> Vec<usize> {
+    let mut bases: Vec<usize> = subject
+        .contrasts
+        .iter()
+        .map(|contrast| contrast.base)
+        .collect();
+    bases.dedup();
+    bases
+}
+
+/// One figure of all workloads and all that is compared with one base.
+fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
+    let contrasts = || {
+        subject
+            .contrasts
+            .iter()
+            .filter(|contrast| contrast.base == base)
+    };
+    let workloads: Vec<&String> = subject
+        .workloads
+        .iter()
+        .filter(|workload| contrasts().any(|contrast| row(contrast, workload, figure).is_some()))
+        .collect();
+    html! {
+        div.scroll { table.sortable {
+            caption { (title(figure)) " against " (subject.series[base].label) }
+            thead { tr {
+                th scope="col" { "setting" }
+                @for workload in &workloads { th scope="col" { (workload) } }
+            } }
+            tbody { @for contrast in contrasts() { tr {
+                th scope="row" { (subject.series[contrast.series].label) }
+                @for workload in &workloads { (short_cell(contrast, workload, figure)) }
+            } } }
+        } }
+    }
+}
+
+fn row<'c>(contrast: &'c Contrast, workload: &str, figure: Figure) -> Option<&'c Row> {
+    let rows = &mut contrast.comparison.rows.iter();
+    rows.find(|row| row.workload == workload && row.figure == figure)
+}
+
+fn short_cell(contrast: &Contrast, workload: &str, figure: Figure) -> Markup {
+    let Some(row) = row(contrast, workload, figure) else {
+        return html! { td.unknown { "–" } };
+    };
+    let ratio = row.ratio.map_or(row.b / row.a, |ratio| ratio.estimate);
+    html! {
+        td class={ "verdict " (class(row.verdict)) } title=(row.verdict.words()) {
+            b { data value=(ratio) { (sign(row)) " " (units::change(ratio)) } }
+            @if let Some(ratio) = row.ratio {
+                small { (units::change(ratio.low)) " to " (units::change(ratio.high)) }
+            }
+        }
+    }
+}
+
+/// All figures of one contrast.
+fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
+    let [base, series] = [contrast.base, contrast.series].map(|index| &subject.series[index].label);
+    let runs = contrast
+        .comparison
+        .rows
+        .first()
+        .map_or((0, 0), |row| row.runs);
+    let open = (subject.contrasts.len() <= FEW).then_some("");
+    html! {
+        details open=[open] {
+            summary { b { (series) } " against " (base) ": every figure" }
+            div.scroll { table {
+                caption {
+                    (series) " against " (base) ", "
+                    @match contrast.made { Made::InTurns => "run in turns", Made::Apart => "run apart" }
+                    ", " (runs.1) " and " (runs.0) " runs"
+                }
+                thead { tr {
+                    th scope="col" { "workload" }
+                    @for figure in Figure::ALL { th scope="col" { (title(figure)) } }
+                } }
+                tbody { @for workload in &subject.workloads { @if row(contrast, workload, Figure::Iops).is_some() { tr {
+                    th scope="row" { (workload) }
+                    @for figure in Figure::ALL { (cell(contrast, workload, figure)) }
+                } } } }
+            } }
+            @for (only, label) in [(&contrast.comparison.only_a, base), (&contrast.comparison.only_b, series)] {
+                @if !only.is_empty() { p.note { "Only in " (label) ": " (only.join(", ")) "." } }
+            }
+        }
+    }
+}
+
+fn cell(contrast: &Contrast, workload: &str, figure: Figure) -> Markup {
+    let Some(row) = row(contrast, workload, figure) else {
+        return html! { td.unknown { "–" } };
+    };
+    html! {
+        td class={ "verdict " (class(row.verdict)) } {
+            b { (sign(row)) " " (units::change(row.ratio.map_or(row.b / row.a, |ratio| ratio.estimate))) }
+            span { (row.verdict.words()) }
+            @if let Some(ratio) = row.ratio {
+                small { (units::change(ratio.low)) " to " (units::change(ratio.high)) }
+            }
+            small { data value=(row.a) { (value(figure, row.a)) } " → " data value=(row.b) { (value(figure, row.b)) } }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `bench report`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+
+use super::compare::load;
+use crate::bench::report::{Source, Wire, html};
+use crate::cli::{Done, Terminal};
+use crate::config::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Args {
+    /// Results of bench run --save and bench sweep --save; where there are several, the others are compared
+    /// with the first
+    #[arg(required = true, value_name = "RESULTS")]
+    results: Vec<PathBuf>,
+    /// Write the page to this file instead of the standard output
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Speed of the link, to say which share of it was reached, as in 10G (bits per second)
+    #[arg(long, value_name = "BITS/S", value_parser = link)]
+    link: Option<f64>,
+}
+
+/// What Ethernet, IPv4 and TCP with timestamps leave of a frame of 1,500 bytes: 1,448 of 1,538.
+const PAYLOAD_SHARE: f64 = 1448.0 / 1538.0;
+
+/// Bits per second with K, M, G, T as powers of 1,000, as networks are sold.
+fn link(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is not a speed; write bits per second with M or G, as in 10G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" | "mbit" | "mbit/s" | "mb/s" => 1e6,
+        "g" | "gbit" | "gbit/s" | "gb/s" => 1e9,
+        "t" => 1e12,
+        _ => return Err(wrong()),
+    };
+    match number * factor {
+        speed if speed >= 1e3 && speed.is_finite() => Ok(speed),
+        _ => Err(wrong()),
+    }
+}
+
+pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let mut sources = Vec::new();
+    for path in &args.results {
+        sources.push(Source {
+            label: label(path, &args.results),
+            results: load(path)?,
+        });
+    }
+    let wire = args.link.map(|bits_per_s| Wire {
+        bytes_per_s: bits_per_s / 8.0 * PAYLOAD_SHARE,
+        known_from: "what TCP leaves of the link's speed in frames of 1,500 bytes".to_owned(),
+    });
+    let page = html(&sources, wire.as_ref(), 0.05);
+    match &args.output {
+        None => Ok(write!(t.out, "{page}")?),
+        Some(path) => {
+            let failed = |error| Error::storage(format!("write {}", path.display()), error);
+            Ok(std::fs::write(path, page).map_err(failed)?)
+        }
+    }
+}
+
+/// The file's name without its ending; all of its path where another has the same name.
+fn label(path: &Path, all: &[PathBuf]) -> String {
+    let is_taken = all
+        .iter()
+        .filter(|other| other.file_stem() == path.file_stem())
+        .count()
+        > 1;
+    match path.file_stem().filter(|_| !is_taken) {
+        Some(stem) => stem.to_string_lossy().into_owned(),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_have_powers_of_a_thousand() {
+        for (text, bits) in [
+            ("10G", 1e10),
+            ("1000M", 1e9),
+            ("2.5Gbit/s", 2.5e9),
+            ("1000000", 1e6),
+        ] {
+            assert_eq!(link(text), Ok(bits), "{text}");
+        }
+        for text in ["", "G", "-1G", "0", "10 apples", "1e400", "NaN"] {
+            assert!(link(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn results_are_called_by_their_files() {
+        let paths = ["x/a.json", "y/a.json", "b.json"].map(PathBuf::from);
+        let labels = [0, 1, 2].map(|index| label(&paths[index], &paths));
+        assert_eq!(labels, ["x/a.json", "y/a.json", "b"]);
+    }
+}
