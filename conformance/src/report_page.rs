@@ -90,8 +90,8 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
         process::output(command, LIMIT)
     };
     let file = |name: &str| folder.join(name).display().to_string();
-    let short = ["--time", "3s", "--ramp-up", "300ms", "--destroy-data"];
-    for (target, repeat, saved) in [("memory:64M", "3", "memory.json"), (url, "3", "iscsi.json")] {
+    let short = ["--time", "2s", "--ramp-up", "300ms", "--destroy-data"];
+    for (target, repeat, saved) in [("memory:64M", "2", "memory.json"), (url, "2", "iscsi.json")] {
         let (repeat, saved) = (["--repeat", repeat], ["--save", &file(saved)]);
         bench(&[&["run", target][..], &short, &repeat, &saved].concat())?;
     }
@@ -104,7 +104,7 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
         "8k",
     ];
     let swept = file("sweep.json");
-    let repeat = ["--repeat", "4", "--save", &swept];
+    let repeat = ["--repeat", "3", "--save", &swept];
     bench(&[&["sweep", url][..], &knobs, &short, &repeat].concat())?;
     let page = |name: &'static str, sources: &[&str], more: &[&str]| {
         let output = folder.join(format!("{name}.html"));
