@@ -92,6 +92,11 @@ fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> 
     for _ in 0..CALIBRATIONS {
         best = best.max(site.run(variant, CALIBRATION)?.bytes_per_s);
     }
+    if best <= 0.0 {
+        return Err(LabError::Invalid(
+            "not one access ended within a second on links of no given speed: this machine is too busy".to_owned(),
+        ));
+    }
     Ok(match variant.load {
         Load::Storage { block, .. } if block < 64 * 1024 => f64::INFINITY,
         _ => best,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::command::{Running, inside};
 use super::error::LabError;
 use super::network::{Network, PREFIX};
+use crate::block::file::{FileDevice, FileOptions};
 use crate::config::model::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
@@ -100,6 +101,18 @@ impl Target {
     }
 
     fn configure(&self) -> Result<(), LabError> {
+        for unit in Unit::ALL {
+            if let BackendSpec::File { path, size, .. } = unit.spec().backend {
+                let path = self.state.join(path);
+                let options = FileOptions {
+                    block_size: 512,
+                    preallocate: true,
+                    direct: true,
+                };
+                FileDevice::create(&path, size, options)
+                    .map_err(|error| LabError::Invalid(error.to_string()))?;
+            }
+        }
         let failed = |error: crate::config::Error| LabError::Invalid(error.to_string());
         let (mut store, mut config) = Store::open(&self.state).map_err(failed)?;
         self.fill(&mut config);
