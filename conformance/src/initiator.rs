@@ -186,14 +186,16 @@ fn same(one: &str, other: &str) -> Result<()> {
     Ok(())
 }
 
-/// Two paths to one server, and a URL over both that changes path after each I/O.
+/// Two paths to one server, and a URL over both that changes path after each I/O. What a silent path holds
+/// back arrives late, and where no LOGIN could end its session meanwhile, a fence that only times out
+/// lets it land over newer data (seen with tgt): here only the end of the session counts.
 fn two_paths(server: &Server) -> Result<([PathProxy; 2], String)> {
     let paths = [
         PathProxy::start(server.portal(0))?,
         PathProxy::start(server.portal(0))?,
     ];
     let url = format!(
-        "iscsi://{}/{}/{}?portal={}&psp=rr&iops=1",
+        "iscsi://{}/{}/{}?portal={}&psp=rr&iops=1&fence_timeout=never",
         paths[0].address, server.target, server.lun, paths[1].address
     );
     Ok((paths, url))
