@@ -1,6 +1,7 @@
 //! What must be known of a run to understand its figures: failures, an early end, a pace that was not reached.
 
 use super::results::{Measurement, Run};
+use super::verify::VerifyReport;
 
 /// The remarks on a run, each a sentence; none where there is nothing to mind.
 pub fn remarks(run: &Run) -> Vec<String> {
@@ -57,6 +58,28 @@ pub fn remarks(run: &Run) -> Vec<String> {
                 .iter()
                 .map(|mismatch| format!("WRONG DATA: {mismatch}")),
         );
+        remarks.extend(unproven(report));
     }
     remarks
+}
+
+/// Why verification is no proof, beside wrong data.
+pub fn unproven(report: &VerifyReport) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if report.flush_failed {
+        reasons.push("NOT VERIFIED: the target failed to make the data durable".to_owned());
+    }
+    if report.unread > 0 {
+        reasons.push(format!(
+            "NOT VERIFIED: {} blocks were written and not compared at the end",
+            report.unread
+        ));
+    }
+    if report.short_reads > 0 {
+        reasons.push(format!(
+            "NOT VERIFIED: {} reads were answered without the bytes that were asked for",
+            report.short_reads
+        ));
+    }
+    reasons
 }

@@ -288,6 +288,13 @@ impl Measurement {
             .as_ref()
             .is_some_and(|report| report.mismatches > 0)
     }
+
+    /// Whether verification was asked for and has proven nothing, or the contrary.
+    pub fn is_unproven(&self) -> bool {
+        self.verify
+            .as_ref()
+            .is_some_and(|report| !report.is_proof())
+    }
 }
 
 /// Latencies of reads and writes together.

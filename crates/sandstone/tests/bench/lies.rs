@@ -39,6 +39,16 @@ enum Lie {
     Flip,
     /// Answers a read from the place before.
     MisplaceRead,
+    /// Answers a read with the first half of it, and a bit.
+    ShortRead,
+    /// Answers a read with nothing but success.
+    EmptyRead,
+}
+
+impl Lie {
+    fn is_about_reads(self) -> bool {
+        matches!(self, Self::MisplaceRead | Self::ShortRead | Self::EmptyRead)
+    }
 }
 
 #[derive(Debug)]
@@ -81,7 +91,7 @@ impl LyingDevice {
     fn lie_about_write(&self, offset: u64, data: &Pages, lane: &mut Lane) -> Option<(u64, Pages)> {
         let mut bytes = data.to_vec();
         match self.lie {
-            Lie::Drop | Lie::MisplaceRead => return None,
+            Lie::Drop | Lie::MisplaceRead | Lie::ShortRead | Lie::EmptyRead => return None,
             Lie::Misplace => return Some((offset - u64::from(WRITE), data.clone())),
             Lie::Zero => bytes.fill(0),
             Lie::Flip => bytes
@@ -115,10 +125,7 @@ impl BlockDevice for LyingDevice {
                 offset,
                 data,
                 durable,
-            } if self.lie != Lie::MisplaceRead
-                && data.len() == WRITE as usize
-                && self.lies_now() =>
-            {
+            } if !self.lie.is_about_reads() && data.len() == WRITE as usize && self.lies_now() => {
                 match self.lie_about_write(offset, &data, lane) {
                     None => return Submitted::Ready(Ok(Done::Nothing)),
                     Some((offset, data)) => Request::Write {
@@ -135,6 +142,14 @@ impl BlockDevice for LyingDevice {
                     offset: offset - u64::from(len),
                     len,
                 }
+            }
+            Request::Read { offset, len } if self.lie == Lie::ShortRead && self.lies_now() => {
+                let stored = self.stored(offset, len as usize, lane);
+                let half = Pages::from_bytes(&stored[..stored.len() / 2 + 100]);
+                return Submitted::Ready(Ok(Done::Pages(half)));
+            }
+            Request::Read { .. } if self.lie == Lie::EmptyRead && self.lies_now() => {
+                return Submitted::Ready(Ok(Done::Nothing));
             }
             other => other,
         };
@@ -192,6 +207,7 @@ fn an_honest_device_passes() {
         (report.mismatches, report.checked, report.unknown),
         (0, LEN / u64::from(BLOCK), 0)
     );
+    assert!(report.is_proof(), "{report:?}");
     assert_eq!(
         report.written,
         2 * LEN / u64::from(BLOCK),
@@ -258,6 +274,130 @@ fn a_read_from_the_wrong_place_is_found_while_running() {
             .all(|m| matches!(m.found, Found::WrongPlace { .. })),
         "{report:?}"
     );
+}
+
+#[test]
+fn a_read_that_is_short_while_running_is_no_proof() {
+    for lie in [Lie::ShortRead, Lie::EmptyRead] {
+        let device = LyingDevice::new(lie);
+        let parameters = Parameters {
+            amount: Some(2 * MIB),
+            ..once()
+        };
+        let measurement = verified(device.clone(), AccessLine::all(WRITE, 100, 100), parameters);
+        let report = measurement.verify.clone().unwrap();
+        assert_eq!(
+            device.lies.load(Ordering::Relaxed),
+            13,
+            "of 128 reads, and of none of the last four"
+        );
+        assert_eq!((report.short_reads, report.unread), (13, 0), "{lie:?}");
+        assert_eq!(report.mismatches, 0, "{lie:?}");
+        assert!(measurement.is_unproven() && !measurement.data_is_wrong());
+    }
+}
+
+#[test]
+fn what_is_short_at_the_end_is_unread() {
+    for lie in [Lie::ShortRead, Lie::EmptyRead] {
+        let device = LyingDevice::new(lie);
+        let piece = 64 << 10;
+        let parameters = Parameters {
+            max_io: Some(piece),
+            ..once()
+        };
+        let measurement = verified(device.clone(), AccessLine::all(WRITE, 0, 0), parameters);
+        let report = measurement.verify.clone().unwrap();
+        assert_eq!((report.short_reads, report.mismatches), (6, 0), "{lie:?}");
+        assert_eq!(report.unread, 6 * u64::from(piece / BLOCK), "{lie:?}");
+        assert!(measurement.is_unproven());
+    }
+}
+
+/// Writes a memory of so many bytes once, 1 MiB at a time, behind a rule.
+fn written_once_with(len: u64, rule: Rule) -> Measurement {
+    let memory = Arc::new(MemoryDevice::new(len, BLOCK, len).unwrap());
+    let device = Arc::new(FaultDevice::new(memory, 1));
+    device.add(rule);
+    let parameters = Parameters {
+        amount: Some(len),
+        fill: false,
+        ..once()
+    };
+    verified(device, AccessLine::all(1 << 20, 0, 0), parameters)
+}
+
+#[test]
+fn what_cannot_be_read_back_is_unread() {
+    let rule = Rule {
+        kind: Some(Kind::Read),
+        range: Some(MIB..MIB + 1),
+        when: When::Always,
+        fault: Fault::Fail(BlockErrorKind::Medium),
+    };
+    let measurement = written_once_with(LEN, rule);
+    let report = measurement.verify.clone().unwrap();
+    assert_eq!((report.mismatches, report.short_reads), (0, 0));
+    assert_eq!(report.unread, MIB / u64::from(BLOCK), "all of that read");
+    assert_eq!(measurement.failures[0].kind, "read-back medium");
+    assert!(measurement.is_unproven());
+}
+
+#[test]
+fn what_is_not_even_tried_because_all_fails_is_unread() {
+    let len = 104 * MIB;
+    let rule = Rule {
+        kind: Some(Kind::Read),
+        // A hundred failures are enough to give up.
+        range: Some(0..100 * MIB),
+        when: When::Always,
+        fault: Fault::Fail(BlockErrorKind::Gone),
+    };
+    let measurement = written_once_with(len, rule);
+    let report = measurement.verify.clone().unwrap();
+    assert_eq!(measurement.failures[0].count, 100);
+    assert_eq!((report.checked, report.unread), (0, len / u64::from(BLOCK)));
+    assert!(measurement.is_unproven());
+}
+
+#[test]
+fn a_flush_that_fails_is_no_proof() {
+    let rule = Rule {
+        kind: Some(Kind::Flush),
+        range: None,
+        when: When::Always,
+        fault: Fault::Fail(BlockErrorKind::Write),
+    };
+    let measurement = written_once_with(LEN, rule);
+    let report = measurement.verify.clone().unwrap();
+    assert_eq!((report.mismatches, report.unread), (0, 0));
+    assert!(report.flush_failed && measurement.is_unproven());
+    assert_eq!(measurement.failures[0].kind, "flush");
+}
+
+/// Has had enough when the reading back begins.
+struct Impatient<'a>(&'a AtomicBool);
+
+impl Watch for Impatient<'_> {
+    fn phase(&mut self, phase: Phase, _: Option<u64>, _: Option<std::time::Duration>) {
+        self.0.store(phase == Phase::ReadBack, Ordering::Relaxed);
+    }
+    fn second(&mut self, _: &sandstone::bench::measure::window::Second) {}
+}
+
+#[test]
+fn what_nobody_waited_for_is_unread() {
+    let line = AccessLine::all(WRITE, 0, 0);
+    let workload = Workload::single(Stream::new(AccessSpecification::single("cut", line)));
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(LEN, BLOCK, LEN).unwrap());
+    let mut lane = Lane::standing().unwrap();
+    let stop = AtomicBool::new(false);
+    let target = (&device, &mut lane);
+    let mut watch = Impatient(&stop);
+    let measurement = measure(&workload, &once(), 42, target, &stop, &mut watch).unwrap();
+    let report = measurement.verify.clone().unwrap();
+    assert_eq!((report.checked, report.unread), (0, LEN / u64::from(BLOCK)));
+    assert!(measurement.interrupted && measurement.is_unproven());
 }
 
 #[test]

@@ -6,4 +6,5 @@
 
 mod command_line;
 mod lies;
+mod panics;
 mod slow;

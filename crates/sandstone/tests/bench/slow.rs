@@ -125,3 +125,28 @@ fn an_open_pace_keeps_its_rate() {
     // Those of the ramp-up that ended in the measured time are in it as well.
     assert!((495..=560).contains(&started), "{started}");
 }
+
+#[test]
+fn an_amount_is_divided_by_the_time_that_it_took() {
+    let rate = 32 * MIB;
+    let defaults = Parameters::default();
+    assert!(defaults.run_time_ms >= 30_000, "far more than it takes");
+    let parameters = Parameters {
+        amount: Some(8 * MIB),
+        workers: 2,
+        ..defaults
+    };
+    let line = AccessLine::all(65_536, 0, 0);
+    let began = std::time::Instant::now();
+    let measurement = run(0, Some(rate), line, parameters);
+    let took_ns = began.elapsed().as_nanos() as u64;
+    assert_eq!(measurement.write.bytes, 8 * MIB);
+    let least_ns = 8 * MIB * 1_000_000_000 / rate;
+    assert!(
+        (least_ns / 2..=took_ns).contains(&measurement.elapsed_ns),
+        "{} of {took_ns}",
+        measurement.elapsed_ns
+    );
+    assert!(measurement.longest_gap_ns <= took_ns, "{measurement:?}");
+    assert!(!measurement.interrupted && measurement.unstarted == 0);
+}

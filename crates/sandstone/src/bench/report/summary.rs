@@ -120,7 +120,7 @@ fn plain(subject: &Subject<'_>, workload: &str) -> Markup {
 fn minded(subject: &Subject<'_>) -> Vec<(String, bool)> {
     let mut minded: Vec<(String, bool)> = Vec::new();
     for (series, run) in subject.runs() {
-        let is_wrong = run.measurement.data_is_wrong() || run.measurement.errors() > 0;
+        let is_wrong = run.measurement.is_unproven() || run.measurement.errors() > 0;
         for remark in remarks(run) {
             let of = match subject.is_single() {
                 true => run.workload.name.clone(),

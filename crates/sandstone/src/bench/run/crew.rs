@@ -5,6 +5,7 @@
 //! that lane until the last worker is done.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -40,6 +41,9 @@ pub trait Collector {
 ///
 /// # Errors
 /// A lane cannot be made, or the system refuses to wait.
+///
+/// # Panics
+/// Where a worker does, once the others are done.
 pub fn work(
     device: &Arc<dyn BlockDevice>,
     lane: &mut Lane,
@@ -72,11 +76,7 @@ pub fn work(
         collect(&listen, &spares, collector);
         threads
             .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     })
 }
@@ -107,7 +107,10 @@ impl Shared<'_> {
             // The collector listens until every worker is done.
             let _ = told.send(Told { worker, window });
         };
-        let ended = worker::run(&mut environment, task, &mut exchange);
+        // A worker that panics is done as well: what it leaves behind is not looked at any more, but worker 0
+        // must neither wait for it nor leave the others without its lane.
+        let run = AssertUnwindSafe(|| worker::run(&mut environment, task, &mut exchange));
+        let ended = catch_unwind(run);
         self.active.fetch_sub(1, Ordering::AcqRel);
         let mut nothing = Vec::new();
         while worker == 0 && self.active.load(Ordering::Acquire) > 0 {
@@ -115,7 +118,7 @@ impl Shared<'_> {
             environment.wait(until_ns, &mut nothing)?;
             nothing.clear();
         }
-        ended
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

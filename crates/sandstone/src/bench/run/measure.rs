@@ -193,8 +193,11 @@ pub fn measure(
     }
     let mut measurement = run.measure(lane)?;
     if parameters.verify {
-        run.read_back(lane, &mut measurement)?;
-        measurement.verify = Some(run.verify_report());
+        let flush_failed = run.read_back(lane, &mut measurement)?;
+        measurement.verify = Some(VerifyReport {
+            flush_failed,
+            ..run.verify_report()
+        });
     }
     measurement.interrupted = stop.load(Ordering::Relaxed);
     Ok(measurement)
@@ -339,21 +342,28 @@ impl Running<'_> {
         ))
     }
 
-    /// Flushes, and reads everything once more. Not where the user wants no more.
+    /// Flushes, and reads everything once more; says whether the flush failed. Where the user wants no more,
+    /// all that was written stays unread.
     fn read_back(
         &mut self,
         lane: &mut Lane,
         measurement: &mut Measurement,
-    ) -> Result<(), RunError> {
+    ) -> Result<bool, RunError> {
         if self.stop.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(false);
         }
-        if let Err(error) = flush(self.device, lane)? {
+        let flushed = flush(self.device, lane)?;
+        if let Err(error) = &flushed {
             measurement.failures.push(Failures {
                 kind: "flush".to_owned(),
                 count: 1,
                 first: error.to_string(),
             });
+        }
+        for content in &mut self.contents {
+            if let Content::Verified(verifier) = content {
+                verifier.begin_read_back();
+            }
         }
         self.watch.phase(Phase::ReadBack, Some(self.bytes()), None);
         let ended = self.pass(lane, true)?;
@@ -363,7 +373,7 @@ impl Running<'_> {
                 kind: format!("read-back {}", failure.kind),
                 ..failure
             }));
-        Ok(())
+        Ok(flushed.is_err())
     }
 
     fn verify_report(&self) -> VerifyReport {

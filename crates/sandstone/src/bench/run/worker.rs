@@ -43,9 +43,17 @@ pub enum Operations {
 }
 
 impl Operations {
-    fn next(&mut self) -> Option<Operation> {
+    fn are_over(&self) -> bool {
         match self {
-            Self::Workload(generator) => Some(generator.next_operation()),
+            Self::Workload(_) => false,
+            Self::Pass { left, .. } => left.len == 0,
+        }
+    }
+
+    /// The next one, of a pass that is not over.
+    fn next(&mut self) -> Operation {
+        match self {
+            Self::Workload(generator) => generator.next_operation(),
             Self::Pass { left, read } => {
                 let len = left.len.min(u64::from(PASS_LEN)) as u32;
                 let operation = Operation {
@@ -56,7 +64,7 @@ impl Operations {
                 };
                 left.start += u64::from(len);
                 left.len -= u64::from(len);
-                (len > 0).then_some(operation)
+                operation
             }
         }
     }
@@ -86,7 +94,7 @@ pub struct Task<'a> {
     pub max_io: Option<u32>,
     /// When recording starts.
     pub record_from_ns: u64,
-    /// When no access starts any more.
+    /// When no access starts any more, if there are still any to start.
     pub stop_at_ns: u64,
     /// After how many bytes no access starts any more.
     pub amount: Option<u64>,
@@ -97,7 +105,8 @@ pub struct Task<'a> {
 /// What a worker says in the end, beside its seconds.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// When the last access of the measured time ended, or when the time was over.
+    /// When the measured time was over: with the last access where nothing was left to start, else when
+    /// accesses no longer started.
     pub at_ns: u64,
     /// Accesses that were still in flight when the time was over. Their latencies are recorded, for a
     /// command that was stuck must not vanish; they are in no rate.
@@ -132,8 +141,10 @@ pub fn run<E: Environment>(
         prepared: None,
         begun_bytes: 0,
         pause_until_ns: 0,
-        last_end_ns: task.record_from_ns,
+        last_success_ns: task.record_from_ns,
+        last_over_ns: task.record_from_ns,
         failures_in_a_row: 0,
+        time_over_ns: task.stop_at_ns,
         stopping: false,
         ended: Ended::default(),
         task,
@@ -162,9 +173,14 @@ struct Worker<'t, 'r, E> {
     prepared: Option<Prepared>,
     begun_bytes: u64,
     pause_until_ns: u64,
-    /// When the last access ended.
-    last_end_ns: u64,
+    /// When the last access succeeded.
+    last_success_ns: u64,
+    /// When the last access ended, in success or not.
+    last_over_ns: u64,
     failures_in_a_row: u32,
+    /// What ends after this time is late: the task's time to stop, or when the worker was stopped before.
+    time_over_ns: u64,
+    /// Nothing starts any more, for whatever reason.
     stopping: bool,
     ended: Ended,
 }
@@ -180,9 +196,7 @@ impl<E: Environment> Worker<'_, '_, E> {
             let until_ns = if self.stopping {
                 u64::MAX
             } else {
-                next_start_ns
-                    .min(self.window_end_ns)
-                    .min(self.task.stop_at_ns)
+                next_start_ns.min(self.window_end_ns).min(self.time_over_ns)
             };
             self.environment.wait(until_ns, &mut completions)?;
             let now_ns = self.environment.now_ns();
@@ -214,6 +228,7 @@ impl<E: Environment> Worker<'_, '_, E> {
             }
             let now_ns = self.environment.now_ns();
             if self.stop_if_over(now_ns) {
+                self.prepared = Some(next);
                 break;
             }
             let turn = if now_ns < self.pause_until_ns {
@@ -233,19 +248,21 @@ impl<E: Environment> Worker<'_, '_, E> {
     }
 
     fn next_operation(&mut self) -> Option<Prepared> {
-        if self
-            .task
-            .amount
-            .is_some_and(|amount| self.begun_bytes >= amount)
-        {
+        if self.nothing_is_left() {
             return None;
         }
-        let operation = self.task.operations.next()?;
+        let operation = self.task.operations.next();
         self.begun_bytes += u64::from(operation.len);
         Some(Prepared {
             operation,
             data: None,
         })
+    }
+
+    /// Whether every operation of the task has been taken.
+    fn nothing_is_left(&self) -> bool {
+        let amount = self.task.amount;
+        amount.is_some_and(|amount| self.begun_bytes >= amount) || self.task.operations.are_over()
     }
 
     /// With verification no write overlaps anything in flight: else nobody could say what must be there.
@@ -255,7 +272,7 @@ impl<E: Environment> Worker<'_, '_, E> {
 
     /// Starts nothing more where the time is over or the user has had enough.
     fn stop_if_over(&mut self, now_ns: u64) -> bool {
-        if now_ns >= self.task.stop_at_ns || self.task.stop.load(Ordering::Relaxed) {
+        if now_ns >= self.time_over_ns || self.task.stop.load(Ordering::Relaxed) {
             self.stop_at(now_ns);
         }
         self.stopping
@@ -263,7 +280,7 @@ impl<E: Environment> Worker<'_, '_, E> {
 
     fn stop_at(&mut self, now_ns: u64) {
         self.stopping = true;
-        self.task.stop_at_ns = self.task.stop_at_ns.min(now_ns);
+        self.time_over_ns = self.time_over_ns.min(now_ns);
     }
 
     fn start(&mut self, Prepared { operation, data }: Prepared, start_ns: u64) {
@@ -311,15 +328,23 @@ impl<E: Environment> Worker<'_, '_, E> {
     /// Hands bytes that were read to the verifier.
     #[inline]
     fn check(&mut self, place: u32, piece: u32, done: Done) {
-        let Content::Verified(verifier) = &mut *self.task.content else {
+        let (Content::Verified(verifier), Some(access)) =
+            (&mut *self.task.content, self.slots.get(place))
+        else {
             return;
         };
-        if let (Done::Pages(pages), Some(access)) = (done, self.slots.get(place)) {
-            let piece_len = self.task.max_io.unwrap_or(access.operation.len);
-            verifier.check(
-                access.operation.offset + u64::from(piece) * u64::from(piece_len),
-                &pages,
-            );
+        let operation = access.operation;
+        if !operation.read {
+            return;
+        }
+        let piece_len = self.task.max_io.unwrap_or(operation.len);
+        let at = u64::from(piece) * u64::from(piece_len);
+        let asked = u64::from(piece_len).min(u64::from(operation.len) - at);
+        match done {
+            Done::Pages(pages) if pages.len() as u64 == asked => {
+                verifier.check(operation.offset + at, &pages);
+            }
+            _ => verifier.read_short(),
         }
     }
 
@@ -344,7 +369,8 @@ impl<E: Environment> Worker<'_, '_, E> {
             return;
         }
         self.roll(now_ns);
-        let late = now_ns > self.task.stop_at_ns;
+        self.last_over_ns = now_ns;
+        let late = now_ns > self.time_over_ns;
         let window = if late {
             &mut self.ended.late
         } else {
@@ -366,8 +392,8 @@ impl<E: Environment> Worker<'_, '_, E> {
         self.ended.longest_gap_ns = self
             .ended
             .longest_gap_ns
-            .max(now_ns.saturating_sub(self.last_end_ns));
-        self.last_end_ns = now_ns;
+            .max(now_ns.saturating_sub(self.last_success_ns));
+        self.last_success_ns = now_ns;
     }
 
     #[cold]
@@ -380,7 +406,7 @@ impl<E: Environment> Worker<'_, '_, E> {
     /// Hands out the seconds that are over.
     #[inline]
     fn roll(&mut self, now_ns: u64) {
-        while now_ns >= self.window_end_ns && self.window_end_ns < self.task.stop_at_ns {
+        while now_ns >= self.window_end_ns && self.window_end_ns < self.time_over_ns {
             self.hand_out();
             self.window_end_ns = self.window_end_ns.saturating_add(SECOND_NS);
         }
@@ -393,15 +419,19 @@ impl<E: Environment> Worker<'_, '_, E> {
     }
 
     fn finish(&mut self) {
-        let timed = self.task.stop_at_ns < u64::MAX;
-        self.ended.at_ns = if timed {
-            self.task.stop_at_ns
+        // When to stop is one thing, when it ended another: a run that has done all it was told is over with
+        // its last access, however much time there was.
+        let all_started = self.prepared.is_none() && self.nothing_is_left();
+        self.ended.at_ns = if all_started {
+            self.last_over_ns.min(self.time_over_ns)
         } else {
-            self.last_end_ns
+            self.time_over_ns
         };
-        let gap_ns = self.ended.at_ns.saturating_sub(self.last_end_ns);
+        let gap_ns = self.ended.at_ns.saturating_sub(self.last_success_ns);
         self.ended.longest_gap_ns = self.ended.longest_gap_ns.max(gap_ns);
-        self.ended.unstarted = self.task.pacer.unstarted(self.ended.at_ns);
+        if !all_started {
+            self.ended.unstarted = self.task.pacer.unstarted(self.ended.at_ns);
+        }
         (self.full)(&mut self.window);
     }
 }

@@ -113,11 +113,33 @@ pub struct VerifyReport {
     pub unknown: u64,
     /// Blocks that were not what they must be.
     pub mismatches: u64,
-    /// The first of them.
+    /// Blocks that were written and not compared at the end, because they could not be read or because there
+    /// was no end: of them nothing is proven.
+    #[serde(default)]
+    pub unread: u64,
+    /// Reads that succeeded without the bytes that were asked for. Nothing of them is compared.
+    #[serde(default)]
+    pub short_reads: u64,
+    /// Whether the device failed to make durable what was written.
+    #[serde(default)]
+    pub flush_failed: bool,
+    /// The first of the blocks that were not what they must be.
     pub details: Vec<Mismatch>,
 }
 
 impl VerifyReport {
+    /// Whether everything that was written is there, and was seen.
+    pub fn is_proof(&self) -> bool {
+        let Self {
+            mismatches,
+            unread,
+            short_reads,
+            flush_failed,
+            ..
+        } = self;
+        (*mismatches, *unread, *short_reads, *flush_failed) == (0, 0, 0, false)
+    }
+
     /// Adds another worker's.
     pub fn add(&mut self, other: Self) {
         self.block = other.block;
@@ -125,6 +147,9 @@ impl VerifyReport {
         self.checked += other.checked;
         self.unknown += other.unknown;
         self.mismatches += other.mismatches;
+        self.unread += other.unread;
+        self.short_reads += other.short_reads;
+        self.flush_failed |= other.flush_failed;
         self.details.extend(other.details);
         self.details.truncate(DETAILED);
     }
@@ -142,6 +167,8 @@ pub struct Verifier {
     doubtful: HashMap<u64, u32>,
     filler: Vec<u8>,
     scratch: Vec<u8>,
+    /// Whether this is the pass at the end, which compares each block once.
+    at_the_end: bool,
     report: VerifyReport,
 }
 
@@ -158,6 +185,7 @@ impl Verifier {
             doubtful: HashMap::new(),
             filler,
             scratch: vec![0; block as usize],
+            at_the_end: false,
             report: VerifyReport {
                 block,
                 ..VerifyReport::default()
@@ -211,6 +239,9 @@ impl Verifier {
             let generation = self.next_generation(lba);
             let index = self.index(lba);
             if success {
+                if self.generations[index] == 0 {
+                    self.report.unread += 1;
+                }
                 self.generations[index] = generation;
                 self.report.written += 1;
                 if !self.doubtful.is_empty() {
@@ -222,7 +253,17 @@ impl Verifier {
         }
     }
 
-    /// Compares what was read at `offset` with what must be there.
+    /// From now on every block is read once, and nothing is written any more.
+    pub fn begin_read_back(&mut self) {
+        self.at_the_end = true;
+    }
+
+    /// A read succeeded, but its answer is not the bytes that were asked for.
+    pub fn read_short(&mut self) {
+        self.report.short_reads += 1;
+    }
+
+    /// Compares what was read at `offset`, whole blocks, with what must be there.
     pub fn check(&mut self, offset: u64, pages: &Pages) {
         let block = self.block as usize;
         for at in (0..pages.len()).step_by(block) {
@@ -241,6 +282,9 @@ impl Verifier {
             return;
         }
         self.report.checked += 1;
+        if self.at_the_end {
+            self.report.unread = self.report.unread.saturating_sub(1);
+        }
         let found = match stamp::read(&self.scratch) {
             Reading::Whole(found) if found.run != self.run => Found::OtherRun,
             Reading::Whole(found) if found.lba != lba => Found::WrongPlace {

@@ -125,6 +125,46 @@ fn after_a_failed_write_old_and_new_are_right_until_it_is_written_again() {
 }
 
 #[test]
+fn what_was_not_compared_at_the_end_is_unread() {
+    let mut verifier = Verifier::new(PART, 512, 1);
+    let bytes = written(&mut verifier, 8192, 2048);
+    verifier.check(8192, &bytes);
+    written(&mut verifier, 9216, 512);
+    assert_eq!(verifier.report().unread, 4, "it is not the end");
+    let bytes = written(&mut verifier, 8192, 1024);
+    verifier.begin_read_back();
+    verifier.check(8192, &bytes);
+    verifier.check(16_384, &Pages::zeroes(512));
+    assert_eq!(verifier.report().unread, 2);
+    assert!(!verifier.report().is_proof());
+}
+
+#[test]
+fn only_all_of_it_is_a_proof() {
+    let proof = VerifyReport {
+        written: 7,
+        checked: 7,
+        unknown: 1,
+        ..VerifyReport::default()
+    };
+    assert!(proof.is_proof());
+    let spoilt: [fn(&mut VerifyReport); 4] = [
+        |report| report.mismatches = 1,
+        |report| report.unread = 1,
+        |report| report.short_reads = 1,
+        |report| report.flush_failed = true,
+    ];
+    for spoil in spoilt {
+        let mut report = proof.clone();
+        spoil(&mut report);
+        assert!(!report.is_proof(), "{report:?}");
+        let mut sum = proof.clone();
+        sum.add(report);
+        assert!(!sum.is_proof(), "{sum:?}");
+    }
+}
+
+#[test]
 fn many_mismatches_are_counted_and_the_first_are_kept() {
     let mut verifier = Verifier::new(PART, 512, 1);
     written(&mut verifier, 8192, 64 << 10);

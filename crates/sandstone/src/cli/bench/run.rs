@@ -101,9 +101,10 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     verdict(&results)
 }
 
-/// Wrong data, or nothing but failures, is a failure of the whole, and its words are said.
+/// Data that is wrong or not proven to be right, or nothing but failures, is a failure of the whole, and its
+/// words are said.
 pub(super) fn verdict(results: &Results) -> Done {
-    let failed = |run: &Run| run.measurement.data_is_wrong() || run.measurement.gave_up;
+    let failed = |run: &Run| run.measurement.is_unproven() || run.measurement.gave_up;
     match results.runs.iter().any(failed) {
         true => Err(Failure::Said),
         false => Ok(()),
@@ -215,4 +216,89 @@ pub(super) fn save(path: &std::path::Path, results: &Results) -> Result<(), Erro
     })?;
     std::fs::write(path, text)
         .map_err(|error| Error::storage(format!("write {}", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use ::iometer::access::{AccessLine, AccessSpecification};
+
+    use super::*;
+    use crate::bench::results::{Machine, Measurement, Target};
+    use crate::bench::verify::{Found, Mismatch, VerifyReport};
+    use crate::bench::workload::Stream;
+
+    fn results(measurement: Measurement) -> Results {
+        let line = AccessLine::all(4096, 0, 0);
+        let stream = Stream::new(AccessSpecification::single("judged", line));
+        Results {
+            format: FORMAT,
+            tool: "a test".to_owned(),
+            started_unix_s: 0,
+            machine: Machine::default(),
+            target: Target::default(),
+            plan: Vec::new(),
+            runs: vec![Run {
+                round: 0,
+                settings: Default::default(),
+                workload: Workload::single(stream),
+                parameters: Parameters::default(),
+                measurement,
+            }],
+        }
+    }
+
+    fn passes(report: VerifyReport) -> bool {
+        let measurement = Measurement {
+            verify: Some(report),
+            ..Measurement::default()
+        };
+        verdict(&results(measurement)).is_ok()
+    }
+
+    #[test]
+    fn only_what_is_proven_passes() {
+        let report = VerifyReport::default;
+        assert!(passes(VerifyReport {
+            written: 8,
+            checked: 8,
+            unknown: 1,
+            ..report()
+        }));
+        let details = vec![Mismatch {
+            lba: 1,
+            expected_generation: 1,
+            found: Found::Zeros,
+        }];
+        for failed in [
+            VerifyReport {
+                mismatches: 1,
+                details,
+                ..report()
+            },
+            VerifyReport {
+                unread: 1,
+                ..report()
+            },
+            VerifyReport {
+                short_reads: 1,
+                ..report()
+            },
+            VerifyReport {
+                flush_failed: true,
+                ..report()
+            },
+        ] {
+            assert!(!passes(failed.clone()), "{failed:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_given_up_fails_and_one_without_verification_need_not() {
+        let given_up = Measurement {
+            gave_up: true,
+            ..Measurement::default()
+        };
+        assert!(verdict(&results(given_up)).is_err());
+        assert!(verdict(&results(Measurement::default())).is_ok());
+    }
 }

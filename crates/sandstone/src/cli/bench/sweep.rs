@@ -14,7 +14,8 @@ use super::run::{empty_results, interrupt, refused, run_number, save, verdict};
 use super::target::{Opened, TargetArgs};
 use crate::bench::compare::Row;
 use crate::bench::parameters::{Growth, cycle};
-use crate::bench::results::{Results, Run};
+use crate::bench::remarks::unproven;
+use crate::bench::results::{Measurement, Results, Run};
 use crate::bench::run::measure;
 use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
@@ -105,17 +106,16 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if errors > 0 {
         writeln!(t.err, "{errors} accesses failed; they are in no figure")?;
     }
-    for run in results
-        .runs
-        .iter()
-        .filter(|run| run.measurement.data_is_wrong())
-    {
-        let words = plan::words(&run.settings);
-        writeln!(
-            t.err,
-            "WRONG DATA: {words}, {}, round {}",
-            run.workload.name, run.round
-        )?;
+    for run in &results.runs {
+        let Measurement { verify, .. } = &run.measurement;
+        let wrong = run.measurement.data_is_wrong();
+        let faults = wrong.then(|| "WRONG DATA".to_owned());
+        let faults = faults.into_iter().chain(verify.iter().flat_map(unproven));
+        for fault in faults {
+            let words = plan::words(&run.settings);
+            let (workload, round) = (&run.workload.name, run.round);
+            writeln!(t.err, "{words}, {workload}, round {round}: {fault}")?;
+        }
     }
     verdict(&results)
 }

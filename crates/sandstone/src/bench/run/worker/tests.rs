@@ -156,10 +156,7 @@ impl Setup {
             pacer: Pacer::new(self.pace, 0, 1),
             max_io: self.max_io,
             record_from_ns: self.ramp_up_ms * MS,
-            stop_at_ns: match self.amount {
-                Some(_) => u64::MAX,
-                None => (self.ramp_up_ms + self.run_time_ms) * MS,
-            },
+            stop_at_ns: (self.ramp_up_ms + self.run_time_ms) * MS,
             amount: self.amount,
             stop: &stop,
         };
@@ -327,6 +324,54 @@ fn an_amount_ends_the_run_and_its_time_is_that_of_the_last() {
     let shown = setup.run(&mut Simulated::new(2 * MS, None));
     assert_eq!((shown.count(), shown.all().bytes), (48, 3 * MIB));
     assert_eq!(shown.ended.at_ns, 96 * MS);
+    assert_eq!(shown.ended.longest_gap_ns, 2 * MS);
+    assert_eq!(shown.seconds.len(), 1);
+}
+
+#[test]
+fn an_amount_that_its_time_does_not_suffice_for_ends_with_the_time() {
+    let mut setup = Setup::new(AccessLine::all(65_536, 0, 0), 1);
+    setup.amount = Some(3 * MIB);
+    setup.run_time_ms = 51;
+    let shown = setup.run(&mut Simulated::new(2 * MS, None));
+    assert_eq!((shown.count(), shown.ended.at_ns), (25, 51 * MS));
+    assert_eq!(shown.ended.late.write.latencies.count(), 1);
+}
+
+#[test]
+fn an_amount_whose_last_accesses_are_stuck_ends_with_the_time() {
+    let mut setup = Setup::new(AccessLine::all(65_536, 0, 0), 4);
+    setup.amount = Some(3 * MIB);
+    setup.pace = Pace::Open(2_000.0);
+    let mut device = Simulated::new(2 * MS, None);
+    device.stall = 24 * MS..15_000 * MS;
+    let shown = setup.run(&mut device);
+    assert_eq!(shown.ended.at_ns, 10_000 * MS);
+    let late = shown.ended.late.write.latencies.count();
+    assert_eq!((shown.count(), late), (44, 4));
+    assert_eq!(shown.ended.unstarted, 0, "they were stuck, not unstarted");
+}
+
+#[test]
+fn all_of_an_amount_has_started() {
+    let mut setup = Setup::new(random_read(), 32);
+    setup.pace = Pace::Open(1000.0);
+    setup.amount = Some(100 * 4096);
+    let shown = setup.run(&mut Simulated::new(5 * MS, None));
+    // The last starts after 99 ms.
+    assert_eq!((shown.count(), shown.ended.at_ns), (100, 104 * MS));
+    assert_eq!(shown.ended.unstarted, 0, "nothing more was wanted");
+}
+
+#[test]
+fn the_time_of_an_amount_has_its_failures_in_it() {
+    let mut setup = Setup::new(random_read(), 1);
+    setup.amount = Some(50 * 4096);
+    let mut device = Simulated::new(MS, None);
+    device.failing = true;
+    let ended = setup.run(&mut device).ended;
+    assert_eq!((ended.at_ns, ended.longest_gap_ns), (50 * MS, 50 * MS));
+    assert!(!ended.gave_up);
 }
 
 #[test]
