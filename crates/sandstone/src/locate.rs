@@ -66,9 +66,14 @@ pub fn shown(what: &str) -> String {
     let Some((scheme, rest)) = what.split_once("://") else {
         return what.to_owned();
     };
-    let rest = rest.split('?').next().unwrap_or_default();
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{rest}")
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = path.split('?').next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{host}/{path}"),
+        // A secret with a slash in it, which nobody can open.
+        None if path.contains('@') => format!("{scheme}://…"),
+        None => format!("{scheme}://{authority}/{path}"),
+    }
 }
 
 fn logical_unit(
@@ -127,6 +132,11 @@ mod tests {
     fn secrets_are_not_shown() {
         let url = "iscsi://user%secret@host:3260/iqn.x:y/0?target_password=other";
         assert_eq!(shown(url), "iscsi://host:3260/iqn.x:y/0");
+        assert_eq!(
+            shown("iscsi://u%a?b@host/iqn.x/0?target_password=p@q"),
+            "iscsi://host/iqn.x/0"
+        );
+        assert_eq!(shown("iscsi://u%a/b@host/iqn.x/0"), "iscsi://…");
         assert_eq!(shown("/dev/disk@?"), "/dev/disk@?");
     }
 

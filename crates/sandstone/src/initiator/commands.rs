@@ -62,7 +62,10 @@ impl CommandLimits {
                 0 => DEFAULT_WRITE_SAME,
                 told => told.min(u64::from(u32::MAX)),
             },
-            unmaps: provisioned && portrait.write_same_unmaps,
+            // Freed blocks must read as zeros (LBPRZ).
+            unmaps: provisioned
+                && portrait.write_same_unmaps
+                && capacity.is_some_and(|capacity| capacity.reads_zeros),
             force_unit_access: portrait.force_unit_access,
             // Unmapped blocks count as zeros for whoever asks.
             lba_status: capacity

@@ -60,6 +60,7 @@ pub(super) struct Fabric {
     device_settings: DeviceSettings,
     errands: Slab<Errand>,
     aborts: Vec<Abort>,
+    next_abort: u64,
     /// When commands were last looked at for their age.
     looked_us: u64,
     /// Commands that ended in the bytes under work.
@@ -69,7 +70,7 @@ pub(super) struct Fabric {
     /// Sessions with output.
     dirty: Vec<usize>,
     /// Sessions that may have more input than one turn took.
-    ready: Vec<(usize, EventFlags)>,
+    ready: Vec<(Readiness, EventFlags)>,
     pub(super) finished: Vec<Finished>,
     /// The last look at the sockets did not show all that are ready.
     is_more_waiting: bool,
@@ -102,6 +103,8 @@ pub(super) struct Device {
     pub(super) limits: CommandLimits,
     /// By path number.
     pub(super) paths: Vec<Way>,
+    /// Writes that were reported as done are lost: every flush fails from then on.
+    pub(super) has_lost_writes: bool,
 }
 
 /// Where a path of a device leads through.
@@ -122,6 +125,33 @@ struct Errand {
     sent_us: u64,
     data_out: Vec<u8>,
     data_in: Vec<u8>,
+}
+
+/// Which connection has something: one that was closed since is not taken for its successor.
+#[derive(Clone, Copy, Debug)]
+struct Readiness {
+    nexus: u32,
+    life: u32,
+}
+
+impl Readiness {
+    fn new(nexus: usize, life: u32) -> Self {
+        Self {
+            nexus: nexus as u32,
+            life,
+        }
+    }
+
+    fn to_bits(self) -> u64 {
+        u64::from(self.life) << 32 | u64::from(self.nexus)
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        Self {
+            nexus: bits as u32,
+            life: (bits >> 32) as u32,
+        }
+    }
 }
 
 /// What an errand is for.
@@ -168,6 +198,7 @@ impl Fabric {
             device_settings,
             errands: Slab::new(),
             aborts: Vec::new(),
+            next_abort: 0,
             looked_us: 0,
             endings: Vec::new(),
             actions: Actions::new(),
@@ -218,7 +249,7 @@ impl Fabric {
         // Whoever watches us is told once: what is left must not wait for another event.
         self.is_more_waiting = events.len() == EVENTS;
         for event in events {
-            self.socket_ready(event.data.u64() as usize, event.flags);
+            self.socket_ready(Readiness::from_bits(event.data.u64()), event.flags);
         }
         for (nexus, flags) in ready {
             self.socket_ready(nexus, flags);

@@ -156,14 +156,17 @@ impl Link {
     }
 
     /// The socket may be written to: it is connected, or has room again.
-    pub(super) fn writable(&mut self) -> Result<(), LinkError> {
+    /// Whether it has connected by this.
+    pub(super) fn writable(&mut self) -> Result<bool, LinkError> {
+        let mut has_connected = false;
         if let Phase::Connecting(settings) = &self.phase {
             if let Some(error) = self.stream.take_error().map_err(LinkError::Connect)? {
                 return Err(LinkError::Connect(error));
             }
             if self.stream.peer_addr().is_err() {
-                return Ok(());
+                return Ok(false);
             }
+            has_connected = true;
             let (login, request) = Login::start((**settings).clone());
             self.out.extend_from_slice(&request);
             self.phase = Phase::LoggingIn {
@@ -171,7 +174,7 @@ impl Link {
                 input: Vec::new(),
             };
         }
-        self.flush()
+        self.flush().map(|()| has_connected)
     }
 
     /// Hands what waits to the socket.

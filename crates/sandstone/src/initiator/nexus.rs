@@ -9,7 +9,7 @@ use iscsi::pdu::Isid;
 
 use super::link::{Link, LinkError};
 use super::scan::Scan;
-use super::settings::{Bind, SessionSettings};
+use super::settings::{Bind, KeepAlive, SessionSettings};
 use crate::multipath::PathId;
 
 /// Where a path of a nexus leads.
@@ -57,6 +57,8 @@ pub(super) struct Nexus {
     /// When the ping that has not been answered left.
     pub(super) pinged_us: Option<u64>,
     pub(super) is_suspect: bool,
+    /// Number of the connection, of those that were begun.
+    pub(super) life: u32,
     /// Tries in a row that failed, and lives that were of no use.
     pub(super) failures: u32,
     /// Redirections followed in a row.
@@ -146,7 +148,9 @@ impl Nexus {
             State::Up { .. } => {
                 let alive = settings.keep_alive;
                 let silence = match self.pinged_us {
-                    Some(pinged) => pinged + us(if alone { alive.patience } else { alive.timeout }),
+                    Some(pinged) if alone => pinged + us(alive.patience),
+                    Some(pinged) if self.is_suspect => pinged + us(alive.timeout),
+                    Some(pinged) => pinged + suspicion_us(&alive),
                     None => self.heard_us + us(if outstanding { alive.quiet } else { alive.idle }),
                 };
                 let due = [self.scan_at_us, self.parting_until_us];
@@ -155,6 +159,11 @@ impl Nexus {
             State::Gone => None,
         }
     }
+}
+
+/// After how long without an answer to a ping nothing new is sent down a session.
+pub(super) fn suspicion_us(alive: &KeepAlive) -> u64 {
+    us(alive.timeout) / 3
 }
 
 pub(super) fn us(time: Duration) -> u64 {

@@ -11,6 +11,7 @@ use crate::multipath::{Failure, IoId, IoShape, Outcome as Ended};
 use scsi::application_client::sense::Reaction;
 
 const WRITE_SAME_16: u8 = 0x93;
+const SYNCHRONIZE_CACHE_16: u8 = 0x91;
 const SENT_LESS: &str = "the target sent fewer bytes than it was asked for";
 const TOOK_LESS: &str = "the target took fewer bytes than it was sent";
 /// Commands that a request for zeros has under way: it may cover a whole disk, and others want their
@@ -182,6 +183,12 @@ impl Requests {
     #[inline]
     pub(super) fn command(&self, io: IoId) -> Option<&Command> {
         self.parts.get(io.0 as usize).map(|part| &part.command)
+    }
+
+    /// Whether an I/O is a SYNCHRONIZE CACHE.
+    pub(super) fn is_flush(&self, io: IoId) -> bool {
+        self.command(io)
+            .is_some_and(|command| command.cdb[0] == SYNCHRONIZE_CACHE_16)
     }
 
     /// Appends a piece of a command's data.

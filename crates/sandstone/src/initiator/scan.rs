@@ -104,6 +104,9 @@ impl Scan {
                         return Next::Go { later: false };
                     }
                     self.luns = list.luns;
+                    // One that is listed twice is one.
+                    self.luns.sort_unstable();
+                    self.luns.dedup();
                     self.luns.truncate(MAX_LUNS);
                 }
                 self.unit(0)

@@ -49,10 +49,14 @@ impl LunUrl {
         let rest = text
             .strip_prefix("iscsi://")
             .ok_or_else(|| UrlError(format!("{text} does not begin with iscsi://")))?;
+        // The secret may hold a question mark.
+        let (authority, rest) = rest.split_once('/').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut parts = rest.splitn(3, '/');
-        let (Some(authority), Some(target), Some(lun)) = (parts.next(), parts.next(), parts.next())
-        else {
+        if !authority.contains('@') && rest.contains('@') {
+            let what = "a secret in a URL cannot hold a slash";
+            return Err(UrlError(what.to_owned()));
+        }
+        let Some((target, lun)) = rest.split_once('/') else {
             return Err(UrlError("the target or the LUN is missing".to_owned()));
         };
         let (user, portal) = match authority.rsplit_once('@') {

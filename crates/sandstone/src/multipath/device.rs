@@ -231,6 +231,7 @@ impl Device {
             shape,
             stage: Stage::Queued,
             tries: 0,
+            repeats: 0,
             failure: Failure::NoActivePath,
             number: self.next_number,
             submitted_us: now_us,

@@ -61,7 +61,7 @@ impl Device {
             let shape = entry.shape;
             self.in_flight -= 1;
             if shape.direction.changes_blocks() {
-                self.ghosts.add(id, shape, until_us);
+                self.ghosts.add(id, shape, now_us, until_us);
             }
             self.enqueue(IoId(at as u32));
         }
@@ -76,6 +76,19 @@ impl Device {
             self.release_held();
             self.dispatch(now_us, out);
         }
+    }
+
+    /// The target can be reached and has been asked to end the path's last session: its answer is
+    /// worth waiting for, at most until then. The fence timeout is for targets that cannot be reached;
+    /// one that waits for its disks before it answers still performs the old writes.
+    pub fn fence_is_asked_for(&mut self, id: PathId, until_us: u64) {
+        self.ghosts.lengthen(id, until_us);
+    }
+
+    /// Nobody is there whom the target could tell that the path's last session is over: its writes
+    /// count as over at this time.
+    pub fn fence_cannot_be_confirmed(&mut self, id: PathId, until_us: u64) {
+        self.ghosts.shorten(id, until_us);
     }
 
     /// The state of some path changed.

@@ -15,9 +15,15 @@ use super::path::PathId;
 struct Ghost {
     path: PathId,
     shape: IoShape,
+    /// When its session was lost.
+    since_us: u64,
     /// When it counts as over without confirmation.
     until_us: Option<u64>,
 }
+
+/// The longest that a ghost is made to last, however often the target answers without confirming its
+/// end.
+const LONGEST_US: u64 = 15_000_000;
 
 /// All ghosts of a device; none, mostly.
 #[derive(Debug, Default)]
@@ -29,12 +35,36 @@ impl Ghosts {
     }
 
     /// A write of `path` has lost its session.
-    pub(super) fn add(&mut self, path: PathId, shape: IoShape, until_us: Option<u64>) {
+    pub(super) fn add(
+        &mut self,
+        path: PathId,
+        shape: IoShape,
+        since_us: u64,
+        until_us: Option<u64>,
+    ) {
         self.0.push(Ghost {
             path,
             shape,
+            since_us,
             until_us,
         });
+    }
+
+    /// Those of `path` that have a timeout last at least until then.
+    pub(super) fn lengthen(&mut self, path: PathId, until_us: u64) {
+        for ghost in self.0.iter_mut().filter(|ghost| ghost.path == path) {
+            let longest_us = ghost.since_us.saturating_add(LONGEST_US);
+            ghost.until_us = ghost
+                .until_us
+                .map(|until| until.max(until_us.min(longest_us)));
+        }
+    }
+
+    /// Those of `path` that have a timeout last no longer than that.
+    pub(super) fn shorten(&mut self, path: PathId, until_us: u64) {
+        for ghost in self.0.iter_mut().filter(|ghost| ghost.path == path) {
+            ghost.until_us = ghost.until_us.map(|until| until.min(until_us));
+        }
     }
 
     /// Whether something like `shape` must wait.

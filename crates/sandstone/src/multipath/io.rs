@@ -122,6 +122,8 @@ pub(super) struct Io {
     pub(super) stage: Stage,
     /// How many attempts ended without an answer that counts.
     pub(super) tries: u16,
+    /// How many of them in a row for the same reason.
+    pub(super) repeats: u16,
     /// Why it fails, should it have to: why the last attempt did not count.
     pub(super) failure: Failure,
     /// Order of submission.
@@ -142,6 +144,7 @@ impl Io {
         },
         stage: Stage::Free,
         tries: 0,
+        repeats: 0,
         failure: Failure::NoActivePath,
         number: 0,
         submitted_us: 0,

@@ -146,8 +146,13 @@ impl Device {
         out: &mut Actions,
     ) {
         let entry = &mut self.ios[io.0 as usize];
-        entry.failure = failure;
-        let repeats = entry.tries;
+        if entry.failure != failure {
+            // Patience is for one reason at a time.
+            entry.failure = failure;
+            entry.repeats = 0;
+        }
+        let repeats = entry.repeats;
+        entry.repeats = entry.repeats.saturating_add(1);
         entry.tries = entry.tries.saturating_add(1);
         let waited_us = now_us.saturating_sub(entry.submitted_us);
         if repeats >= patience.at_most || waited_us >= self.settings.command_time_limit_us {

@@ -27,7 +27,7 @@ pub struct Settings {
     /// After how many good answers it grows by one again (QFullThreshold).
     pub queue_full_threshold: u32,
     /// How long a write of a lost session counts as able to land although nobody confirmed its
-    /// end. `None`: until someone does.
+    /// end: as long as all paths may be down. `None`: until someone does.
     pub fence_timeout_us: Option<u64>,
     /// How long I/O waits while all paths are down (Misc.APDTimeout, 140 s).
     pub apd_timeout_us: u64,
@@ -49,7 +49,7 @@ impl Default for Settings {
             queue_depth: 128,
             queue_full_sample_size: 4,
             queue_full_threshold: 8,
-            fence_timeout_us: Some(300_000),
+            fence_timeout_us: Some(140_000_000),
             apd_timeout_us: 140_000_000,
             command_time_limit_us: 180_000_000,
             explicit_allow: true,

@@ -286,6 +286,10 @@ pub(crate) struct Peer {
     pub(crate) window: u32,
     /// Writes whose data has not all come, by ITT.
     collecting: HashMap<u32, Command>,
+    /// Answered only when its abort is asked for, just in time.
+    pub(crate) stashed: Option<Command>,
+    /// The abort that came too late for it: answered with the next command.
+    owed: Option<u32>,
 }
 
 fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
@@ -301,6 +305,8 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         exp_cmd_sn: 0,
         window: 63,
         collecting: HashMap::new(),
+        stashed: None,
+        owed: None,
     };
     let mut policy = Policy(shared.authorization.lock().unwrap().clone());
     let mut login = Login::new();
@@ -359,6 +365,9 @@ impl Peer {
             Opcode::ScsiCommand => {
                 let header = ScsiCommand::parse(&bhs).map_err(io::Error::other)?;
                 self.exp_cmd_sn = self.exp_cmd_sn.wrapping_add(1);
+                if let Some(itt) = self.owed.take() {
+                    self.managed(itt, TaskManagementResult::TaskDoesNotExist)?;
+                }
                 let command = Command { header, data };
                 if !(shared.script)(self, &command)? {
                     self.take(command)?;
@@ -391,17 +400,13 @@ impl Peer {
             }
             Opcode::TaskManagementRequest if shared.aborts.load(Ordering::Relaxed) => {
                 let request = TaskManagementRequest::parse(&bhs).map_err(io::Error::other)?;
-                let response = TaskManagementResponse {
-                    response: TaskManagementResult::Complete,
-                    additional_response_information: [0; 3],
-                    itt: request.itt,
-                    stat_sn: self.next_stat_sn(),
-                    exp_cmd_sn: self.exp_cmd_sn,
-                    max_cmd_sn: self.max_cmd_sn(),
-                };
-                let mut bhs = [0; BHS_LENGTH];
-                response.encode(&mut bhs);
-                self.send(&bhs)?;
+                match self.stashed.take() {
+                    None => self.managed(request.itt, TaskManagementResult::Complete)?,
+                    Some(command) => {
+                        self.take(command)?;
+                        self.owed = Some(request.itt);
+                    }
+                }
             }
             Opcode::LogoutRequest => {
                 let request = LogoutRequest::parse(&bhs).map_err(io::Error::other)?;
@@ -422,6 +427,21 @@ impl Peer {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// Answers a task management function.
+    fn managed(&mut self, itt: u32, result: TaskManagementResult) -> io::Result<()> {
+        let response = TaskManagementResponse {
+            response: result,
+            additional_response_information: [0; 3],
+            itt,
+            stat_sn: self.next_stat_sn(),
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        response.encode(&mut bhs);
+        self.send(&bhs)
     }
 
     pub(crate) fn next_stat_sn(&mut self) -> u32 {

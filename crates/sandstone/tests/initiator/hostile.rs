@@ -957,3 +957,39 @@ fn a_window_that_never_opens_costs_the_session_not_the_io() {
     }
     assert_eq!(fake.lives(), 2);
 }
+
+/// Some targets tell of a failed flush once, and then flush nothing with success.
+#[test]
+fn a_flush_that_failed_once_fails_for_ever() {
+    let failed = AtomicBool::new(false);
+    let fake = FakeTarget::start(world(), move |peer, command| {
+        if command.opcode() != 0x91 || failed.swap(true, Ordering::Relaxed) {
+            return Ok(false);
+        }
+        peer.sense(command, [0x2, 0x08, 0x00])
+    });
+    let mut driver = Driver::open(&fake.url("")).unwrap();
+    driver.write(0, &[9; 512], false).unwrap();
+    for _ in 0..2 {
+        error_of(driver.run(Request::Flush));
+    }
+}
+
+#[test]
+fn a_lun_that_is_listed_twice_is_one() {
+    let asked = AtomicUsize::new(0);
+    let fake = FakeTarget::start(world(), move |peer, command| {
+        if command.opcode() == 0xa0 {
+            return peer.answer(command, &[&[0, 0, 0, 16][..], &[0; 20]].concat());
+        }
+        if command.is_inquiry(Some(0x83)) && asked.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+            let page = [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0, 0, 0, 0, 0, 0x99];
+            return peer.answer(command, &page);
+        }
+        Ok(false)
+    });
+    let mut settings = driver::target(&fake.url(""));
+    settings.lun = None;
+    let mut driver = Driver::open_with(settings, DeviceSettings::default()).unwrap();
+    assert_eq!(driver.read(0, 512)[0], 1);
+}

@@ -118,6 +118,20 @@ impl SenseCode {
         }
     }
 
+    /// Whether this says that data is lost that was reported as written: sense data about an earlier
+    /// command (SPC-4 4.5.5), or the failure of a flush.
+    pub fn tells_of_lost_writes(&self, is_flush: bool) -> bool {
+        let failed = matches!(
+            self.key,
+            key::NOT_READY | key::MEDIUM_ERROR | key::HARDWARE_ERROR | key::DATA_PROTECT
+        );
+        match self.reaction() {
+            // The flush was not performed, and nothing was said about data.
+            Reaction::Later | Reaction::AccessState(_) | Reaction::UnitGone => false,
+            _ => failed && (self.deferred || is_flush),
+        }
+    }
+
     /// What to do about a command that ended with this.
     pub fn reaction(&self) -> Reaction {
         if self.deferred {
@@ -126,7 +140,7 @@ impl SenseCode {
             return match self.key {
                 key::NO_SENSE | key::RECOVERED_ERROR => Reaction::UnitAttention,
                 key::UNIT_ATTENTION => self.unit_attention(),
-                _ => Reaction::HardwareError,
+                _ => Reaction::MediumError,
             };
         }
         match self.key {

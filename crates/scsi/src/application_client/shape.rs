@@ -40,7 +40,9 @@ impl Capacity {
 
     /// Reads the data of READ CAPACITY (10).
     pub fn parse_10(data: &[u8]) -> Option<Self> {
-        let last = u32::from_be_bytes(*data.first_chunk()?);
+        // All ones: more than this command can tell.
+        let last =
+            Some(u32::from_be_bytes(*data.first_chunk()?)).filter(|last| *last < u32::MAX)?;
         let block_length = block_length(data.get(4..8)?.first_chunk()?)?;
         Some(Self {
             blocks: u64::from(last) + 1,

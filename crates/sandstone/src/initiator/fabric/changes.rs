@@ -123,6 +123,9 @@ impl Fabric {
         // A scan that ended now would bring its paths up again.
         nexus.scan = None;
         nexus.scan_at_us = None;
+        for path in &mut nexus.paths {
+            path.is_known = false;
+        }
         // Nothing new goes down it; what is on it ends.
         self.each_path(at, now, |policy, path, now, out| {
             policy.path_suspect(path, now, out);

@@ -20,6 +20,8 @@ const ABORT_LIMIT_US: u64 = 10_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abort {
     pub(super) nexus: usize,
+    /// Its own number: the command's may be another command's when the answer comes.
+    number: u64,
     /// The command's.
     cookie: u64,
     asked_us: u64,
@@ -94,7 +96,9 @@ impl Fabric {
             return;
         };
         let function = TaskManagementFunction::AbortTask;
-        if !session.task_management(cookie, function, lun, Some(cookie), out) {
+        let number = self.next_abort;
+        self.next_abort += 1;
+        if !session.task_management(number, function, lun, Some(cookie), out) {
             // It has not even left: the target's command window stays closed.
             return self.lose(
                 at,
@@ -104,31 +108,43 @@ impl Fabric {
         tracing::warn!(portal = %self.nexuses[at].portal, device = self.devices[device].policy.name(), "a command is not answered; it is aborted");
         self.aborts.push(Abort {
             nexus: at,
+            number,
             cookie,
             asked_us: now,
         });
         self.mark_dirty(at);
     }
 
+    /// A command ended while its abort is under way: the answer to that means nothing any more, and the
+    /// command's number may be given to another.
+    #[inline]
+    pub(super) fn forget_abort(&mut self, at: usize, cookie: u64) {
+        if !self.aborts.is_empty() {
+            self.aborts
+                .retain(|abort| abort.nexus != at || abort.cookie != cookie);
+        }
+    }
+
     /// The answer to an abort: the command does not end any more, unless it has.
     pub(super) fn abort_answered(
         &mut self,
         at: usize,
-        cookie: u64,
+        number: u64,
         result: TaskManagementResult,
         now: u64,
     ) {
-        self.aborts
-            .retain(|abort| abort.nexus != at || abort.cookie != cookie);
+        let asked = |abort: &Abort| abort.nexus == at && abort.number == number;
+        let Some(place) = self.aborts.iter().position(asked) else {
+            return;
+        };
+        let cookie = self.aborts.swap_remove(place).cookie;
         // A task that does not exist any more was answered before this answer, or got lost.
         if !matches!(
             result,
             TaskManagementResult::Complete | TaskManagementResult::TaskDoesNotExist
         ) {
-            return self.lose(
-                at,
-                LinkError::Ended("the target neither answers a command nor aborts it"),
-            );
+            let why = "the target neither answers a command nor aborts it";
+            return self.lose(at, LinkError::Ended(why));
         }
         let Some((session, _)) = self.nexuses[at].link().and_then(Link::session) else {
             return;

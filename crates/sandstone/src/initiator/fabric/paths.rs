@@ -126,7 +126,10 @@ impl Fabric {
             return false;
         }
         let paths = &mut self.nexuses[at].paths;
-        let path = match paths.iter_mut().find(|path| path.lun == lun) {
+        let path = match paths
+            .iter_mut()
+            .find(|path| path.lun == lun && path.device == device)
+        {
             Some(path) => {
                 path.is_known = true;
                 path.path
@@ -275,6 +278,7 @@ impl Fabric {
             geometry: geometry(portrait),
             limits: CommandLimits::new(portrait, block, self.device_settings.max_io(name)),
             paths: Vec::new(),
+            has_lost_writes: false,
         });
         self.devices.len() - 1
     }
@@ -391,7 +395,7 @@ impl Fabric {
 
     /// The target says that its units changed: nothing goes down any path of the session before each
     /// unit has said again who it is.
-    fn doubt(&mut self, at: usize) {
+    pub(super) fn doubt(&mut self, at: usize) {
         if !self.nexuses[at].is_up() {
             return;
         }

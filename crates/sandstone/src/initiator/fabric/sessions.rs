@@ -8,11 +8,11 @@ use iscsi::pdu::{AsyncEvent, Isid, LogoutResult};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::super::link::{Link, LinkError, Received};
-use super::super::nexus::{Nexus, PathOf, State, us};
+use super::super::nexus::{Nexus, PathOf, State, suspicion_us, us};
 use super::super::scan::Scan;
 use super::super::settings::Bind;
 use super::traffic::Exchange;
-use super::{Fabric, READS_PER_TURN};
+use super::{Fabric, READS_PER_TURN, Readiness};
 use crate::multipath::Actions;
 
 /// How long a lost session's own portal is tried before its old life is ended through another.
@@ -23,6 +23,9 @@ const USEFUL_US: u64 = 2_000_000;
 const ALONE_US: u64 = 1_000_000;
 /// Redirections followed in a row.
 const MAX_REDIRECTIONS: u32 = 8;
+/// How long the writes of a lost session are waited for where no other session leads to its portal group:
+/// nobody but its own portal could confirm that they are over, and that may be gone for good.
+const UNCONFIRMED_US: u64 = 5_000_000;
 /// How long an answer to a logout is waited for.
 const LOGOUT_US: u64 = 2_000_000;
 
@@ -57,6 +60,7 @@ impl Fabric {
             heard_us: now,
             pinged_us: None,
             is_suspect: false,
+            life: 0,
             failures: 0,
             redirections: 0,
             up_since_us: now,
@@ -140,10 +144,7 @@ impl Fabric {
                     let silence = std::time::Duration::from_micros(silence);
                     return self.lose(at, LinkError::Silent(silence));
                 }
-                if !nexus.is_suspect
-                    && !alone
-                    && now.saturating_sub(pinged) >= us(alive.timeout) / 3
-                {
+                if !nexus.is_suspect && !alone && now >= pinged + suspicion_us(&alive) {
                     nexus.is_suspect = true;
                     self.each_path(at, now, |policy, path, now, out| {
                         policy.path_suspect(path, now, out)
@@ -185,7 +186,9 @@ impl Fabric {
             Err(error) => return self.lose(at, error),
         };
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if let Err(error) = epoll::add(&*self.epoll, &link, EventData::new_u64(at as u64), flags) {
+        nexus.life = nexus.life.wrapping_add(1);
+        let data = EventData::new_u64(Readiness::new(at, nexus.life).to_bits());
+        if let Err(error) = epoll::add(&*self.epoll, &link, data, flags) {
             return self.lose(at, LinkError::Connect(error.into()));
         }
         nexus.state = State::Coming {
@@ -204,6 +207,8 @@ impl Fabric {
             Some(through) => {
                 self.nexuses[at].fence_from_us = None;
                 self.drop_link(at);
+                // Where the detour fails at once, that is one more try that failed.
+                self.nexuses[at].state = State::Down { retry_us: now };
                 self.connect(at, Some(through), now);
             }
             None => self.nexuses[at].fence_from_us = Some(now + DETOUR_AFTER_US),
@@ -232,13 +237,20 @@ impl Fabric {
     }
 
     /// A socket has something for us.
-    pub(super) fn socket_ready(&mut self, at: usize, flags: EventFlags) {
+    pub(super) fn socket_ready(&mut self, readiness: Readiness, flags: EventFlags) {
+        let at = readiness.nexus as usize;
+        if self.nexuses[at].life != readiness.life {
+            // Of a connection that is closed by now.
+            return;
+        }
         if flags.contains(EventFlags::OUT) {
             let Some(link) = self.nexuses[at].link() else {
                 return;
             };
-            if let Err(error) = link.writable() {
-                return self.lose(at, error);
+            match link.writable() {
+                Ok(true) if self.nexuses[at].needs_fence => self.ask_for_fence(at),
+                Ok(_) => {}
+                Err(error) => return self.lose(at, error),
             }
         }
         if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
@@ -249,6 +261,9 @@ impl Fabric {
         // so again.
         let is_closing = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READS_PER_TURN {
+            if self.nexuses[at].life != readiness.life || self.nexuses[at].link().is_none() {
+                return;
+            }
             match self.receive(at) {
                 Ok(true) => {}
                 Ok(false) if is_closing => {}
@@ -256,7 +271,36 @@ impl Fabric {
                 Err(error) => return self.lose(at, error),
             }
         }
-        self.ready.push((at, flags - EventFlags::OUT));
+        self.ready.push((readiness, flags - EventFlags::OUT));
+    }
+
+    /// Whether another session leads to the same portal group, through which the end of this one's last
+    /// life can be confirmed while its own portal is out of reach.
+    fn has_sibling(&self, at: usize) -> bool {
+        let nexus = &self.nexuses[at];
+        let group = |nexus: &Nexus| {
+            nexus
+                .logged_in
+                .as_ref()
+                .and_then(|login| login.portal_group_tag)
+        };
+        let mut others = self.nexuses.iter().enumerate();
+        others.any(|(other, sibling)| {
+            other != at && sibling.target == nexus.target && group(sibling) == group(nexus)
+        })
+    }
+
+    /// The target takes a LOGIN that ends the last life: its answer is waited for.
+    fn ask_for_fence(&mut self, at: usize) {
+        let now = self.now_us();
+        let limit = self.targets[self.nexuses[at].target]
+            .settings
+            .session
+            .login_timeout;
+        let until = now + us(limit);
+        self.each_path(at, now, |policy, path, _, _| {
+            policy.fence_is_asked_for(path, until)
+        });
     }
 
     /// Reads once from a session; whether there may be more.
@@ -465,6 +509,12 @@ impl Fabric {
             self.each_path(at, now, |policy, path, now, out| {
                 policy.path_dead(path, now, out)
             });
+            if !self.has_sibling(at) {
+                let until = now + UNCONFIRMED_US;
+                self.each_path(at, now, |policy, path, _, _| {
+                    policy.fence_cannot_be_confirmed(path, until);
+                });
+            }
         } else if self.nexuses[at].needs_fence && self.nexuses[at].fence_from_us.is_some() {
             // The own portal is closed to us: no need to wait for it.
             if let Some(through) = self.detour(at) {

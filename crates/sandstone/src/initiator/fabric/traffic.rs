@@ -10,7 +10,7 @@ use super::super::requests::{After, Finished};
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
 use crate::block::lane::{self, Remote};
 use crate::block::{BlockError, BlockErrorKind, Done, Request, Ticket};
-use crate::multipath::{Action, Ended, IoId, Outcome, PathId};
+use crate::multipath::{self, Action, Ended, Failure, IoId, Outcome, PathId};
 
 /// What a session takes data from and gives data to, while bytes are under work.
 pub(super) struct Exchange<'a> {
@@ -112,6 +112,10 @@ impl Fabric {
             return Some(Err(error));
         }
         match request {
+            Request::Flush if self.devices[device].has_lost_writes => Some(Err(BlockError::new(
+                BlockErrorKind::Write,
+                "the target has lost writes that it had reported as done",
+            ))),
             // Who does not tell which blocks are zeros has data everywhere.
             Request::Extents { len, .. } if !self.devices[device].limits.lba_status => {
                 Some(Ok(Done::Extents(vec![(*len, true)])))
@@ -214,8 +218,16 @@ impl Fabric {
             policy,
             requests,
             limits,
+            has_lost_writes,
             ..
         } = &mut self.devices[device];
+        let outcome = match outcome {
+            // Its first attempt failed, whatever a repetition says.
+            Outcome::Good if *has_lost_writes && requests.is_flush(io) => {
+                Outcome::Failed(Failure::Sense(Reaction::MediumError))
+            }
+            outcome => outcome,
+        };
         match requests.ended(io, outcome, limits) {
             After::Nothing => {}
             After::Submit(more) => {
@@ -250,15 +262,25 @@ impl Fabric {
             sense,
         } in endings.drain(..)
         {
+            if !self.nexuses[at].is_up() {
+                // An answer before this one has ended the session: what was on it goes elsewhere.
+                break;
+            }
             if cookie & ERRAND != 0 {
                 let key = (cookie & !ERRAND) as usize;
-                if let Some(errand) = self.errands.try_remove(key) {
+                let is_ours = self
+                    .errands
+                    .get(key)
+                    .is_some_and(|errand| errand.nexus == at);
+                if is_ours && let Some(errand) = self.errands.try_remove(key) {
                     self.errand_ended(at, &errand, status, &sense, now);
                 }
                 continue;
             }
+            self.forget_abort(at, cookie);
             self.nexuses[at].has_served |= status == Some(0);
             let (device, io) = device_and_io(cookie);
+            self.note_lost_writes(device, io, status, &sense);
             let how = how_it_ended(status, &sense);
             let policy = &mut self.devices[device].policy;
             policy.ended(io, path_of(cookie), how, now, &mut self.actions);
@@ -319,6 +341,11 @@ impl Fabric {
         now: u64,
     ) {
         let status = status.unwrap_or(0x40);
+        let how = how_it_ended(Some(status), sense);
+        if let Ended::Sense(Reaction::LunsChanged | Reaction::IdentityChanged) = how {
+            // Said once, and perhaps to this command alone.
+            self.doubt(at);
+        }
         match errand.purpose {
             Purpose::Scan => self.scan_answered(at, status, sense, &errand.data_in, now),
             Purpose::Groups { device } if status == 0 => {
@@ -326,9 +353,12 @@ impl Fabric {
             }
             Purpose::Ready { device, path } => {
                 let policy = &mut self.devices[device].policy;
-                match how_it_ended(Some(status), sense) {
-                    Ended::Good | Ended::Sense(Reaction::Succeeded | Reaction::UnitAttention) => {
-                        policy.unit_present(path, now, &mut self.actions);
+                match how {
+                    // There is a unit, but perhaps another one.
+                    Ended::Good | Ended::Sense(Reaction::Succeeded | Reaction::UnitAttention)
+                        if policy.link(path) == Some(multipath::Link::UnitGone) =>
+                    {
+                        self.scan_again(at);
                     }
                     Ended::Sense(Reaction::AccessState(state)) => {
                         policy.alua_state(path, state, now, &mut self.actions);
@@ -354,6 +384,24 @@ impl Fabric {
                 self.capacity_answered(device, &errand.data_in)
             }
             Purpose::Groups { .. } | Purpose::Capacity { .. } => {}
+        }
+    }
+
+    /// A flush that fails, or sense data about an earlier command, says that writes are lost that were
+    /// reported as done. No later flush may say otherwise (the target may tell it only once).
+    #[inline]
+    fn note_lost_writes(&mut self, device: usize, io: IoId, status: Option<u8>, sense: &[u8]) {
+        if status != Some(0x02) {
+            return;
+        }
+        let Some(code) = SenseCode::decode(sense) else {
+            return;
+        };
+        let device = &mut self.devices[device];
+        let is_flush = device.requests.is_flush(io);
+        if code.tells_of_lost_writes(is_flush) {
+            tracing::error!(device = device.policy.name(), sense = %code, "the target has lost writes");
+            device.has_lost_writes = true;
         }
     }
 

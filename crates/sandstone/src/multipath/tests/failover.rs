@@ -67,8 +67,24 @@ fn without_a_fence_a_write_waits_for_the_timeout() {
     host.submit(0, WRITE, 0);
     host.dead(0);
     host.out.clear();
-    assert_eq!(host.device.next_deadline(), Some(host.now_us + 300_000));
-    host.pass(299_999);
+    let timeout = host.device.settings().fence_timeout_us.expect("a limit");
+    host.pass(timeout - 1);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn a_write_waits_less_where_nobody_could_confirm_and_longer_where_the_target_answers() {
+    let mut host = Host::with_psp(2, Psp::Mru);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.out.clear();
+    let begun = host.now_us;
+    host.device
+        .fence_cannot_be_confirmed(PathId(0), begun + 1_000);
+    host.device.fence_is_asked_for(PathId(0), begun + 5_000);
+    host.pass(4_999);
     assert_eq!(host.actions(), []);
     host.pass(1);
     assert_eq!(host.actions(), [send(0, 1)]);
