@@ -1,7 +1,7 @@
 //! A real browser: Debian's chromium, driven by its chromedriver over HTTP (WebDriver, and the browser's own
 //! DevTools commands through it). It has a profile of its own that goes with it, and no network to look for.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -230,16 +230,9 @@ fn request(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )?;
-    let mut answer = Vec::new();
-    stream
-        .read_to_end(&mut answer)
-        .context("read chromedriver's answer")?;
-    let answer = String::from_utf8(answer).context("chromedriver's answer is no text")?;
-    let (_, content) = answer
-        .split_once("\r\n\r\n")
-        .context("chromedriver's answer has no body")?;
+    let content = read_answer(&mut BufReader::new(stream)).context("read chromedriver's answer")?;
     let content: Value =
-        serde_json::from_str(content).context("chromedriver's answer is no JSON")?;
+        serde_json::from_slice(&content).context("chromedriver's answer is no JSON")?;
     let value = &content["value"];
     if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
         bail!(
@@ -248,6 +241,27 @@ fn request(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<
         );
     }
     Ok(value.clone())
+}
+
+/// The body of an answer, which is as long as its head says: the driver leaves the connection open.
+fn read_answer(stream: &mut impl BufRead) -> Result<Vec<u8>> {
+    let mut length = None;
+    loop {
+        let mut line = String::new();
+        ensure!(stream.read_line(&mut line)? > 0, "it ended in its head");
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = Some(value.trim().parse::<usize>().context("its length")?);
+        }
+    }
+    let mut body = vec![0; length.context("it has no length")?];
+    stream.read_exact(&mut body)?;
+    Ok(body)
 }
 
 fn base64(text: &str) -> Result<Vec<u8>> {

@@ -84,6 +84,8 @@ pub(super) fn megabytes(bytes_per_s: f64) -> String {
 pub(super) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent {
+        // The end of an interval of two runs: nothing is known.
+        percent if percent >= 1e8 => ">1,000,000×".to_owned(),
         percent if percent >= 100.0 => format!("{}×", number(ratio)),
         percent if percent.abs() < 0.05 => "0.0 %".to_owned(),
         percent if percent < 0.0 => format!("−{:.1} %", -percent),
@@ -167,6 +169,7 @@ mod tests {
     #[test]
     fn changes_say_their_direction() {
         let changes = [1.035, 0.88, 1.0001, 2.41, 1.999].map(change);
+        assert_eq!([11_599.0, 6e22].map(change), ["11,599×", ">1,000,000×"]);
         assert_eq!(changes, ["+3.5 %", "−12.0 %", "0.0 %", "2.41×", "+99.9 %"]);
         assert_eq!([0.632, 0.004, 0.0].map(share), ["63 %", "0.4 %", "0 %"]);
     }
