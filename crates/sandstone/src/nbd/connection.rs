@@ -2,7 +2,6 @@
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use nbd::Export;
@@ -14,6 +13,7 @@ use rustls::ServerConfig;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use super::fence::Fence;
 use super::operation::{Operation, changes, memory};
 use super::output::Output;
 use super::stream::{Received, Stream};
@@ -41,8 +41,8 @@ pub(super) struct Service {
     /// Those of which the next piece is to be asked for, in the next turn.
     pub(super) unfinished: Vec<Operation>,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    /// Writes at the device whose connection is gone, of all loops.
-    pub(super) orphans: Arc<AtomicUsize>,
+    /// Of all loops.
+    pub(super) fence: Arc<Fence>,
     pub(super) now: Instant,
 }
 
@@ -63,8 +63,20 @@ struct Serving {
     writing: Option<Writing>,
     /// It waits for memory, or for those before it.
     waiting: Option<Request>,
-    /// Writes of connections before this one may still be at the device.
-    fenced: bool,
+    passage: Passage,
+}
+
+/// How far a connection is with the [`Fence`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passage {
+    /// No request has come.
+    Before,
+    /// All loops were asked who has left.
+    Asked(u64),
+    /// Those who have left are known: they come first.
+    Waiting,
+    /// Requests are performed.
+    Passed,
 }
 
 #[derive(Debug)]
@@ -93,8 +105,11 @@ pub(super) struct Connection {
     done_reading: bool,
     /// The socket is of no use any more.
     broken: bool,
-    /// The poller said that after some more bytes nothing comes.
-    pub(super) half_closed: bool,
+    /// Its place in the line at the fence.
+    place: u64,
+    /// After some more bytes nothing comes, and newer clients wait until all that came is performed or
+    /// dropped.
+    leaving: bool,
     /// The socket took nothing: wait for it to become writable.
     pub(super) blocked: bool,
     /// In the loop's list of connections that need a look.
@@ -111,13 +126,19 @@ pub(super) struct Connection {
 pub(super) enum Pause {
     /// Memory, or that its own requests come back.
     Memory,
-    /// Writes of a connection that is gone, perhaps of another loop.
+    /// For connections that are gone, perhaps of another loop.
     Fence,
 }
 
 impl Connection {
     /// A client that has just come.
-    pub(super) fn new(stream: Stream, tls: TlsMode, share: Arc<Share>, now: Instant) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        tls: TlsMode,
+        share: Arc<Share>,
+        place: u64,
+        now: Instant,
+    ) -> Self {
         let mut output = Output::default();
         let mut handshake = None;
         output.put(|out| handshake = Some(Handshake::new(tls, out)));
@@ -135,7 +156,8 @@ impl Connection {
             share,
             done_reading: false,
             broken: false,
-            half_closed: false,
+            place,
+            leaving: false,
             blocked: false,
             touched: false,
             ready: false,
@@ -190,7 +212,7 @@ impl Connection {
         }
         self.go_on(slot, &buffer[..count.saturating_sub(placed)], service);
         // The end of the input is told once, with the bytes before it.
-        self.half_closed || matches!(received, Received::More(_))
+        self.leaving || matches!(received, Received::More(_))
     }
 
     /// Reads what is waiting: the rest of a long payload straight to its place, what follows to
@@ -262,7 +284,7 @@ impl Connection {
                     replies: Replies::new(agreed, service.export.minimum_block),
                     writing: None,
                     waiting: None,
-                    fenced: true,
+                    passage: Passage::Before,
                 }));
                 self.serve(slot, &bytes[used..], service);
             }
@@ -271,8 +293,8 @@ impl Connection {
                     End::Aborted => tracing::debug!(slot, "a client left"),
                     _ => tracing::info!(slot, %end, "a handshake ended"),
                 }
-                self.done_reading = true;
                 self.phase = Phase::Ended;
+                self.end_of_requests(service);
             }
         }
     }
@@ -291,6 +313,9 @@ impl Connection {
 
     /// Goes on with requests until the bytes are used up or something must be waited for.
     fn serve(&mut self, slot: usize, bytes: &[u8], service: &mut Service) {
+        if bytes.is_empty() {
+            return;
+        }
         let mut input = bytes;
         loop {
             if let Some(pause) = self.must_wait(slot, service) {
@@ -339,11 +364,11 @@ impl Connection {
         let Phase::Serving(serving) = &mut self.phase else {
             return None;
         };
-        if serving.fenced {
-            if service.orphans.load(Ordering::Acquire) > 0 {
+        if serving.passage != Passage::Passed {
+            if !self.pass(service) {
                 return Some(Pause::Fence);
             }
-            serving.fenced = false;
+            return self.must_wait(slot, service);
         }
         if self.in_flight >= MAX_IN_FLIGHT || self.output.own_len() > OUTPUT_LIMIT {
             return Some(Pause::Memory);
@@ -370,6 +395,34 @@ impl Connection {
             self.submit(slot, request, Pages::new(), reservation, service);
         }
         None
+    }
+
+    /// Goes as far as the fence lets it; `true` once it is past it.
+    fn pass(&mut self, service: &Service) -> bool {
+        let Phase::Serving(serving) = &mut self.phase else {
+            return false;
+        };
+        if serving.passage == Passage::Before {
+            serving.passage = Passage::Asked(service.fence.ask());
+        }
+        if let Passage::Asked(look) = serving.passage {
+            if !service.fence.have_looked(look) {
+                return false;
+            }
+            // A client that came long ago but asks only now, for one that has left since, is behind it.
+            if !self.leaving {
+                self.place = service.fence.take_place();
+            }
+            serving.passage = Passage::Waiting;
+        }
+        if !service.fence.is_open(self.place) {
+            return false;
+        }
+        serving.passage = Passage::Passed;
+        if self.leaving {
+            service.fence.leave(self.place, true);
+        }
+        true
     }
 
     /// Submits the write whose payload has arrived whole.
@@ -426,9 +479,7 @@ impl Connection {
         self.in_flight -= 1;
         if changes(&operation.command) {
             self.changes_in_flight -= 1;
-            if self.done_reading {
-                service.orphans.fetch_sub(1, Ordering::Release);
-            }
+            self.let_others_pass(service);
         }
         if let Phase::Serving(serving) = &self.phase
             && self.stream.is_some()
@@ -456,7 +507,25 @@ impl Connection {
         }
     }
 
-    /// No more requests come. Its writes at the device are fenced off against those of newer clients.
+    /// The poller says that the client closed its end, or that the socket is broken: newer clients wait
+    /// until what came before that is read and performed.
+    pub(super) fn leave(&mut self, service: &Service) {
+        if !self.leaving {
+            self.leaving = true;
+            let passed = matches!(&self.phase, Phase::Serving(serving) if serving.passage == Passage::Passed);
+            service.fence.leave(self.place, passed);
+        }
+        self.let_others_pass(service);
+    }
+
+    /// Once nothing more is performed, it is in nobody's way.
+    fn let_others_pass(&self, service: &Service) {
+        if self.leaving && self.done_reading && self.changes_in_flight == 0 {
+            service.fence.is_over(self.place);
+        }
+    }
+
+    /// No more requests come. Newer clients wait for its writes at the device.
     fn end_of_requests(&mut self, service: &Service) {
         if self.done_reading {
             return;
@@ -464,13 +533,11 @@ impl Connection {
         self.done_reading = true;
         self.paused = None;
         self.held = Vec::new();
-        service
-            .orphans
-            .fetch_add(self.changes_in_flight, Ordering::Release);
         if let Phase::Serving(serving) = &mut self.phase {
             serving.writing = None;
             serving.waiting = None;
         }
+        self.leave(service);
     }
 
     /// Gives it up.

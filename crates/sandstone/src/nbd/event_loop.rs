@@ -19,6 +19,8 @@ use crate::block::Pages;
 use crate::block::budget::Budget;
 use crate::block::lane::Outcome;
 
+/// Events taken at once.
+const EVENTS: usize = 256;
 /// Input buffer in bytes; one read serves many requests.
 const BUFFER: usize = 128 << 10;
 /// Reads of one connection in one turn: fairness.
@@ -40,6 +42,10 @@ const LISTENERS: usize = usize::MAX - 2;
 /// A thread's loop.
 #[derive(Debug)]
 pub(super) struct EventLoop {
+    /// Its number at the fence.
+    index: usize,
+    /// The last look it has taken for the fence.
+    looked: u64,
     service: Service,
     shared: Arc<Shared>,
     poll: Poll,
@@ -71,6 +77,7 @@ impl EventLoop {
     /// # Errors
     /// Something cannot be watched.
     pub(super) fn new(
+        index: usize,
         service: Service,
         shared: Arc<Shared>,
         poll: Poll,
@@ -90,6 +97,8 @@ impl EventLoop {
         let budget = Budget::new(shared.memory_per_loop, shared.max_connections);
         let now = service.now;
         Ok(Self {
+            index,
+            looked: 0,
             service,
             shared,
             poll,
@@ -109,23 +118,32 @@ impl EventLoop {
 
     /// Runs until it is told to stop and all is answered.
     pub(super) fn run(&mut self) {
-        let mut events = Events::with_capacity(256);
+        let mut events = Events::with_capacity(EVENTS);
         let mut completions = Vec::new();
         while !self.is_over() {
-            let timeout = self.timeout();
-            if let Err(error) = self.poll.poll(&mut events, timeout)
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                tracing::error!(%error, "a thread cannot wait for events");
-                return;
+            let look = self.service.fence.asked();
+            // Who was accepted before that look is to be watched in it.
+            self.messages();
+            // A look is a whole poll: one that began before it was asked for is none.
+            let timeout = if look > self.looked {
+                Some(Duration::ZERO)
+            } else {
+                self.timeout()
+            };
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => self.note_who_left(&events, look),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::error!(%error, "a thread cannot wait for events");
+                    break;
+                }
             }
             self.service.now = Instant::now();
             let mut accepts = self.accept_again;
             let ready = std::mem::take(&mut self.ready);
             for event in &events {
                 match event.token() {
-                    WAKER => self.messages(),
-                    LANE => {}
+                    WAKER | LANE => {}
                     Token(token) if token > LISTENERS - self.listeners.len() => accepts = true,
                     Token(slot) => self.socket_event(slot, event),
                 }
@@ -147,6 +165,25 @@ impl EventLoop {
             self.block_requests(&mut completions);
         }
         self.connections.clear();
+        self.service.fence.looks_no_more(self.index);
+    }
+
+    /// Tells the fence who has left before anything that has come since is read.
+    fn note_who_left(&mut self, events: &Events, look: u64) {
+        let mut count = 0;
+        for event in events {
+            count += 1;
+            if (event.is_read_closed() || event.is_error())
+                && let Some(connection) = self.connections.get_mut(event.token().0)
+            {
+                connection.leave(&self.service);
+            }
+        }
+        // Where there was no room for more, the next poll tells of the rest.
+        if count < EVENTS {
+            self.looked = look;
+            self.service.fence.looked(self.index, look);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -178,7 +215,7 @@ impl EventLoop {
     fn messages(&mut self) {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
-                Message::Accepted(socket) => self.begin(socket),
+                Message::Accepted(socket, place) => self.begin(socket, place),
                 Message::Stop(deadline) => {
                     self.stopping = Some(deadline);
                     // Nobody comes in any more, and the socket files are gone.
@@ -198,10 +235,12 @@ impl EventLoop {
         for index in 0..self.listeners.len() {
             loop {
                 match self.listeners[index].accept() {
-                    Ok(socket) => match self.shared.deal(socket) {
-                        Some(own) => self.begin(own),
-                        None => continue,
-                    },
+                    Ok(socket) => {
+                        let place = self.service.fence.take_place();
+                        if let Some(own) = self.shared.deal(socket, place) {
+                            self.begin(own, place);
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
@@ -216,7 +255,7 @@ impl EventLoop {
     }
 
     /// Takes a client in, where there is room for one more.
-    fn begin(&mut self, mut socket: Socket) {
+    fn begin(&mut self, mut socket: Socket, place: u64) {
         if self.stopping.is_some() {
             return;
         }
@@ -233,7 +272,8 @@ impl EventLoop {
         }
         let stream = Stream::new(socket);
         let share = self.budget.share();
-        let mut connection = Connection::new(stream, self.shared.tls_mode, share, self.service.now);
+        let (tls, now) = (self.shared.tls_mode, self.service.now);
+        let mut connection = Connection::new(stream, tls, share, place, now);
         touch(&mut self.touched, slot, &mut connection);
         entry.insert(connection);
     }
@@ -246,7 +286,6 @@ impl EventLoop {
             connection.blocked = false;
             touch(&mut self.touched, slot, connection);
         }
-        connection.half_closed |= event.is_read_closed();
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.readable(slot);
         }

@@ -14,6 +14,7 @@ use slab::Slab;
 
 use super::connection::Service;
 use super::event_loop::{EventLoop, WAKER};
+use super::fence::Fence;
 use super::listener::{Endpoint, ListenError, Listener};
 use super::stream::Socket;
 use super::tls::{TlsError, TlsOptions, load};
@@ -73,8 +74,8 @@ impl From<io::Error> for StartError {
 /// What a loop is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A client for it.
-    Accepted(Socket),
+    /// A client for it, and its place at the fence.
+    Accepted(Socket, u64),
     /// No new requests; everything answered by then.
     Stop(Instant),
     /// It may end once it has nothing to do.
@@ -124,12 +125,12 @@ impl Shared {
     }
 
     /// Deals a client out in turn; returns it where it is the first loop's, who asks.
-    pub(super) fn deal(&self, socket: Socket) -> Option<Socket> {
+    pub(super) fn deal(&self, socket: Socket, place: u64) -> Option<Socket> {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.doors.len();
         if index == 0 {
             return Some(socket);
         }
-        self.doors[index].send(Message::Accepted(socket));
+        self.doors[index].send(Message::Accepted(socket, place));
         None
     }
 }
@@ -229,13 +230,14 @@ impl Server {
             &options.description,
             options.read_only,
         );
-        let orphans = Arc::new(AtomicUsize::new(0));
+        let wakers = loops.0.iter().map(|seat| Arc::clone(&seat.waker));
+        let fence = Arc::new(Fence::new(wakers));
         let mut server = Self {
             shared: Arc::clone(&shared),
             threads: Vec::new(),
             endpoints,
         };
-        for (seat, inbox) in loops.0.into_iter().zip(inboxes) {
+        for (index, (seat, inbox)) in loops.0.into_iter().zip(inboxes).enumerate() {
             let service = Service {
                 device: Arc::clone(&device),
                 export: export.clone(),
@@ -243,19 +245,18 @@ impl Server {
                 operations: Slab::new(),
                 unfinished: Vec::new(),
                 tls: tls.clone(),
-                orphans: Arc::clone(&orphans),
+                fence: Arc::clone(&fence),
                 now: Instant::now(),
             };
             // The first loop gets all of them.
             let listeners = std::mem::take(&mut listeners);
             let shared = Arc::clone(&shared);
-            let started = EventLoop::new(service, shared, seat.poll, inbox, listeners).and_then(
-                |mut event_loop| {
+            let started = EventLoop::new(index, service, shared, seat.poll, inbox, listeners)
+                .and_then(|mut event_loop| {
                     std::thread::Builder::new()
                         .name("nbd".into())
                         .spawn(move || event_loop.run())
-                },
-            );
+                });
             match started {
                 Ok(thread) => server.threads.push(thread),
                 Err(error) => {
