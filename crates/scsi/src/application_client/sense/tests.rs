@@ -72,7 +72,25 @@ fn a_deferred_error_is_not_taken_for_an_error_of_this_command() {
     bytes[0] |= 1;
     let code = SenseCode::decode(&bytes).unwrap();
     assert!(code.deferred);
-    assert_eq!(code.reaction(), Reaction::HardwareError);
+    // No repetition of this command repairs what an earlier one has lost.
+    assert_eq!(code.reaction(), Reaction::MediumError);
+    assert!(code.tells_of_lost_writes(false));
+}
+
+#[test]
+fn a_failed_flush_tells_of_lost_writes_and_one_that_was_not_performed_does_not() {
+    let tells = |key, asc, ascq, is_flush| {
+        let bytes = [0x72, key, asc, ascq, 0, 0, 0, 0];
+        let code = SenseCode::decode(&bytes).unwrap();
+        code.tells_of_lost_writes(is_flush)
+    };
+    assert!(tells(0x2, 0x08, 0x00, true));
+    assert!(tells(0x3, 0x0c, 0x00, true));
+    assert!(tells(0x4, 0x44, 0x00, true));
+    assert!(!tells(0x3, 0x11, 0x00, false), "a read's own error");
+    assert!(!tells(0x2, 0x04, 0x01, true), "becoming ready");
+    assert!(!tells(0x6, 0x29, 0x00, true), "a unit attention");
+    assert!(!tells(0x5, 0x20, 0x00, true), "unknown to the unit");
 }
 
 #[test]
