@@ -111,7 +111,7 @@ impl Device {
     /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and
     /// [`Self::path_fenced`] still counts for it.
     pub fn remove_path(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
-        self.path_dead(id, now_us, out);
+        self.bury(id, now_us, out);
         if let Some(slot) = self.paths.get_mut(id.0 as usize) {
             *slot = None;
         }

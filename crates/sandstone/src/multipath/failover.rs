@@ -31,9 +31,16 @@ impl Device {
     /// must not be reported from here on. Where a write was on it, [`Action::Fence`] asks for the
     /// end of the session's tasks.
     pub fn path_dead(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
+        if self.bury(id, now_us, out) {
+            self.paths_changed(now_us, out);
+        }
+    }
+
+    /// Takes from a path all that is on it; whether it had a session.
+    pub(super) fn bury(&mut self, id: PathId, now_us: u64, out: &mut Actions) -> bool {
         let dies = |path: &&mut Path| path.link != Link::Dead;
         let Some(path) = self.path_mut(id).filter(dies) else {
-            return;
+            return false;
         };
         path.link = Link::Dead;
         path.in_flight = 0;
@@ -42,7 +49,7 @@ impl Device {
         if self.ghosts.haunt(id) {
             out.push(Action::Fence { path: id });
         }
-        self.paths_changed(now_us, out);
+        true
     }
 
     /// Takes back all I/Os on a lost path, and notes which of them may still land.
@@ -110,6 +117,8 @@ impl Device {
         self.outage = match self.outage {
             _ if alive => Outage::None,
             _ if gone => Outage::DeviceLost,
+            // The last path that said so was taken away: nothing has said otherwise.
+            Outage::DeviceLost if !any => Outage::DeviceLost,
             Outage::AllPathsDown { until_us } if until_us <= now_us => Outage::TimedOut,
             Outage::None | Outage::DeviceLost => Outage::AllPathsDown {
                 until_us: now_us + self.settings.apd_timeout_us,

@@ -247,6 +247,18 @@ fn a_unit_that_is_gone_from_every_path_is_lost() {
 }
 
 #[test]
+fn a_unit_that_is_gone_stays_lost_when_its_last_path_is_taken_away() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    host.submit(0, READ, 0);
+    host.ended(0, 0, Ended::Sense(Reaction::UnitGone));
+    host.actions();
+    let now_us = host.now_us;
+    host.device.remove_path(PathId(0), now_us, &mut host.out);
+    host.submit(1, READ, 0);
+    assert_eq!(host.actions(), [failed(1, Failure::DeviceLost)]);
+}
+
+#[test]
 fn a_unit_gone_from_one_path_and_another_path_dead_is_an_outage_not_a_loss() {
     let mut host = Host::with_psp(2, Psp::Mru);
     host.submit(0, READ, 0);
