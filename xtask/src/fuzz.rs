@@ -64,10 +64,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         };
         return check(Command::new(folder.join(target)).arg(input), target);
     }
-    for target in &options.targets {
-        fuzz(&folder, target, options.seconds.unwrap_or(20))?;
+    let failures: Vec<String> = options
+        .targets
+        .iter()
+        .filter_map(|target| fuzz(&folder, target, options.seconds.unwrap_or(20)).err())
+        .collect();
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("\n"))
     }
-    Ok(())
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
@@ -186,9 +192,38 @@ fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
         eprintln!("{line}");
     }
     Err(format!(
-        "{target} failed; the input lies in fuzz/artifacts/{target}: run it again by `cargo xtask fuzz {target} --input FILE`, \
-         correct the fault, then keep the input as a seed in fuzz/corpus/{target}"
+        "{target} failed: {}\n\
+         run it again by `cargo xtask fuzz {target} --input FILE`, correct the fault, then keep the \
+         input as a seed in fuzz/corpus/{target}",
+        failure(&log).join("\n")
     ))
+}
+
+/// What libFuzzer and the panic say of a failure. Where the run's machine is gone by the time that
+/// someone reads its output, this is all there is: it names the place and carries the input.
+fn failure(log: &str) -> Vec<&str> {
+    let telling = |line: &&str| {
+        let marks = [
+            "panicked at",
+            "SUMMARY:",
+            "ERROR:",
+            "Test unit written to",
+            "Base64:",
+        ];
+        marks.iter().any(|mark| line.contains(mark))
+    };
+    let mut lines = log.lines().peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if telling(&line) {
+            found.push(line);
+            // A panic's message stands on the line below its place.
+            if line.contains("panicked at") {
+                found.extend(lines.peek());
+            }
+        }
+    }
+    found
 }
 
 fn cargo(command: &str) -> Command {
@@ -243,6 +278,23 @@ mod tests {
         assert_eq!(options.targets, ["pdu", "cdb"]);
         assert!(parse(&words("--seconds five")).is_err());
         assert!(parse(&words("--second 5")).is_err());
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_place_its_message_and_its_input() {
+        let log = "#5 NEW cov: 3\n\nthread 'main' panicked at src/a.rs:5:9:\nindex out of bounds\n\
+                   note: run with\n==7== ERROR: libFuzzer: deadly signal\n    #0 0x55\n\
+                   artifact_prefix='x/'; Test unit written to x/crash-1\nBase64: AAEC\n";
+        assert_eq!(
+            failure(log),
+            [
+                "thread 'main' panicked at src/a.rs:5:9:",
+                "index out of bounds",
+                "==7== ERROR: libFuzzer: deadly signal",
+                "artifact_prefix='x/'; Test unit written to x/crash-1",
+                "Base64: AAEC"
+            ]
+        );
     }
 
     #[test]

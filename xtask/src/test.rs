@@ -197,8 +197,8 @@ fn report(stages: &[Stage], total: Duration) -> Result<(), String> {
         let (word, reason) = match &stage.verdict {
             Verdict::Passed => ("passed", ""),
             Verdict::LeftOut(reason) => ("left out", *reason),
-            Verdict::Failed(_) => {
-                failed.push(stage.name);
+            Verdict::Failed(message) => {
+                failed.push(format!("{}: {message}", stage.name));
                 ("FAILED", "")
             }
         };
@@ -212,6 +212,7 @@ fn report(stages: &[Stage], total: Duration) -> Result<(), String> {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(format!("failed: {}", failed.join(", ")))
+        // Whoever reads only the end of a long log reads here what failed and why.
+        Err(format!("failed\n{}", failed.join("\n")))
     }
 }
