@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::lab::{Bench, Lab, Outcome};
-use crate::nbd::Attached;
+use crate::nbd::{Attached, fio};
 use crate::path_proxy::{PathProxy, Weather};
 use crate::process;
 use crate::qemu_img::{SIZE_MIB, sparse_pattern, tool};
@@ -218,7 +218,18 @@ fn attach(bench: &Bench, tgt: bool) -> Result<Outcome> {
     sparse_pattern(Path::new(&source))?;
     let folder = attached.path("")?;
     let mut failures = 0;
-    let writes = while_paths_die(&paths, &mut failures, || fio(bench, &uri, &folder))?;
+    let options = [
+        "--iodepth=16",
+        "--size=64M",
+        "--fsync=512",
+        "--time_based",
+        "--runtime=8",
+        "--verify_backlog=256",
+    ];
+    let writes = while_paths_die(&paths, &mut failures, || {
+        fio(bench, &uri, &folder, &options)
+    })?;
+    ensure!(writes > 100, "fio wrote {writes} blocks");
     while_paths_die(&paths, &mut failures, || {
         nbd(bench, "nbdcopy", &[&source, &uri])?;
         nbd(bench, "nbdcopy", &[&uri, &back])?;
@@ -258,27 +269,6 @@ fn while_paths_die<T: Send>(
             Err(_) => bail!("the work panicked"),
         }
     })
-}
-
-/// Random writes and reads for some seconds, each block with its checksum; how many writes.
-fn fio(bench: &Bench, uri: &str, folder: &str) -> Result<u64> {
-    let uri = format!("--uri={uri}");
-    let mut command = bench.tools.nbd()?.command("fio")?;
-    command
-        .current_dir(folder)
-        .args(["--name=nbd", "--ioengine=nbd", &uri, "--rw=randrw"])
-        .args(["--bs=4k", "--iodepth=16", "--size=64M", "--fsync=512"])
-        .args(["--time_based", "--runtime=8", "--verify=crc32c"])
-        .args(["--verify_backlog=256", "--output-format=json"]);
-    let text = process::output(command, LIMIT)?;
-    // Notes may stand before the JSON.
-    let json = text.find('{').map_or("", |start| &text[start..]);
-    let told: serde_json::Value = serde_json::from_str(json).context("fio")?;
-    let job = &told["jobs"][0];
-    ensure!(job["error"] == 0, "fio: {job}");
-    let writes = job["write"]["total_ios"].as_u64().unwrap_or(0);
-    ensure!(writes > 100, "fio wrote {writes} blocks");
-    Ok(writes)
 }
 
 /// Numbers that a seed repeats (xorshift64*).

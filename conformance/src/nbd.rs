@@ -127,7 +127,9 @@ fn images(bench: &Bench, block_size: u32, file: bool) -> Result<Outcome> {
     let holes = holes(bench, uri)?;
     ensure!(holes >= 96 << 20, "only {holes} bytes of holes are told");
     qemu(bench, &server, &source)?;
-    let iops = fio(bench, &server)?;
+    let options = ["--iodepth=32", "--size=32M", "--fsync=256"];
+    let writes = fio(bench, uri, &server.path("")?, &options)?;
+    ensure!(writes > 1000, "fio wrote {writes} blocks");
     if file {
         use std::os::unix::fs::MetadataExt as _;
         discard(bench, uri)?;
@@ -136,7 +138,7 @@ fn images(bench: &Bench, block_size: u32, file: bool) -> Result<Outcome> {
     }
     server.end()?;
     Ok(Outcome::passed(format!(
-        "{SIZE_MIB} MiB there and back by nbdcopy and qemu-img, {} MiB of holes told, fio verified {iops} writes",
+        "{SIZE_MIB} MiB there and back by nbdcopy and qemu-img, {} MiB of holes told, fio verified {writes} writes",
         holes >> 20
     )))
 }
@@ -221,25 +223,29 @@ fn holes(bench: &Bench, uri: &str) -> Result<u64> {
     Ok(holes.map(length).sum())
 }
 
-/// Random writes and reads at once, each block with its checksum, then all read again; how many.
-fn fio(bench: &Bench, server: &Attached) -> Result<u64> {
-    let folder = server.path("")?;
-    let uri = format!("--uri={}", server.uri);
+/// fio's random writes and reads in `folder`, each block with its checksum, with these options beside; how
+/// many writes.
+pub(crate) fn fio(bench: &Bench, uri: &str, folder: &str, options: &[&str]) -> Result<u64> {
+    let uri = format!("--uri={uri}");
     let mut command = bench.tools.nbd()?.command("fio")?;
     command
-        .current_dir(&folder)
-        .args(["--name=nbd", "--ioengine=nbd", &uri, "--rw=randrw"])
-        .args(["--bs=4k", "--iodepth=32", "--size=32M", "--fsync=256"])
-        .args(["--verify=crc32c", "--output-format=json"]);
+        .current_dir(folder)
+        .args([
+            "--name=nbd",
+            "--ioengine=nbd",
+            &uri,
+            "--rw=randrw",
+            "--bs=4k",
+        ])
+        .args(["--verify=crc32c", "--output-format=json"])
+        .args(options);
     let text = process::output(command, LIMIT)?;
     // Notes may stand before the JSON.
     let json = text.find('{').map_or("", |start| &text[start..]);
     let told: serde_json::Value = serde_json::from_str(json).context("fio")?;
     let job = &told["jobs"][0];
     ensure!(job["error"] == 0, "fio: {job}");
-    let writes = job["write"]["total_ios"].as_u64().unwrap_or(0);
-    ensure!(writes > 1000, "fio wrote {writes} blocks");
-    Ok(writes)
+    Ok(job["write"]["total_ios"].as_u64().unwrap_or(0))
 }
 
 fn tls(bench: &Bench) -> Result<Outcome> {

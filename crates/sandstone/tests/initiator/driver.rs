@@ -1,7 +1,7 @@
 //! Drives a device of an adapter: one request, or many at once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandstone::block::lane::Outcome;
 use sandstone::block::{
@@ -110,5 +110,21 @@ impl Driver {
             Ok(Done::Pages(pages)) => pages.to_vec(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Completions, as soon as there is one; none when the time is over.
+    pub(crate) fn take_until(&mut self, until: Instant) -> Vec<(u64, Outcome)> {
+        let mut taken = Vec::new();
+        while taken.is_empty() && Instant::now() < until {
+            self.lane.submit_batch();
+            self.lane.wait(Some(until)).unwrap();
+            self.lane.take_completions(&mut taken);
+        }
+        taken
+    }
+
+    /// Runs the sessions for a time, in which nothing may end.
+    pub(crate) fn idle(&mut self, time: Duration) {
+        assert!(self.take_until(Instant::now() + time).is_empty());
     }
 }

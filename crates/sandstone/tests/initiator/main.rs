@@ -12,3 +12,4 @@ mod requests;
 #[path = "../served/mod.rs"]
 mod served;
 mod unanswered;
+mod units;

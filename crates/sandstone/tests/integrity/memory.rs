@@ -276,23 +276,27 @@ impl BlockDevice for BusyDisk {
     }
 }
 
-#[test]
-fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
-    const LIMIT: u64 = 4 * MIB;
+/// A disk of 1,024 such blocks that keeps writes, served with so much memory to four sessions.
+fn with_a_busy_disk(memory: u64, block: usize) -> (Arc<BusyDisk>, Served, Vec<PipelinedSession>) {
     let portal = free_portal();
-    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
     let busy = Arc::new(BusyDisk {
-        disk,
+        disk: Arc::new(VolatileDisk::new(Random::new(1), 1024, block)),
         state: Arc::default(),
     });
     let limits = sandstone::target::DaemonLimits {
-        memory: LIMIT,
+        memory,
         ..served::limits()
     };
-    let units = vec![served::unit(0, 1024, 4096, true)];
+    let units = vec![served::unit(0, 1024, block as u32, true)];
     let served = Served::start(&[portal], units, vec![busy.clone()], limits);
-    let mut sessions: Vec<PipelinedSession> =
-        (0..4).map(|number| logged_in(portal, number)).collect();
+    let sessions = (0..4).map(|number| logged_in(portal, number)).collect();
+    (busy, served, sessions)
+}
+
+#[test]
+fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
+    const LIMIT: u64 = 4 * MIB;
+    let (busy, served, mut sessions) = with_a_busy_disk(LIMIT, 4096);
     for session in &mut sessions {
         for command in 0..20 {
             let data = vec![7; 256 << 10];
@@ -330,20 +334,7 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
 fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
     const LIMIT: u64 = MIB;
     const PAGE: u64 = 4096;
-    let portal = free_portal();
-    let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 512));
-    let busy = Arc::new(BusyDisk {
-        disk,
-        state: Arc::default(),
-    });
-    let limits = sandstone::target::DaemonLimits {
-        memory: LIMIT,
-        ..served::limits()
-    };
-    let units = vec![served::unit(0, 1024, 512, true)];
-    let served = Served::start(&[portal], units, vec![busy.clone()], limits);
-    let mut sessions: Vec<PipelinedSession> =
-        (0..4).map(|number| logged_in(portal, number)).collect();
+    let (busy, served, mut sessions) = with_a_busy_disk(LIMIT, 512);
     for session in &mut sessions {
         for command in 0..100 {
             session.write(command, 0, cdb(0x8a, command, 1), vec![7; 512]);
