@@ -195,13 +195,16 @@ fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
         "{target} failed: {}\n\
          run it again by `cargo xtask fuzz {target} --input FILE`, correct the fault, then keep the \
          input as a seed in fuzz/corpus/{target}",
-        failure(&log).join("\n")
+        failure(&log).join("\n  ")
     ))
 }
 
 /// What libFuzzer and the panic say of a failure. Where the run's machine is gone by the time that
 /// someone reads its output, this is all there is: it names the place and carries the input.
 fn failure(log: &str) -> Vec<&str> {
+    /// A panic's message may show whole buffers.
+    const LINE: usize = 500;
+    let short = |line: &'_ str| line.floor_char_boundary(LINE);
     let telling = |line: &&str| {
         let marks = [
             "panicked at",
@@ -216,10 +219,10 @@ fn failure(log: &str) -> Vec<&str> {
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
         if telling(&line) {
-            found.push(line);
+            found.push(&line[..short(line)]);
             // A panic's message stands on the line below its place.
             if line.contains("panicked at") {
-                found.extend(lines.peek());
+                found.extend(lines.peek().map(|line| &line[..short(line)]));
             }
         }
     }
