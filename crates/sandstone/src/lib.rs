@@ -14,4 +14,5 @@ pub mod isns;
 pub mod locate;
 pub mod multipath;
 pub mod nbd;
+mod spin;
 pub mod target;

@@ -26,7 +26,7 @@ mod standing;
 
 pub use resident::Resident;
 use resident::Residents;
-use standing::Bell;
+use standing::Sleep;
 
 /// The outcome of one request.
 pub type Outcome = Result<Done, BlockError>;
@@ -85,7 +85,7 @@ pub struct Lane {
     answered: Vec<(Transfer, io::Result<usize>)>,
     residents: Residents,
     /// Where the lane sleeps by itself.
-    bell: Option<Bell>,
+    sleep: Option<Sleep>,
 }
 
 /// Brings outcomes from other threads to a lane.
@@ -138,7 +138,7 @@ impl Lane {
             ring,
             answered: Vec::new(),
             residents: Residents::default(),
-            bell: None,
+            sleep: None,
         }
     }
 
@@ -167,9 +167,15 @@ impl Lane {
     /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
     /// whenever the loop was woken.
     pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
+        self.each_resident(|resident, lane| resident.turn(lane));
+        self.take_finished(completions);
+    }
+
+    /// The same without a look at the sockets of residents, which costs a system call: for a loop that
+    /// calls [`Lane::wait`] where there is nothing yet.
+    pub fn take_finished(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
         self.reap_ring();
-        self.each_resident(|resident, lane| resident.turn(lane));
         if self.inbox.filled.swap(false, Ordering::Acquire) {
             let outcomes = std::mem::take(
                 &mut *self
@@ -183,6 +189,9 @@ impl Lane {
             }
         }
         self.in_flight -= self.finished.len();
+        if !self.finished.is_empty() {
+            self.worked();
+        }
         completions.append(&mut self.finished);
     }
 

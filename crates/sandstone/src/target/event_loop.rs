@@ -25,7 +25,7 @@ use super::registry::{RegisteredSession, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
 use super::shared::Shared;
-use super::spin::Spin;
+use crate::spin::Spin;
 use super::turn::Turn;
 use crate::block::Lane;
 

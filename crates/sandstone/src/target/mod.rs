@@ -55,7 +55,6 @@ mod session_traffic;
 mod shared;
 mod socket_options;
 mod space_monitor;
-mod spin;
 mod step_requests;
 mod task_management;
 mod task_run;

@@ -63,7 +63,7 @@ impl Environment for LaneEnvironment<'_> {
 
     fn wait(&mut self, until_ns: u64, completions: &mut Vec<(u64, Outcome)>) -> io::Result<()> {
         self.lane.submit_batch();
-        self.lane.take_completions(completions);
+        self.lane.take_finished(completions);
         if !completions.is_empty() {
             return Ok(());
         }

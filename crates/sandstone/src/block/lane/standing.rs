@@ -1,4 +1,8 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
+//!
+//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
+//! a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests
+//! it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,6 +12,17 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::Lane;
+use crate::spin::Spin;
+
+/// Requests in flight from which on it pays to look again instead of sleeping.
+const SPIN_FROM: usize = 4;
+
+/// How a lane sleeps by itself.
+#[derive(Debug)]
+pub(super) struct Sleep {
+    bell: Bell,
+    spin: Spin,
+}
 
 /// Wakes a sleeping lane from other threads.
 #[derive(Clone, Debug)]
@@ -34,7 +49,8 @@ impl Lane {
         let bell = Bell(Arc::new(fd));
         let waker = bell.clone();
         let mut lane = Self::new(Arc::new(move || waker.ring()));
-        lane.bell = Some(bell);
+        let spin = Spin::new(Instant::now());
+        lane.sleep = Some(Sleep { bell, spin });
         Ok(lane)
     }
 
@@ -43,26 +59,41 @@ impl Lane {
         Arc::clone(&self.inbox.waker)
     }
 
+    /// There were completions in this turn.
+    #[inline]
+    pub(super) fn worked(&mut self) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.spin.worked(Instant::now());
+        }
+    }
+
     /// Sleeps until completions may be there, at most until `until`; a lane that [`Lane::standing`]
-    /// made. May wake early.
+    /// made. May wake early, and does so at once where it pays to look again instead.
     ///
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
+        let now = Instant::now();
+        let Some(sleep) = &mut self.sleep else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        if spins && sleep.spin.go_on(now) {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let bell = sleep.bell.clone();
         let until = match (until, self.next_deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
         };
         let timeout = until.map(|until| {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(now);
             Timespec {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: i64::from(left.subsec_nanos()),
             }
         });
-        let Some(bell) = &self.bell else {
-            return Err(io::ErrorKind::Unsupported.into());
-        };
         let bell_fd = bell.0.as_fd();
         let work: BorrowedFd<'_> = self.poll_fd().unwrap_or(bell_fd);
         let mut fds = [
@@ -75,6 +106,9 @@ impl Lane {
         }
         if fds[0].revents().contains(PollFlags::IN) {
             bell.quieten();
+        }
+        if let Some(sleep) = &mut self.sleep {
+            sleep.spin.slept(now, Instant::now());
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ const MAX_BACKOFF: u32 = 10;
 
 /// The state of one loop.
 #[derive(Debug)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     /// The last moment at which there was work.
     last_work: Instant,
     /// Spins in vain since the last that paid.
@@ -26,7 +26,7 @@ pub(super) struct Spin {
 
 impl Spin {
     /// Starts asleep.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             last_work: now,
             vain: 0,
@@ -37,7 +37,7 @@ impl Spin {
 
     /// There was work in this turn.
     #[inline]
-    pub(super) fn worked(&mut self, now: Instant) {
+    pub(crate) fn worked(&mut self, now: Instant) {
         if self.spinning {
             self.vain = 0;
         }
@@ -47,7 +47,7 @@ impl Spin {
 
     /// Whether to look again at once instead of sleeping.
     #[inline]
-    pub(super) fn go_on(&mut self, now: Instant) -> bool {
+    pub(crate) fn go_on(&mut self, now: Instant) -> bool {
         if self.spinning && now.duration_since(self.last_work) >= SPIN {
             self.spinning = false;
             self.vain = (self.vain + 1).min(MAX_BACKOFF);
@@ -58,7 +58,7 @@ impl Spin {
 
     /// The loop slept until there was work.
     #[inline]
-    pub(super) fn slept(&mut self, since: Instant, now: Instant) {
+    pub(crate) fn slept(&mut self, since: Instant, now: Instant) {
         if now.duration_since(since) < SPIN {
             self.pause = 0;
         } else {
