@@ -25,9 +25,9 @@ use super::registry::{RegisteredSession, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
 use super::shared::Shared;
-use crate::spin::Spin;
 use super::turn::Turn;
 use crate::block::Lane;
+use crate::spin::Spin;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;

@@ -197,11 +197,11 @@ impl Fabric {
             endings: &mut self.endings,
             news: Vec::new(),
         };
-        if let Some((session, out)) = self.nexuses[at]
-            .link()
-            .and_then(super::super::link::Link::session)
-        {
-            session.command(cookie(device, path, io), &command, &mut exchange, out);
+        if let Some(link) = self.nexuses[at].link() {
+            if let Some((session, out)) = link.session() {
+                session.command(cookie(device, path, io), &command, &mut exchange, out);
+            }
+            link.command_queued();
         }
         self.mark_dirty(at);
     }
