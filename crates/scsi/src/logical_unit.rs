@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::alua::{TargetPortGroups, UnitAccess};
+use crate::command::read_write;
 use crate::image;
 use crate::itl_nexus::{ItlNexus, Verdict};
 use crate::lost_nexuses::LostNexuses;
@@ -18,7 +19,7 @@ use crate::statistics::Statistics;
 use crate::thin_provisioning::Space;
 use crate::third_party_copy::CopyOperations;
 use crate::token::Tokens;
-use crate::{BlockError, Response, UnitAttention};
+use crate::{BlockError, Response, Start, UnitAttention};
 
 pub use crate::image::RestoreError;
 pub use crate::mode_page::QueueErrorPolicy;
@@ -225,6 +226,13 @@ impl LogicalUnit {
     /// Whether this is its NAA designator.
     pub fn has_naa(&self, naa: &[u8]) -> bool {
         self.config.naa == naa
+    }
+
+    /// The READ or WRITE in a CDB that has not been started, for whoever can prepare for it; `None` where
+    /// it is neither, or anything about it is unusual.
+    #[inline]
+    pub fn foresee(&self, cdb: &[u8]) -> Option<Start> {
+        read_write::start_fast(self, cdb)
     }
 
     /// Logical block length in bytes.

@@ -118,6 +118,24 @@ impl Receiver {
         }
     }
 
+    /// The headers that lie in `input`, which [`Receiver::next`] will be given next. They are not checked:
+    /// whoever looks ahead may not act on them.
+    pub(super) fn upcoming<'i>(
+        &self,
+        input: &'i [u8],
+    ) -> impl Iterator<Item = &'i RawBhs> + use<'i> {
+        let (header, data) = (self.header_digest, self.data_digest);
+        // In the middle of a PDU nobody looks for its end: the next input begins with a header again.
+        let at_header = matches!(self.position, Position::Header) && self.partial.is_empty();
+        let mut rest = if at_header { input } else { &[] };
+        std::iter::from_fn(move || {
+            let bhs = rest.first_chunk::<BHS_LENGTH>()?;
+            let length = Bhs::new(bhs).pdu_length(header, data);
+            rest = rest.get(length..).unwrap_or_default();
+            Some(bhs)
+        })
+    }
+
     /// The next piece, or `None` once `input` is used up.
     #[inline]
     pub(super) fn next<'i>(
@@ -259,5 +277,81 @@ impl Receiver {
         Some(Piece::End(
             to_wire(self.crc.update(padding).finish()) == *sent,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::digest::{crc32c, padded_crc32c};
+
+    /// A PDU of a data segment and so many words of AHS, and its header.
+    fn pdu(mark: u8, ahs: u8, data: &[u8], digests: (bool, bool)) -> (Vec<u8>, RawBhs) {
+        let mut bhs = [mark; BHS_LENGTH];
+        bhs[4] = ahs;
+        bhs[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
+        let mut bytes = bhs.to_vec();
+        bytes.resize(BHS_LENGTH + usize::from(ahs) * 4, mark);
+        if digests.0 {
+            bytes.extend(to_wire(crc32c(&bytes)));
+        }
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        if digests.1 && !data.is_empty() {
+            bytes.extend(to_wire(padded_crc32c(data)));
+        }
+        (bytes, bhs)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_upcoming_comes(
+            pdus in proptest::collection::vec((any::<u8>(), 0u8..3, 0usize..70), 1..8),
+            digests in any::<(bool, bool)>(),
+            cut in 0usize..2000,
+        ) {
+            let pdus: Vec<_> = pdus
+                .iter()
+                .map(|(mark, ahs, length)| pdu(*mark, *ahs, &vec![7; *length], digests))
+                .collect();
+            let stream: Vec<u8> = pdus.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+            let cut = cut.min(stream.len());
+            let mut receiver = Receiver::new(digests.0, digests.1, 8192);
+            let mut came = Vec::new();
+            for part in [&stream[..cut], &stream[cut..]] {
+                let upcoming: Vec<RawBhs> = receiver.upcoming(part).copied().collect();
+                let before = came.len();
+                let mut input = part;
+                while let Some(piece) = receiver.next(&mut input).unwrap() {
+                    if let Piece::Header(bhs) = piece {
+                        came.push(bhs);
+                    }
+                }
+                // The last one's digest or AHS may come later.
+                let known = upcoming.len().min(came.len() - before);
+                prop_assert_eq!(&came[before..before + known], &upcoming[..known]);
+                prop_assert!(upcoming.len() <= known + 1);
+            }
+            let sent: Vec<RawBhs> = pdus.iter().map(|(_, bhs)| *bhs).collect();
+            prop_assert_eq!(came, sent);
+        }
+
+        #[test]
+        fn all_of_a_whole_input_is_upcoming(
+            pdus in proptest::collection::vec((any::<u8>(), 0u8..3, 0usize..70), 1..8),
+            digests in any::<(bool, bool)>(),
+        ) {
+            let pdus: Vec<_> = pdus
+                .iter()
+                .map(|(mark, ahs, length)| pdu(*mark, *ahs, &vec![7; *length], digests))
+                .collect();
+            let stream: Vec<u8> = pdus.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+            let receiver = Receiver::new(digests.0, digests.1, 8192);
+            let upcoming: Vec<RawBhs> = receiver.upcoming(&stream).copied().collect();
+            let sent: Vec<RawBhs> = pdus.iter().map(|(_, bhs)| *bhs).collect();
+            prop_assert_eq!(upcoming, sent);
+        }
     }
 }

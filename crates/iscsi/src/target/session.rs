@@ -23,7 +23,7 @@ use super::early::Early;
 use super::receive::{Piece, ReceiveError};
 use super::task_table::{Task, TaskId, TaskTable};
 use crate::payload::{DataOutBuffer, Payload};
-use crate::pdu::{Bhs, LogoutRequest, TaskAttribute, TaskManagementRequest, TextRequest};
+use crate::pdu::{Bhs, LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
 
 /// A command handed to the device server.
 #[derive(Clone, Copy, Debug)]
@@ -283,6 +283,18 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             connection.stat_sn.wrapping_sub(connection.exp_stat_sn)
         });
         unheard.saturating_add(self.in_flight() as u32)
+    }
+
+    /// The headers of the PDUs that [`Session::receive`] will find in `input`, for whoever can prepare
+    /// for them. They are not checked, and nothing may follow from them but haste.
+    pub fn upcoming<'i>(
+        &self,
+        index: usize,
+        input: &'i [u8],
+    ) -> impl Iterator<Item = &'i RawBhs> + use<'i, P, B> {
+        let connection = self.connections.get(index).and_then(Option::as_ref);
+        let upcoming = connection.map(|connection| connection.receiver.upcoming(input));
+        upcoming.into_iter().flatten()
     }
 
     /// Takes bytes from a connection. Stops early where the runtime must act on an [`Event`]; call

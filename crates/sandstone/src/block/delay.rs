@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use super::{BlockDevice, BlockError, Foreseen, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
 /// A device behind a delay. Requests are held back before they start, so a flush covers exactly
 /// what it would cover without.
@@ -69,6 +69,10 @@ impl BlockDevice for DelayDevice {
 
     fn reads_in_place(&self) -> bool {
         self.inner.reads_in_place()
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.inner.foresee(accesses);
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::lane::{Observer, Outcome};
 use super::statistics::Kind;
 use super::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Request, Submitted, Ticket,
-    Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Foreseen, Geometry, Lane, Request, Submitted,
+    Ticket, Usage,
 };
 
 /// What goes wrong.
@@ -207,6 +207,10 @@ impl BlockDevice for FaultDevice {
 
     fn reads_in_place(&self) -> bool {
         self.inner.reads_in_place()
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.inner.foresee(accesses);
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

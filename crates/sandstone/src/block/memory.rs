@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use smallvec::SmallVec;
 
 use super::memory_pool::MemoryPool;
-use super::page::{PAGE_SIZE, Page, PageMut, Pages};
+use super::page::{PAGE_SIZE, Page, PageMut, Pages, prefetch};
 use super::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, PoolSpace, Request, Submitted,
-    Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Foreseen, Geometry, Lane, PoolSpace, Request,
+    Submitted, Ticket, Usage,
 };
 
 /// Pages below one lock.
@@ -125,10 +125,34 @@ impl MemoryDevice {
             && let Some(page) = pages.next()
         {
             // The network takes the bytes after the rest of this turn's commands.
-            page.prefetch();
+            page.prefetch(true);
             return Pages::from_page(page, within, len);
         }
         Pages::from_pages(pages, within, len)
+    }
+
+    /// Asks for what accesses will need of main memory, all of one kind before the first of the next: the
+    /// places of the pages, then their reference counts and first bytes.
+    fn prefetch(&self, accesses: &[Foreseen]) {
+        for with_pages in [false, true] {
+            for access in accesses {
+                if access.offset >= self.geometry.len {
+                    continue;
+                }
+                let number = access.offset / PAGE;
+                // Whoever changes the group meanwhile brings it here as well.
+                let group = self.group(number).and_then(|group| group.try_lock().ok());
+                let pages = group.as_ref().and_then(|group| group.as_deref());
+                let Some(slot) = pages.map(|pages| &pages[number as usize % GROUP]) else {
+                    continue;
+                };
+                match slot {
+                    _ if !with_pages => prefetch(slot),
+                    Some(page) => page.prefetch(access.is_read),
+                    None => {}
+                }
+            }
+        }
     }
 
     /// The group of a page, where its region holds anything.
@@ -356,6 +380,10 @@ impl BlockDevice for MemoryDevice {
 
     fn reads_in_place(&self) -> bool {
         true
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.prefetch(accesses);
     }
 
     fn submit(&self, request: Request, _: Ticket, _: &mut Lane) -> Submitted {

@@ -216,6 +216,15 @@ pub struct LatencySplit {
     pub queued: u32,
 }
 
+/// An access that is about to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// Where, in bytes.
+    pub offset: u64,
+    /// Whether it reads.
+    pub is_read: bool,
+}
+
 /// A block device: anything that a logical unit can be made of.
 pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// The shape; may change only through [`BlockDevice::refresh`].
@@ -228,6 +237,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// of its own.
     fn reads_in_place(&self) -> bool {
         false
+    }
+
+    /// Reads and writes that begin at these places are about to be submitted, it seems: whoever will wait for
+    /// memory may begin to. Nothing else may follow from it; the places were not checked.
+    fn foresee(&self, accesses: &[Foreseen]) {
+        let _ = accesses;
     }
 
     /// Where the time goes, for devices at the end of a wire.

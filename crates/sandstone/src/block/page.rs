@@ -29,6 +29,19 @@ pub const fn footprint(len: usize, skew: usize) -> usize {
     }
 }
 
+/// Asks for the cache line of a value to be brought near the processor while it goes on.
+#[inline]
+pub(super) fn prefetch<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch changes nothing, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
+}
+
 /// References beyond this are a leak; the process ends before the count can wrap.
 const MAX_REFERENCES: u32 = i32::MAX as u32;
 
@@ -58,15 +71,17 @@ impl Page {
         std::ptr::eq(self.0.as_ptr().cast_const(), ZEROES.0.as_ptr())
     }
 
-    /// Asks for the first 1024 bytes to be brought near the processor while it goes on; the rest follows by
-    /// itself once they are read in order. Most of what a cold page costs is waiting for memory.
+    /// Asks for the reference count to be brought near the processor while it goes on, and with `bytes` for
+    /// the first 1024 bytes; the rest follows by itself once they are read in order. Most of what a cold
+    /// page costs is waiting for memory.
     #[inline]
-    pub(super) fn prefetch(&self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for line in (0..1024).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the address lies inside the page, and a prefetch changes nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().add(line).cast()) };
+    pub(super) fn prefetch(&self, bytes: bool) {
+        if self.is_zero() {
+            return;
+        }
+        prefetch(self.address().references());
+        if bytes {
+            self[..1024].chunks(64).for_each(|line| prefetch(&line[0]));
         }
     }
 

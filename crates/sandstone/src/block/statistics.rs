@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::lane::{Observer, Outcome};
-use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use super::{BlockDevice, BlockError, Foreseen, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
 /// Lanes beyond this many share cells.
 const SHARDS: usize = 32;
@@ -157,6 +157,10 @@ impl BlockDevice for StatisticsDevice {
 
     fn reads_in_place(&self) -> bool {
         self.inner.reads_in_place()
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.inner.foresee(accesses);
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

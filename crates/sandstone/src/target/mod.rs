@@ -35,6 +35,7 @@ pub mod directory;
 mod ending;
 mod event_loop;
 mod fence;
+mod foresight;
 mod gateway;
 mod gathering;
 mod listener;

@@ -5,6 +5,7 @@ use iscsi::target::{ConnectionError, Event};
 
 use super::connection::{Received, Role};
 use super::event_loop::EventLoop;
+use super::foresight::foresee;
 use super::operation::SessionKey;
 use super::router::Router;
 use super::served_session::ServedSession;
@@ -83,6 +84,9 @@ impl EventLoop {
         bytes: &[u8],
     ) -> bool {
         let mut input = bytes;
+        if let Some(session) = self.sessions.get(&key) {
+            foresee(&session.view, session.protocol.upcoming(index, bytes));
+        }
         loop {
             let now = self.clock();
             self.mark_dirty(slot);

@@ -215,3 +215,16 @@ fn no_reader_sees_half_a_page() {
         }
     });
 }
+
+#[test]
+fn foresight_of_anything_changes_nothing() {
+    let device = MemoryDevice::new(MIB, 512, MIB).expect("a sound size");
+    write(&device, 4096, Pages::from_bytes(&[5; 4096])).unwrap();
+    for is_read in [false, true] {
+        let places = [0, 4096, 4608, MIB - 512, MIB, u64::MAX];
+        let accesses = places.map(|offset| super::super::Foreseen { offset, is_read });
+        device.foresee(&accesses);
+    }
+    assert_eq!(read(&device, 4096, 4096).to_vec(), [5; 4096]);
+    assert_eq!(device.usage().unwrap().allocated, PAGE);
+}
