@@ -1,5 +1,6 @@
 //! One client: its handshake, its requests as they arrive, its answers as they leave.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +14,8 @@ use rustls::ServerConfig;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::fence::Fence;
-use super::operation::{Operation, changes, memory};
+use super::fence::Place;
+use super::operation::{Operation, changes, memory, only_answers};
 use super::output::Output;
 use super::stream::{Received, Stream};
 use crate::block::budget::{Reservation, Share};
@@ -41,8 +42,6 @@ pub(super) struct Service {
     /// Those of which the next piece is to be asked for, in the next turn.
     pub(super) unfinished: Vec<Operation>,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    /// Of all loops.
-    pub(super) fence: Arc<Fence>,
     pub(super) now: Instant,
 }
 
@@ -63,20 +62,10 @@ struct Serving {
     writing: Option<Writing>,
     /// It waits for memory, or for those before it.
     waiting: Option<Request>,
-    passage: Passage,
-}
-
-/// How far a connection is with the [`Fence`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passage {
-    /// No request has come.
-    Before,
-    /// All loops were asked who has left.
-    Asked(u64),
-    /// Those who have left are known: they come first.
-    Waiting,
-    /// Requests are performed.
-    Passed,
+    /// Its first request has passed the fence.
+    arrived: bool,
+    /// What was received last comes behind so many who left; `None` where nobody has looked yet.
+    behind: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -100,14 +89,18 @@ pub(super) struct Connection {
     pub(super) paused: Option<Pause>,
     in_flight: usize,
     changes_in_flight: usize,
+    /// What needs no more than an answer, of a client that sends nothing more: it waits for memory, and
+    /// what changes blocks does not wait for it.
+    later: VecDeque<Request>,
     share: Arc<Share>,
     /// The client sends no more, or is not listened to any more.
     done_reading: bool,
+    /// The socket takes no answers any more. What the client sent is performed nevertheless: all that
+    /// comes before a DISC is due.
+    deaf: bool,
     /// The socket is of no use any more.
     broken: bool,
-    /// Its place in the line at the fence.
-    place: u64,
-    /// After some more bytes nothing comes, and newer clients wait until all that came is performed or
+    /// After some more bytes nothing comes, and others wait until all changes that came are performed or
     /// dropped.
     leaving: bool,
     /// The socket took nothing: wait for it to become writable.
@@ -117,8 +110,10 @@ pub(super) struct Connection {
     /// In the loop's list of connections that may have input.
     pub(super) ready: bool,
     since: Instant,
-    /// When bytes last came or left.
+    /// When bytes last came or left, before the client left.
     moved: Instant,
+    /// In the line at the fence; given up after the socket.
+    place: Place,
 }
 
 /// What a connection waits for.
@@ -136,7 +131,7 @@ impl Connection {
         stream: Stream,
         tls: TlsMode,
         share: Arc<Share>,
-        place: u64,
+        place: Place,
         now: Instant,
     ) -> Self {
         let mut output = Output::default();
@@ -153,17 +148,24 @@ impl Connection {
             paused: None,
             in_flight: 0,
             changes_in_flight: 0,
+            later: VecDeque::new(),
             share,
             done_reading: false,
+            deaf: false,
             broken: false,
-            place,
             leaving: false,
             blocked: false,
             touched: false,
             ready: false,
             since: now,
             moved: now,
+            place,
         }
+    }
+
+    /// Whether its client sends nothing more.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving
     }
 
     /// Whether its socket is closed; requests of it may still be at the device.
@@ -183,8 +185,10 @@ impl Connection {
 
     /// Since when a client has moved nothing though memory is held for it.
     pub(super) fn sits_on_memory_since(&self) -> Option<Instant> {
-        let receives = matches!(&self.phase, Phase::Serving(serving) if serving.writing.is_some());
-        (receives || !self.output.is_empty()).then_some(self.moved)
+        let receives = !self.leaving
+            && matches!(&self.phase, Phase::Serving(serving) if serving.writing.is_some());
+        let sends = self.blocked && !self.output.is_empty();
+        (receives || sends).then_some(self.moved)
     }
 
     /// Whether it is to be read.
@@ -202,11 +206,14 @@ impl Connection {
             Received::Last(count) | Received::More(count) => count,
             Received::Nothing => return false,
             Received::Closed => {
-                self.end_of_input(service);
+                self.end_of_input();
                 return false;
             }
         };
-        self.moved = service.now;
+        self.note_move(service.now);
+        if let Phase::Serving(serving) = &mut self.phase {
+            serving.behind = None;
+        }
         if placed > 0 {
             self.placed(slot, placed.min(count), service);
         }
@@ -284,7 +291,8 @@ impl Connection {
                     replies: Replies::new(agreed, service.export.minimum_block),
                     writing: None,
                     waiting: None,
-                    passage: Passage::Before,
+                    arrived: false,
+                    behind: None,
                 }));
                 self.serve(slot, &bytes[used..], service);
             }
@@ -294,7 +302,7 @@ impl Connection {
                     _ => tracing::info!(slot, %end, "a handshake ended"),
                 }
                 self.phase = Phase::Ended;
-                self.end_of_requests(service);
+                self.end_of_requests();
             }
         }
     }
@@ -346,12 +354,12 @@ impl Connection {
                     });
                 }
                 Step::Disconnect => {
-                    self.end_of_requests(service);
+                    self.end_of_requests();
                     return;
                 }
                 Step::Violation(what) => {
                     tracing::info!(slot, what, "a client does not speak the protocol");
-                    self.end_of_requests(service);
+                    self.end_of_requests();
                     self.broken = true;
                     return;
                 }
@@ -364,23 +372,28 @@ impl Connection {
         let Phase::Serving(serving) = &mut self.phase else {
             return None;
         };
-        if serving.passage != Passage::Passed {
-            if !self.pass(service) {
-                return Some(Pause::Fence);
-            }
-            return self.must_wait(slot, service);
-        }
-        if self.in_flight >= MAX_IN_FLIGHT || self.output.own_len() > OUTPUT_LIMIT {
+        // Of a client that sends nothing more there are no more requests than a socket holds.
+        let too_slow = self.output.own_len() > OUTPUT_LIMIT && !self.leaving;
+        if self.in_flight >= MAX_IN_FLIGHT || too_slow {
             return Some(Pause::Memory);
         }
         let request = serving.waiting?;
-        let bytes = memory(&request.command);
-        let reservation = match bytes {
-            0 => None,
-            bytes => match self.share.try_take(bytes) {
-                None => return Some(Pause::Memory),
-                some => some,
-            },
+        if !serving.arrived || changes(&request.command) {
+            let behind = *serving.behind.get_or_insert_with(|| self.place.look());
+            if !self.place.is_open(behind) {
+                return Some(Pause::Fence);
+            }
+            serving.arrived = true;
+        }
+        if self.leaving && only_answers(&request.command) {
+            serving.waiting = None;
+            if !self.deaf {
+                self.later.push_back(request);
+            }
+            return None;
+        }
+        let Some(reservation) = reserve(&self.share, &request) else {
+            return Some(Pause::Memory);
         };
         serving.waiting = None;
         if let Command::Write { offset, len, .. } = request.command {
@@ -397,32 +410,20 @@ impl Connection {
         None
     }
 
-    /// Goes as far as the fence lets it; `true` once it is past it.
-    fn pass(&mut self, service: &Service) -> bool {
-        let Phase::Serving(serving) = &mut self.phase else {
-            return false;
-        };
-        if serving.passage == Passage::Before {
-            serving.passage = Passage::Asked(service.fence.ask());
+    /// Begins what was put off, now that all changes have begun; `true` where there was something.
+    pub(super) fn catch_up(&mut self, slot: usize, service: &mut Service) -> bool {
+        let before = self.later.len();
+        while self.done_reading && self.in_flight < MAX_IN_FLIGHT {
+            let Some(request) = self.later.front().copied() else {
+                break;
+            };
+            let Some(reservation) = reserve(&self.share, &request) else {
+                break;
+            };
+            self.later.pop_front();
+            self.submit(slot, request, Pages::new(), reservation, service);
         }
-        if let Passage::Asked(look) = serving.passage {
-            if !service.fence.have_looked(look) {
-                return false;
-            }
-            // A client that came long ago but asks only now, for one that has left since, is behind it.
-            if !self.leaving {
-                self.place = service.fence.take_place();
-            }
-            serving.passage = Passage::Waiting;
-        }
-        if !service.fence.is_open(self.place) {
-            return false;
-        }
-        serving.passage = Passage::Passed;
-        if self.leaving {
-            service.fence.leave(self.place, true);
-        }
-        true
+        self.later.len() < before
     }
 
     /// Submits the write whose payload has arrived whole.
@@ -479,9 +480,10 @@ impl Connection {
         self.in_flight -= 1;
         if changes(&operation.command) {
             self.changes_in_flight -= 1;
-            self.let_others_pass(service);
+            self.let_others_pass();
         }
         if let Phase::Serving(serving) = &self.phase
+            && !self.deaf
             && self.stream.is_some()
         {
             operation.answer(outcome, &serving.replies, &mut self.output);
@@ -500,33 +502,32 @@ impl Connection {
     }
 
     /// The client closed its end. What it asked for whole is done and answered, in case it listens.
-    fn end_of_input(&mut self, service: &Service) {
-        self.end_of_requests(service);
+    fn end_of_input(&mut self) {
+        self.end_of_requests();
         if let Phase::Handshake(_) = self.phase {
             self.broken = true;
         }
     }
 
-    /// The poller says that the client closed its end, or that the socket is broken: newer clients wait
-    /// until what came before that is read and performed.
-    pub(super) fn leave(&mut self, service: &Service) {
+    /// The poller says that the client closed its end, or that the socket is broken: others wait until
+    /// the changes that came before that are read and performed.
+    pub(super) fn leave(&mut self) {
         if !self.leaving {
             self.leaving = true;
-            let passed = matches!(&self.phase, Phase::Serving(serving) if serving.passage == Passage::Passed);
-            service.fence.leave(self.place, passed);
+            self.place.leave();
         }
-        self.let_others_pass(service);
+        self.let_others_pass();
     }
 
-    /// Once nothing more is performed, it is in nobody's way.
-    fn let_others_pass(&self, service: &Service) {
+    /// Once nothing more is changed, it is in nobody's way.
+    fn let_others_pass(&self) {
         if self.leaving && self.done_reading && self.changes_in_flight == 0 {
-            service.fence.is_over(self.place);
+            self.place.is_over(self.stream.as_ref());
         }
     }
 
-    /// No more requests come. Newer clients wait for its writes at the device.
-    fn end_of_requests(&mut self, service: &Service) {
+    /// No more requests come. Others wait for its writes at the device.
+    fn end_of_requests(&mut self) {
         if self.done_reading {
             return;
         }
@@ -537,19 +538,43 @@ impl Connection {
             serving.writing = None;
             serving.waiting = None;
         }
-        self.leave(service);
+        self.leave();
     }
 
     /// Gives it up.
-    pub(super) fn give_up(&mut self, service: &Service) {
-        self.end_of_requests(service);
+    pub(super) fn give_up(&mut self) {
+        self.end_of_requests();
         self.broken = true;
     }
 
-    /// The server ends: new requests are refused, those under way are answered.
-    pub(super) fn shut_down(&mut self, service: &Service) {
+    /// The client does not take its answers in time: they are dropped. One that is here is sent away;
+    /// of one that has left all that it sent is performed.
+    pub(super) fn give_up_answers(&mut self) {
+        if self.leaving {
+            self.turn_deaf();
+        } else {
+            self.give_up();
+        }
+    }
+
+    fn turn_deaf(&mut self) {
+        self.deaf = true;
+        self.output = Output::default();
+        self.later = VecDeque::new();
+    }
+
+    fn note_move(&mut self, now: Instant) {
+        if !self.leaving {
+            self.moved = now;
+        }
+    }
+
+    /// The server ends: new requests are refused, those under way are answered. Of a client that has left
+    /// all are under way.
+    pub(super) fn shut_down(&mut self) {
         match &mut self.phase {
-            Phase::Handshake(_) => self.give_up(service),
+            Phase::Handshake(_) => self.give_up(),
+            Phase::Serving(_) if self.leaving => {}
             Phase::Serving(serving) => serving.protocol.shut_down(),
             Phase::Ended => {}
         }
@@ -561,15 +586,19 @@ impl Connection {
             Phase::Serving(serving) => serving.writing.is_some() || serving.waiting.is_some(),
             Phase::Handshake(_) | Phase::Ended => false,
         };
-        self.in_flight == 0 && !serves
+        self.in_flight == 0 && self.later.is_empty() && !serves
     }
 
     /// Writes what waits.
     pub(super) fn write(&mut self, service: &Service) {
-        let Some(stream) = &mut self.stream else {
+        if self.deaf {
+            self.output = Output::default();
             return;
-        };
+        }
         while !self.blocked && !self.broken {
+            let Some(stream) = &mut self.stream else {
+                return;
+            };
             let result = if self.output.is_empty() {
                 match stream.flush() {
                     Ok(()) => return,
@@ -581,28 +610,37 @@ impl Connection {
             match result {
                 Ok(count) => {
                     self.output.left(count);
-                    self.moved = service.now;
+                    self.note_move(service.now);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.broken = true,
+                Err(_) => return self.turn_deaf(),
             }
         }
     }
 
     /// Closes the socket where the connection is over. `true` where it has been closed, now or before.
-    pub(super) fn close_if_over(&mut self, stopping: bool, service: &Service) -> bool {
-        let drained = self.output.is_empty() && !self.blocked;
-        let over = (self.done_reading || stopping) && self.is_idle() && drained;
-        if !(self.broken || over) {
+    pub(super) fn close_if_over(&mut self, stopping: bool) -> bool {
+        let drained = self.deaf || (self.output.is_empty() && !self.blocked);
+        let ends = self.done_reading || (stopping && !self.leaving);
+        if !(self.broken || (ends && self.is_idle() && drained)) {
             return self.is_gone();
         }
-        self.end_of_requests(service);
+        self.end_of_requests();
         if let Some(mut stream) = self.stream.take() {
             stream.close();
         }
         self.output = Output::default();
+        self.later = VecDeque::new();
         self.phase = Phase::Ended;
         true
+    }
+}
+
+/// The memory that a request takes while it is under way, where there is so much.
+fn reserve(share: &Arc<Share>, request: &Request) -> Option<Option<Reservation>> {
+    match memory(&request.command) {
+        0 => Some(None),
+        bytes => share.try_take(bytes).map(Some),
     }
 }

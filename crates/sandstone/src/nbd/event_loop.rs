@@ -12,6 +12,7 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::connection::{Connection, Pause, Service};
+use super::fence::Place;
 use super::listener::Listener;
 use super::server::{Message, Shared};
 use super::stream::{Socket, Stream};
@@ -29,6 +30,9 @@ const READS_PER_TURN: usize = 4;
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a client may move nothing while others wait for the memory that it holds.
 const STALL: Duration = Duration::from_secs(30);
+/// The same, counted from the end of its requests, for a client that has left: others wait for its writes
+/// as well, and those may wait for that memory.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// How often time is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How often a fence is looked at: whoever takes it down may be another loop.
@@ -42,10 +46,8 @@ const LISTENERS: usize = usize::MAX - 2;
 /// A thread's loop.
 #[derive(Debug)]
 pub(super) struct EventLoop {
-    /// Its number at the fence.
-    index: usize,
-    /// The last look it has taken for the fence.
-    looked: u64,
+    /// Dropped before the connections: its lane waits for what is at the device, and only then do their
+    /// places at the fence go.
     service: Service,
     shared: Arc<Shared>,
     poll: Poll,
@@ -77,7 +79,6 @@ impl EventLoop {
     /// # Errors
     /// Something cannot be watched.
     pub(super) fn new(
-        index: usize,
         service: Service,
         shared: Arc<Shared>,
         poll: Poll,
@@ -97,8 +98,6 @@ impl EventLoop {
         let budget = Budget::new(shared.memory_per_loop, shared.max_connections);
         let now = service.now;
         Ok(Self {
-            index,
-            looked: 0,
             service,
             shared,
             poll,
@@ -121,17 +120,9 @@ impl EventLoop {
         let mut events = Events::with_capacity(EVENTS);
         let mut completions = Vec::new();
         while !self.is_over() {
-            let look = self.service.fence.asked();
-            // Who was accepted before that look is to be watched in it.
             self.messages();
-            // A look is a whole poll: one that began before it was asked for is none.
-            let timeout = if look > self.looked {
-                Some(Duration::ZERO)
-            } else {
-                self.timeout()
-            };
-            match self.poll.poll(&mut events, timeout) {
-                Ok(()) => self.note_who_left(&events, look),
+            match self.poll.poll(&mut events, self.timeout()) {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::error!(%error, "a thread cannot wait for events");
@@ -164,26 +155,6 @@ impl EventLoop {
             self.settle();
             self.block_requests(&mut completions);
         }
-        self.connections.clear();
-        self.service.fence.looks_no_more(self.index);
-    }
-
-    /// Tells the fence who has left before anything that has come since is read.
-    fn note_who_left(&mut self, events: &Events, look: u64) {
-        let mut count = 0;
-        for event in events {
-            count += 1;
-            if (event.is_read_closed() || event.is_error())
-                && let Some(connection) = self.connections.get_mut(event.token().0)
-            {
-                connection.leave(&self.service);
-            }
-        }
-        // Where there was no room for more, the next poll tells of the rest.
-        if count < EVENTS {
-            self.looked = look;
-            self.service.fence.looked(self.index, look);
-        }
     }
 
     fn is_over(&self) -> bool {
@@ -215,13 +186,13 @@ impl EventLoop {
     fn messages(&mut self) {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
-                Message::Accepted(socket, place) => self.begin(socket, place),
+                Message::Accepted(socket, place) => self.begin(place, socket),
                 Message::Stop(deadline) => {
                     self.stopping = Some(deadline);
                     // Nobody comes in any more, and the socket files are gone.
                     self.listeners.clear();
                     for (slot, connection) in &mut self.connections {
-                        connection.shut_down(&self.service);
+                        connection.shut_down();
                         touch(&mut self.touched, slot, connection);
                     }
                 }
@@ -236,9 +207,16 @@ impl EventLoop {
             loop {
                 match self.listeners[index].accept() {
                     Ok(socket) => {
-                        let place = self.service.fence.take_place();
-                        if let Some(own) = self.shared.deal(socket, place) {
-                            self.begin(own, place);
+                        // From here on its end is seen, whichever loop it is dealt to.
+                        let place = match self.shared.fence.enter(&socket) {
+                            Ok(place) => place,
+                            Err(error) => {
+                                tracing::warn!(%error, "a client cannot be watched");
+                                continue;
+                            }
+                        };
+                        if let Some((own, place)) = self.shared.deal(socket, place) {
+                            self.begin(place, own);
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -254,8 +232,9 @@ impl EventLoop {
         }
     }
 
-    /// Takes a client in, where there is room for one more.
-    fn begin(&mut self, mut socket: Socket, place: u64) {
+    /// Takes a client in, where there is room for one more. Whom it turns away loses the socket first,
+    /// then the place.
+    fn begin(&mut self, place: Place, mut socket: Socket) {
         if self.stopping.is_some() {
             return;
         }
@@ -285,6 +264,9 @@ impl EventLoop {
         if event.is_writable() {
             connection.blocked = false;
             touch(&mut self.touched, slot, connection);
+        }
+        if event.is_read_closed() || event.is_error() {
+            connection.leave();
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.readable(slot);
@@ -341,7 +323,7 @@ impl EventLoop {
             };
             connection.touched = false;
             connection.write(&self.service);
-            let closed = connection.close_if_over(self.stopping.is_some(), &self.service);
+            let closed = connection.close_if_over(self.stopping.is_some());
             if closed && connection.in_flight() == 0 {
                 self.connections.remove(slot);
                 self.shared.leave();
@@ -350,6 +332,9 @@ impl EventLoop {
         for (slot, connection) in &mut self.connections {
             if connection.paused.is_some() && connection.resume(slot, &mut self.service) {
                 mark_ready(&mut self.ready, slot, connection);
+                touch(&mut self.touched, slot, connection);
+            }
+            if connection.catch_up(slot, &mut self.service) {
                 touch(&mut self.touched, slot, connection);
             }
         }
@@ -369,12 +354,41 @@ impl EventLoop {
         };
         for (slot, connection) in &mut self.connections {
             let slow = older(connection.handshaking_since(), HANDSHAKE);
-            let stalled = scarce && older(connection.sits_on_memory_since(), STALL);
-            if slow || stalled {
-                tracing::info!(slot, "a client that does not move was sent away");
-                connection.give_up(&self.service);
-                touch(&mut self.touched, slot, connection);
+            let patience = if connection.is_leaving() {
+                FAREWELL
+            } else {
+                STALL
+            };
+            let stalled = scarce && older(connection.sits_on_memory_since(), patience);
+            if slow {
+                connection.give_up();
+            } else if stalled {
+                connection.give_up_answers();
+            } else {
+                continue;
             }
+            tracing::info!(slot, "a client that does not move was sent away");
+            touch(&mut self.touched, slot, connection);
+        }
+    }
+}
+
+impl Drop for EventLoop {
+    /// Clients see that nobody serves them any more. Also after a panic: others go on.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let clients = self.connections.len();
+            let accepts = !self.listeners.is_empty();
+            tracing::error!(
+                clients,
+                accepts,
+                "a thread of the NBD server ended in a panic"
+            );
+        }
+        for (_, connection) in &mut self.connections {
+            self.shared.leave();
+            connection.give_up();
+            connection.close_if_over(true);
         }
     }
 }

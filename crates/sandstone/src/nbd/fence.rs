@@ -1,151 +1,251 @@
-//! The order between clients that leave and clients that come.
+//! The order between clients that leave and clients that go on.
 //!
-//! A client that loses its connection sends again on a new one what was not answered, and then writes
-//! newer data. Of what it sent on the old one some is at the device, some waits for memory and some is
-//! still unread in the socket: none of it may be performed after a request of the new connection.
+//! A client that loses a connection sends again what was not answered, on a new connection or, as Linux
+//! does with several, on one that it has already; then it writes newer data. Of what it sent on the lost
+//! one some is at the device, some waits for memory and some is still unread in the socket: none of it
+//! may be performed after what came later.
 //!
-//! So the first request of a connection waits at a fence until
-//! - each loop has looked once, since that request came, which of its sockets the poller calls closed:
-//!   a client closes the old socket before it uses the new one, but the old one's loop may be late;
-//! - of the connections found closed none that is past its own fence has anything left to perform, nor
-//!   one that still waits and came earlier. Places in a line keep those who wait for each other in order.
+//! The protocol promises nothing of the kind: with CAN_MULTI_CONN a FLUSH covers what was answered, on
+//! whatever connection, and of requests that were not answered it says nothing. But who sends again has
+//! no other way than to trust that the last one wins.
+//!
+//! So the first request of a connection, and later each of its changes, waits at a fence until nothing is
+//! left of those who had left when it was received. A client closes the lost socket before it sends
+//! again, so by then the kernel knows of it, however late the loop of that socket may be: one more
+//! poller watches all sockets for just that, and whoever has received something asks it. Where nobody
+//! is leaving that is one system call, without a lock, for all that one read has brought. Reads of a
+//! connection that has been let in go on: either content is right where a write was not answered. And
+//! where the network lost the end of a connection too, nobody here can know of it.
+//!
+//! Who has left waits only for those who left before, so nobody waits in a circle; and whoever waits does
+//! so for those who had left by then, so nobody waits for ever because others keep leaving.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mio::Waker;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Looks without waiting.
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// A fence all loops share.
 #[derive(Debug)]
 pub(super) struct Fence {
-    next_place: AtomicU64,
-    /// Counts the looks asked for.
-    asked: AtomicU64,
-    /// Per loop: up to where it has answered [`Fence::asked`].
-    looked: Box<[AtomicU64]>,
-    wakers: Box<[Arc<Waker>]>,
-    /// Connections without a client that may have something left to perform, by place; `true` where
-    /// they are past the fence.
-    leaving: Mutex<BTreeMap<u64, bool>>,
+    /// Watches the sockets of all in the line for clients that close their end. It goes on telling of
+    /// one until nothing is left of it: nobody can miss it because another has seen it.
+    closed: OwnedFd,
+    line: Mutex<Line>,
+    /// [`Line::departures`], without the lock.
+    departures: AtomicU64,
+    /// The first departure after which something is left; `u64::MAX` where there is none.
+    first: AtomicU64,
+}
+
+/// All connections of which something may come.
+#[derive(Debug, Default)]
+struct Line {
+    next: u64,
+    /// So many have left so far.
+    departures: u64,
+    /// By their numbers: as which one they left.
+    places: BTreeMap<u64, Option<u64>>,
+}
+
+/// A connection's place in the line, given up with it.
+#[derive(Debug)]
+pub(super) struct Place {
+    fence: Arc<Fence>,
+    number: u64,
 }
 
 impl Fence {
-    /// For loops that are woken so.
-    pub(super) fn new(wakers: impl Iterator<Item = Arc<Waker>>) -> Self {
-        let wakers: Box<[_]> = wakers.collect();
-        Self {
-            next_place: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
-            looked: wakers.iter().map(|_| AtomicU64::new(0)).collect(),
-            wakers,
-            leaving: Mutex::default(),
+    /// Nobody is there yet.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            closed: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            line: Mutex::default(),
+            departures: AtomicU64::new(0),
+            first: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    /// A place for a client that has just come.
+    ///
+    /// # Errors
+    /// The system cannot watch more sockets.
+    pub(super) fn enter(self: &Arc<Self>, socket: impl AsFd) -> io::Result<Place> {
+        let mut line = self.line();
+        let number = line.next;
+        line.next += 1;
+        let data = EventData::new_u64(number);
+        // HUP and ERR are always told of.
+        epoll::add(&self.closed, socket, data, EventFlags::RDHUP)?;
+        line.places.insert(number, None);
+        Ok(Place {
+            fence: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// Whether nothing is left of the first `behind` who left.
+    pub(super) fn is_open(&self, behind: u64) -> bool {
+        self.first.load(Ordering::Acquire) > behind
+    }
+
+    /// Whether somebody's client has closed its end. It only looks: an event that is taken out goes to
+    /// the end of the queue, and its order is that in which they closed.
+    fn has_somebody_closed(&self) -> bool {
+        let mut watched = [PollFd::new(&self.closed, PollFlags::IN)];
+        // In doubt the whole look finds out.
+        poll(&mut watched, Some(&AT_ONCE)) != Ok(0)
+    }
+
+    /// Notes everybody whose client has closed its end, in the order in which they did.
+    fn note_who_closed(&self, line: &mut Line) {
+        // Whoever is watched has a place: all are told of at once, and stay in order.
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(line.places.len());
+        let waited = rustix::io::retry_on_intr(|| {
+            epoll::wait(&self.closed, spare_capacity(&mut events), Some(&AT_ONCE))
+        });
+        debug_assert!(waited.is_ok(), "it fails only for a wrong argument");
+        for event in events {
+            let data = event.data;
+            self.depart(line, data.u64());
         }
     }
 
-    /// The last place in the line.
-    pub(super) fn take_place(&self) -> u64 {
-        self.next_place.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Asks every loop for a look; the answer to [`Fence::have_looked`].
-    pub(super) fn ask(&self) -> u64 {
-        let look = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        for waker in self.wakers.iter() {
-            let _ = waker.wake();
+    /// From now on others wait for this one; once only.
+    fn depart(&self, line: &mut Line, number: u64) {
+        if let Some(place @ None) = line.places.get_mut(&number) {
+            line.departures += 1;
+            *place = Some(line.departures);
+            self.publish(line);
         }
-        look
     }
 
-    /// The latest look asked for: to be read before polling.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Acquire)
-    }
-
-    /// A loop has polled since that look was asked for, and told of all who left.
-    pub(super) fn looked(&self, index: usize, look: u64) {
-        self.looked[index].store(look, Ordering::Release);
-    }
-
-    /// A loop has ended: nobody needs to wait for it.
-    pub(super) fn looks_no_more(&self, index: usize) {
-        self.looked(index, u64::MAX);
-    }
-
-    /// Whether every loop has looked.
-    pub(super) fn have_looked(&self, look: u64) -> bool {
-        let mut all = self.looked.iter();
-        all.all(|looked| looked.load(Ordering::Acquire) >= look)
-    }
-
-    /// The client of this place is gone; `passed` where its connection is past the fence.
-    pub(super) fn leave(&self, place: u64, passed: bool) {
-        self.line().insert(place, passed);
-    }
-
-    /// Nothing of this place will be performed any more.
-    pub(super) fn is_over(&self, place: u64) {
-        self.line().remove(&place);
+    /// `first` before `departures`: whoever knows of a departure waits for it.
+    fn publish(&self, line: &Line) {
+        let first = line.places.values().flatten().min();
+        let first = first.copied().unwrap_or(u64::MAX);
+        self.first.store(first, Ordering::Release);
+        self.departures.store(line.departures, Ordering::Release);
     }
 
     /// Each change is a single step: it is whole even after a panic elsewhere.
-    fn line(&self) -> MutexGuard<'_, BTreeMap<u64, bool>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Looks who has left; to be asked after something was received. It comes behind so many of them:
+    /// the argument of [`Fence::is_open`].
+    pub(super) fn look(&self) -> u64 {
+        let fence = &*self.fence;
+        if !fence.has_somebody_closed() {
+            return fence.departures.load(Ordering::Acquire);
+        }
+        let mut line = fence.line();
+        fence.note_who_closed(&mut line);
+        let own = line.places.get(&self.number).copied().flatten();
+        own.map_or(line.departures, |own| own - 1)
     }
 
-    /// Whether whoever has this place may pass.
-    pub(super) fn is_open(&self, place: u64) -> bool {
-        let leaving = self.line();
-        !leaving
-            .iter()
-            .any(|(other, passed)| *passed || *other < place)
+    /// Whether nothing is left of the first `behind` who left.
+    pub(super) fn is_open(&self, behind: u64) -> bool {
+        self.fence.is_open(behind)
+    }
+
+    /// The client of this place sends nothing more.
+    pub(super) fn leave(&self) {
+        self.fence.depart(&mut self.fence.line(), self.number);
+    }
+
+    /// Nothing of this place will change a block any more; its socket, where it is still open, is not
+    /// watched from now on.
+    pub(super) fn is_over(&self, socket: Option<impl AsFd>) {
+        if let Some(socket) = socket {
+            // It may have been done before.
+            let _ = epoll::delete(&self.fence.closed, socket);
+        }
+        let mut line = self.fence.line();
+        if line.places.remove(&self.number).is_some() {
+            self.fence.publish(&line);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.is_over(None::<&OwnedFd>);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
-    fn fence(loops: usize) -> Fence {
-        let poll = mio::Poll::new().expect("a poller");
-        let waker = Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
-        let waker = Arc::new(waker);
-        Fence::new((0..loops).map(|_| Arc::clone(&waker)))
+    /// A client's end, the server's, and its place.
+    fn client(fence: &Arc<Fence>) -> (UnixStream, UnixStream, Place) {
+        let (client, server) = UnixStream::pair().expect("two sockets");
+        let place = fence.enter(&server).expect("a place");
+        (client, server, place)
     }
 
     #[test]
-    fn a_look_is_one_that_began_after_it_was_asked_for() {
-        let fence = fence(2);
-        let early = fence.asked();
-        let look = fence.ask();
-        fence.looked(0, early);
-        fence.looked(1, fence.asked());
-        assert!(!fence.have_looked(look));
-        fence.looked(0, fence.asked());
-        assert!(fence.have_looked(look));
-        let next = fence.ask();
-        fence.looks_no_more(0);
-        assert!(!fence.have_looked(next));
-        fence.looked(1, next);
-        assert!(fence.have_looked(next));
+    fn who_closed_is_seen_at_once_and_by_all() {
+        let fence = Fence::new().expect("a fence");
+        let (lost, lost_end, lost_place) = client(&fence);
+        let (_one, _one_end, one) = client(&fence);
+        let (_two, _two_end, two) = client(&fence);
+        let before = one.look();
+        assert!(one.is_open(before));
+        lost.shutdown(Shutdown::Write).expect("half closed");
+        for place in [&one, &two, &one] {
+            assert!(!place.is_open(place.look()));
+        }
+        assert!(one.is_open(before), "what came before waits for nobody");
+        // It does not wait for itself.
+        assert!(lost_place.is_open(lost_place.look()));
+        lost_place.is_over(Some(&lost_end));
+        assert!(one.is_open(one.look()) && two.is_open(two.look()));
+        drop(lost);
+        assert!(one.is_open(one.look()), "once over it is of no interest");
     }
 
     #[test]
-    fn those_who_wait_pass_in_order_and_after_all_who_have_passed() {
-        let fence = fence(1);
-        let places: Vec<u64> = (0..4).map(|_| fence.take_place()).collect();
-        assert!(fence.is_open(places[3]));
-        // Past the fence and gone: everybody waits, also who came before.
-        fence.leave(places[1], true);
-        assert!(places.iter().all(|place| !fence.is_open(*place)));
-        // One who left before the fence waits for none behind it.
-        fence.leave(places[2], false);
-        fence.is_over(places[1]);
-        assert!(fence.is_open(places[0]) && fence.is_open(places[2]));
-        assert!(!fence.is_open(places[3]));
-        fence.leave(places[2], true);
-        assert!(!fence.is_open(places[0]));
-        fence.is_over(places[2]);
-        assert!(fence.is_open(places[3]));
+    fn those_who_left_go_in_the_order_in_which_they_left() {
+        let fence = Fence::new().expect("a fence");
+        let (first, _first_end, first_place) = client(&fence);
+        let (_staying, _staying_end, staying) = client(&fence);
+        let (second, _second_end, second_place) = client(&fence);
+        // Not in the order in which they came.
+        drop(second);
+        drop(first);
+        let behind = staying.look();
+        assert!(second_place.is_open(second_place.look()));
+        let after_second = first_place.look();
+        assert!(!first_place.is_open(after_second) && !staying.is_open(behind));
+        drop(second_place);
+        assert!(first_place.is_open(after_second) && !staying.is_open(behind));
+        // Who leaves later is in nobody's way.
+        let (_third, _third_end, third) = client(&fence);
+        third.leave();
+        drop(first_place);
+        assert!(staying.is_open(behind) && !staying.is_open(staying.look()));
     }
 }

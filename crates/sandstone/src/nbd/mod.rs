@@ -6,7 +6,7 @@
 //! - [`connection`]: one client: handshake, requests as they arrive, answers as they leave;
 //! - [`operation`]: a request on its way to the device and its outcome on the way back;
 //! - [`output`]: answers in order, data by reference to its pages;
-//! - [`fence`]: newer clients wait for what is left of those who are gone;
+//! - [`fence`]: who is here waits for what is left of those who are gone;
 //! - [`event_loop`]: a thread with its connections and its [`Lane`];
 //! - [`server`]: the threads together, from start to orderly end.
 //!
@@ -15,8 +15,9 @@
 //! - Data in flight is taken from a budget before it is received or read; a connection that gets
 //!   none is not read until some is free.
 //! - What a connection that is gone has sent is performed or dropped, whether it is at the device, held
-//!   here or unread in the socket, before requests of a newer connection begin: what a client sends
-//!   again cannot be overwritten by what it sent before.
+//!   here or unread in the socket, before requests of a newer connection and changes of any other begin:
+//!   what a client sends again cannot be overwritten by what it sent before.
+//! - What comes whole before a DISC is performed, also where nobody takes its answers any more.
 
 mod connection;
 mod event_loop;

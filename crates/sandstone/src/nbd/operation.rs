@@ -38,6 +38,14 @@ pub(super) fn changes(command: &Command) -> bool {
     )
 }
 
+/// Whether all that comes of it is an answer.
+pub(super) fn only_answers(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Read { .. } | Command::Cache { .. } | Command::BlockStatus { .. }
+    )
+}
+
 /// Bytes of memory that a command takes while it is under way: whole pages.
 pub(super) fn memory(command: &Command) -> u64 {
     const PAGE: u64 = crate::block::page::PAGE_SIZE as u64;

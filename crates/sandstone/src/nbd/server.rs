@@ -14,7 +14,7 @@ use slab::Slab;
 
 use super::connection::Service;
 use super::event_loop::{EventLoop, WAKER};
-use super::fence::Fence;
+use super::fence::{Fence, Place};
 use super::listener::{Endpoint, ListenError, Listener};
 use super::stream::Socket;
 use super::tls::{TlsError, TlsOptions, load};
@@ -75,7 +75,7 @@ impl From<io::Error> for StartError {
 #[derive(Debug)]
 pub(super) enum Message {
     /// A client for it, and its place at the fence.
-    Accepted(Socket, u64),
+    Accepted(Socket, Place),
     /// No new requests; everything answered by then.
     Stop(Instant),
     /// It may end once it has nothing to do.
@@ -90,10 +90,11 @@ struct Door {
 }
 
 impl Door {
-    fn send(&self, message: Message) {
-        // A loop that has ended needs nothing.
-        let _ = self.sender.send(message);
+    /// The message comes back where the loop has ended.
+    fn send(&self, message: Message) -> Option<Message> {
+        let back = self.sender.send(message).err();
         let _ = self.waker.wake();
+        back.map(|error| error.0)
     }
 }
 
@@ -103,6 +104,7 @@ pub(super) struct Shared {
     doors: Vec<Door>,
     /// Whose turn it is to get a client.
     next: AtomicUsize,
+    pub(super) fence: Arc<Fence>,
     pub(super) tls_mode: TlsMode,
     pub(super) memory_per_loop: u64,
     pub(super) max_connections: usize,
@@ -124,14 +126,20 @@ impl Shared {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Deals a client out in turn; returns it where it is the first loop's, who asks.
-    pub(super) fn deal(&self, socket: Socket, place: u64) -> Option<Socket> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.doors.len();
-        if index == 0 {
-            return Some(socket);
+    /// Deals a client out in turn, to a loop that has not ended in a panic; returns it where it is the
+    /// first loop's, who asks.
+    pub(super) fn deal(&self, socket: Socket, place: Place) -> Option<(Socket, Place)> {
+        let mut client = (socket, place);
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed) % self.doors.len();
+            if index == 0 {
+                return Some(client);
+            }
+            match self.doors[index].send(Message::Accepted(client.0, client.1)) {
+                Some(Message::Accepted(socket, place)) => client = (socket, place),
+                _ => return None,
+            }
         }
-        self.doors[index].send(Message::Accepted(socket, place));
-        None
     }
 }
 
@@ -215,6 +223,7 @@ impl Server {
         let shared = Arc::new(Shared {
             doors,
             next: AtomicUsize::new(0),
+            fence: Fence::new()?,
             tls_mode: match &options.tls {
                 None => TlsMode::None,
                 Some(tls) if tls.require => TlsMode::Require,
@@ -230,14 +239,12 @@ impl Server {
             &options.description,
             options.read_only,
         );
-        let wakers = loops.0.iter().map(|seat| Arc::clone(&seat.waker));
-        let fence = Arc::new(Fence::new(wakers));
         let mut server = Self {
             shared: Arc::clone(&shared),
             threads: Vec::new(),
             endpoints,
         };
-        for (index, (seat, inbox)) in loops.0.into_iter().zip(inboxes).enumerate() {
+        for (seat, inbox) in loops.0.into_iter().zip(inboxes) {
             let service = Service {
                 device: Arc::clone(&device),
                 export: export.clone(),
@@ -245,18 +252,18 @@ impl Server {
                 operations: Slab::new(),
                 unfinished: Vec::new(),
                 tls: tls.clone(),
-                fence: Arc::clone(&fence),
                 now: Instant::now(),
             };
             // The first loop gets all of them.
             let listeners = std::mem::take(&mut listeners);
             let shared = Arc::clone(&shared);
-            let started = EventLoop::new(index, service, shared, seat.poll, inbox, listeners)
-                .and_then(|mut event_loop| {
+            let started = EventLoop::new(service, shared, seat.poll, inbox, listeners).and_then(
+                |mut event_loop| {
                     std::thread::Builder::new()
                         .name("nbd".into())
                         .spawn(move || event_loop.run())
-                });
+                },
+            );
             match started {
                 Ok(thread) => server.threads.push(thread),
                 Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use mio::event::Source;
@@ -40,6 +41,15 @@ impl Socket {
         match self {
             Self::Unix(socket) => socket.register(registry, token, interest),
             Self::Tcp(socket) => socket.register(registry, token, interest),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
         }
     }
 }
@@ -100,6 +110,12 @@ impl fmt::Debug for Tls {
 pub(super) struct Stream {
     socket: Socket,
     tls: Option<Box<Tls>>,
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl Stream {

@@ -75,15 +75,8 @@ impl Client {
 
     /// Sends a request, the payload of a write behind it.
     pub(crate) fn send(&mut self, flags: u16, kind: u16, cookie: u64, at: u64, len: u32) {
-        let head = [
-            &REQUEST_MAGIC.to_be_bytes()[..],
-            &flags.to_be_bytes(),
-            &kind.to_be_bytes(),
-            &cookie.to_be_bytes(),
-            &at.to_be_bytes(),
-            &len.to_be_bytes(),
-        ];
-        self.stream.write_all(&head.concat()).unwrap();
+        let head = request(flags, kind, cookie, at, len);
+        self.stream.write_all(&head).unwrap();
     }
 
     /// The next reply.
@@ -144,6 +137,19 @@ impl Client {
         self.send(flags, kind, 3, at, len);
         self.receive().error
     }
+}
+
+/// The head of a request.
+pub(crate) fn request(flags: u16, kind: u16, cookie: u64, at: u64, len: u32) -> Vec<u8> {
+    let head = [
+        &REQUEST_MAGIC.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &kind.to_be_bytes(),
+        &cookie.to_be_bytes(),
+        &at.to_be_bytes(),
+        &len.to_be_bytes(),
+    ];
+    head.concat()
 }
 
 /// A big-endian number.

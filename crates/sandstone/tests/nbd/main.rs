@@ -4,4 +4,5 @@
 
 mod attach;
 mod client;
+mod fence;
 mod server;

@@ -1,9 +1,8 @@
 //! The server in this process, over devices that are slow, broken or short of memory.
 
 use std::io::Write as _;
-use std::net::Shutdown;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nbd::wire::{command, command_flag, transmission_flag};
@@ -11,24 +10,22 @@ use sandstone::block::delay::DelayDevice;
 use sandstone::block::fault::{Fault, FaultDevice, Rule, When};
 use sandstone::block::memory::MemoryDevice;
 use sandstone::block::statistics::Kind;
-use sandstone::block::{
-    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
+use sandstone::block::{BlockDevice, BlockErrorKind};
 use sandstone::nbd::{Endpoint, Loops, Server, ServerOptions};
 
 use crate::client::Client;
 
-const SIZE: u64 = 64 << 20;
+pub(crate) const SIZE: u64 = 64 << 20;
 
 /// A server and its socket.
-struct Running {
+pub(crate) struct Running {
     server: Option<Server>,
     socket: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Running {
-    fn start(device: Arc<dyn BlockDevice>, threads: usize, memory_cap: u64) -> Self {
+    pub(crate) fn start(device: Arc<dyn BlockDevice>, threads: usize, memory_cap: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("nbd");
         let loops = Loops::prepare(threads, true).unwrap();
@@ -48,7 +45,7 @@ impl Running {
         }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket)
     }
 
@@ -65,11 +62,11 @@ impl Drop for Running {
     }
 }
 
-fn memory() -> Arc<dyn BlockDevice> {
+pub(crate) fn memory() -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(SIZE, 512, SIZE).unwrap())
 }
 
-fn slow(latency: u64) -> Arc<dyn BlockDevice> {
+pub(crate) fn slow(latency: u64) -> Arc<dyn BlockDevice> {
     let latency = Duration::from_millis(latency);
     Arc::new(DelayDevice::new(memory(), latency, None))
 }
@@ -189,129 +186,6 @@ fn a_disconnect_and_the_end_of_the_server_wait_for_what_is_under_way() {
     assert_eq!((reply.cookie, reply.error), (9, 0));
     assert!(staying.is_closed());
     assert!(!server.socket.exists());
-}
-
-/// A client whose connection breaks sends again what was not answered. What it sent first must not land
-/// over what it sends then.
-#[test]
-fn writes_of_a_lost_connection_are_over_before_a_newer_one_is_served() {
-    for threads in [1, 2] {
-        let server = Running::start(slow(300), threads, 64 << 20);
-        let mut lost = server.client();
-        let begin = Instant::now();
-        lost.send(0, command::WRITE, 1, 0, 512);
-        lost.stream.write_all(&[1; 512]).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        drop(lost);
-        std::thread::sleep(Duration::from_millis(50));
-        let mut newer = server.client();
-        assert_eq!(newer.write(0, &[2; 512], 0), 0);
-        // Its own 300 ms begin only after those of the lost write.
-        let took = begin.elapsed();
-        assert!(took >= Duration::from_millis(600), "{took:?}");
-        assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
-    }
-}
-
-/// More than may be at the device at once: the rest waits in the server and in the socket, where the end
-/// of the connection is not seen.
-#[test]
-fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins() {
-    for half in [true, false] {
-        let server = Running::start(slow(300), 2, 64 << 20);
-        let mut lost = server.client();
-        let begin = Instant::now();
-        for cookie in 0..700 {
-            lost.send(0, command::WRITE, cookie, 0, 512);
-            lost.stream.write_all(&[1; 512]).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        // Half closed, it still takes its answers, and all is performed; else the rest may be dropped.
-        lost.stream.shutdown(Shutdown::Write).unwrap();
-        let lost = half.then_some(lost);
-        let mut newer = server.client();
-        assert_eq!(newer.write(0, &[2; 512], 0), 0);
-        let took = begin.elapsed();
-        let least = if half { 900 } else { 600 };
-        assert!(took >= Duration::from_millis(least), "{took:?}");
-        std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
-        drop(lost);
-    }
-}
-
-/// One after the other goes away before the fence lets it pass: they do not wait for each other, and the
-/// last one is the last one.
-#[test]
-fn clients_that_leave_while_they_wait_are_served_in_order() {
-    let server = Running::start(slow(200), 2, 64 << 20);
-    for byte in 1..=3 {
-        let mut leaving = server.client();
-        leaving.send(0, command::WRITE, 1, 0, 512);
-        leaving.stream.write_all(&[byte; 512]).unwrap();
-        leaving.send(0, command::DISC, 2, 0, 0);
-    }
-    let mut last = server.client();
-    assert_eq!(last.read(0, 512).unwrap(), [3; 512]);
-    assert_eq!(last.write(0, &[4; 512], 0), 0);
-    std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(last.read(0, 512).unwrap(), [4; 512]);
-}
-
-/// Keeps whoever writes to its last block, until it is opened.
-#[derive(Debug)]
-struct Gate {
-    inner: Arc<dyn BlockDevice>,
-    closed: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl BlockDevice for Gate {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
-        if matches!(&request, Request::Write { offset, .. } if *offset == SIZE - 512) {
-            let closed = self.closed.lock().unwrap();
-            drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
-        }
-        self.inner.submit(request, ticket, lane)
-    }
-
-    fn usage(&self) -> Result<Usage, BlockError> {
-        self.inner.usage()
-    }
-}
-
-/// The loop of the lost connection is late: it has neither read its last write nor seen that it is gone.
-#[test]
-fn a_newer_connection_waits_for_a_loop_that_has_not_seen_the_older_one_leave() {
-    let gate = Arc::new(Gate {
-        inner: memory(),
-        closed: Mutex::new(true),
-        opened: Condvar::new(),
-    });
-    let device: Arc<dyn BlockDevice> = Arc::clone(&gate) as _;
-    let server = Running::start(device, 2, 64 << 20);
-    // Clients are dealt out in turn.
-    let _first_loop = server.client();
-    let mut lost = server.client();
-    let mut newer = server.client();
-    lost.send(0, command::WRITE, 1, SIZE - 512, 512);
-    lost.stream.write_all(&[1; 512]).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    lost.send(0, command::WRITE, 2, 0, 512);
-    lost.stream.write_all(&[1; 512]).unwrap();
-    drop(lost);
-    newer.send(0, command::WRITE, 1, 0, 512);
-    newer.stream.write_all(&[2; 512]).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    *gate.closed.lock().unwrap() = false;
-    gate.opened.notify_all();
-    assert_eq!(newer.receive().error, 0);
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
 }
 
 #[test]
