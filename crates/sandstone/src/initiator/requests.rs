@@ -7,7 +7,7 @@ use slab::Slab;
 use super::commands::{self, CommandLimits, Planned};
 use crate::block::lane::{Outcome, Remote};
 use crate::block::{BlockError, BlockErrorKind, Done, Pages, PagesMut, Request, Ticket};
-use crate::multipath::{Failure, IoId, IoShape, Outcome as Ended};
+use crate::multipath::{self, Failure, IoId, IoShape};
 use scsi::application_client::sense::Reaction;
 
 const WRITE_SAME_16: u8 = 0x93;
@@ -240,8 +240,13 @@ impl Requests {
     }
 
     /// A command has ended for good.
-    pub(super) fn ended(&mut self, io: IoId, how: Ended, limits: &CommandLimits) -> After {
-        let refused = how == Ended::Failed(Failure::Sense(Reaction::IllegalRequest));
+    pub(super) fn ended(
+        &mut self,
+        io: IoId,
+        how: multipath::Outcome,
+        limits: &CommandLimits,
+    ) -> After {
+        let refused = how == multipath::Outcome::Failed(Failure::Sense(Reaction::IllegalRequest));
         if refused
             && self
                 .command(io)
@@ -257,19 +262,19 @@ impl Requests {
         };
         whole.left -= 1;
         match how {
-            Ended::Good if part.is_short => {
+            multipath::Outcome::Good if part.is_short => {
                 if let Some(error) = short(&whole.payload) {
                     whole.failed.get_or_insert(error);
                 }
             }
-            Ended::Good => {}
-            Ended::Failed(_) if matches!(whole.payload, Payload::Status { .. }) => {
+            multipath::Outcome::Good => {}
+            multipath::Outcome::Failed(_) if matches!(whole.payload, Payload::Status { .. }) => {
                 // Who does not tell which blocks are mapped has them all.
                 if let Payload::Status { data, .. } = &mut whole.payload {
                     data.clear();
                 }
             }
-            Ended::Failed(failure) => {
+            multipath::Outcome::Failed(failure) => {
                 whole.failed.get_or_insert(error(failure, &whole.payload));
             }
         }

@@ -6,6 +6,7 @@
 use scsi::application_client::cdb::{self, Cdb};
 use scsi::application_client::probe::{Portrait, Probe, ProbeError, ProbeProgress};
 use scsi::application_client::report_luns;
+use scsi::application_client::sense::{Reaction, SenseCode};
 
 /// Logical units of one target that are looked at.
 const MAX_LUNS: usize = 1024;
@@ -89,10 +90,11 @@ impl Scan {
             Stage::Luns { allocation, tries } => {
                 if status != 0 {
                     *tries += 1;
-                    let is_over = sense.first().is_some_and(|code| match code & 0x7f {
-                        0x70 | 0x71 => sense.get(2).is_some_and(|key| key & 0xf == 5),
-                        _ => sense.get(1).is_some_and(|key| key & 0xf == 5),
-                    });
+                    let reaction = SenseCode::decode(sense).map(|code| code.reaction());
+                    let is_over = matches!(
+                        reaction,
+                        Some(Reaction::IllegalRequest | Reaction::UnitGone)
+                    );
                     if !is_over && *tries < MAX_TRIES {
                         return Next::Go { later: status != 2 };
                     }
