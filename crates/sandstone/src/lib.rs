@@ -16,3 +16,4 @@ pub mod multipath;
 pub mod nbd;
 mod spin;
 pub mod target;
+pub mod tcp_info;

@@ -8,7 +8,7 @@ use super::{Finding, Tree};
 /// The files that may hold `unsafe`, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     (
-        "crates/sandstone/src/bench/network/tcp_info.rs",
+        "crates/sandstone/src/tcp_info.rs",
         "TCP_INFO, which no safe crate in use asks for",
     ),
     (

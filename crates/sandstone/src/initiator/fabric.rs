@@ -4,6 +4,7 @@
 //! | what | where |
 //! |---|---|
 //! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
+//! | a lost life is made certain to be over | `fabric/fencing.rs` |
 //! | what a session shows becomes devices and paths | `fabric/paths.rs` |
 //! | a command is never answered | `fabric/overdue.rs` |
 //! | targets, ways and settings change while it runs | `fabric/changes.rs` |
@@ -16,6 +17,7 @@
 //!   command of it is sent elsewhere.
 
 mod changes;
+mod fencing;
 mod overdue;
 mod paths;
 mod sessions;
@@ -34,6 +36,7 @@ use rustix::event::{Timespec, epoll};
 use scsi::application_client::probe::Portrait;
 use slab::Slab;
 
+pub(super) use self::fencing::PortalGroup;
 use self::overdue::Abort;
 use super::commands::CommandLimits;
 use super::nexus::Nexus;

@@ -15,6 +15,7 @@ use iscsi::pdu::{BHS_LENGTH, Bhs};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::settings::{Bind, TcpOptions};
+use crate::tcp_info::TcpInfo;
 
 /// The longest login response: what we declared before login is RFC 7143's 8 KiB.
 const MAX_LOGIN_DATA: usize = 8192;
@@ -159,6 +160,11 @@ impl Link {
             Phase::Full(session) => session.outstanding() + session.waiting() == 0,
             _ => true,
         }
+    }
+
+    /// Bytes that the other end's kernel has taken; 0 where ours does not tell.
+    pub(super) fn acknowledged(&self) -> u64 {
+        TcpInfo::of(&self.stream).map_or(0, |info| info.bytes_acked)
     }
 
     /// Where the connection starts.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use iscsi::initiator::LoggedIn;
 use iscsi::pdu::Isid;
 
+use super::fabric::PortalGroup;
 use super::link::{Link, LinkError};
 use super::scan::Scan;
 use super::settings::{Bind, KeepAlive, SessionSettings};
@@ -54,8 +55,10 @@ pub(super) struct Nexus {
     pub(super) refusal: Option<String>,
     /// When the last byte came.
     pub(super) heard_us: u64,
-    /// When the ping that has not been answered left.
+    /// When the ping that has not been answered left, or the other end last took bytes after that.
     pub(super) pinged_us: Option<u64>,
+    /// Bytes that it had taken then.
+    pub(super) acknowledged: u64,
     pub(super) is_suspect: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
@@ -68,8 +71,8 @@ pub(super) struct Nexus {
     /// Whether some I/O was answered in this life.
     pub(super) has_served: bool,
     pub(super) last_error: Option<LinkError>,
-    /// Whether an earlier life may still have commands at the target.
-    pub(super) needs_fence: bool,
+    /// Where an earlier life may still have commands at the target.
+    pub(super) unfenced: Vec<PortalGroup>,
     /// From when on that is ended through another session's portal.
     pub(super) fence_from_us: Option<u64>,
     /// Whether its units have been looked at, in this life or an earlier one.
@@ -113,6 +116,24 @@ impl Nexus {
 
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
+    }
+
+    /// The portal group to which the session leads, or led.
+    pub(super) fn portal_group(&self) -> PortalGroup {
+        self.logged_in.as_ref()?.portal_group_tag
+    }
+
+    /// The session is lost: what it sent may still be performed.
+    pub(super) fn note_unfenced(&mut self) {
+        let group = self.portal_group();
+        if !self.unfenced.contains(&group) {
+            self.unfenced.push(group);
+        }
+    }
+
+    /// Whether an earlier life may still have commands at the target.
+    pub(super) fn needs_fence(&self) -> bool {
+        !self.unfenced.is_empty()
     }
 
     /// Whether its place may be used for another session.

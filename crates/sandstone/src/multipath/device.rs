@@ -108,6 +108,11 @@ impl Device {
         super::path_selection::get(&self.paths, id).is_none() && !self.ghosts.haunt(id)
     }
 
+    /// Whether writes that went under a number may still land.
+    pub fn may_still_land(&self, id: PathId) -> bool {
+        self.ghosts.haunt(id)
+    }
+
     /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and
     /// [`Self::path_fenced`] still counts for it.
     pub fn remove_path(&mut self, id: PathId, now_us: u64, out: &mut Actions) {

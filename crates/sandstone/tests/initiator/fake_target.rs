@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use iscsi::chap::Entropy;
 use iscsi::negotiation::TargetLimits;
@@ -91,6 +92,7 @@ struct Shared {
     budgets: Mutex<VecDeque<usize>>,
     /// The most bytes of one write to the socket.
     piece: AtomicUsize,
+    pause: Mutex<Duration>,
     lives: AtomicUsize,
     connections: AtomicUsize,
     /// Task management functions are answered.
@@ -189,6 +191,7 @@ impl FakeTarget {
             script: Box::new(script),
             budgets: Mutex::default(),
             piece: AtomicUsize::new(usize::MAX),
+            pause: Mutex::default(),
             lives: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             aborts: AtomicBool::new(true),
@@ -240,6 +243,11 @@ impl FakeTarget {
         self.shared.piece.store(bytes, Ordering::Relaxed);
     }
 
+    /// Connections from now on read 4 KiB, and wait for this long, and hold little that was not read.
+    pub(crate) fn crawl(&self, pause: Duration) {
+        *self.shared.pause.lock().unwrap() = pause;
+    }
+
     /// Sessions so far.
     pub(crate) fn lives(&self) -> usize {
         self.shared.lives.load(Ordering::Relaxed)
@@ -276,6 +284,8 @@ pub(crate) struct Peer {
     stream: TcpStream,
     world: Arc<Mutex<World>>,
     piece: usize,
+    /// How long it waits for each 4 KiB that it reads.
+    pause: Duration,
     /// Bytes that it may still send.
     pub(crate) budget: usize,
     /// Number of the session, from 0 on.
@@ -294,11 +304,16 @@ pub(crate) struct Peer {
 
 fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let pause = *shared.pause.lock().unwrap();
+    if !pause.is_zero() {
+        socket2::SockRef::from(&stream).set_recv_buffer_size(64 << 10)?;
+    }
     let budget = shared.budgets.lock().unwrap().pop_front();
     let mut peer = Peer {
         stream,
         world: Arc::clone(&shared.world),
         piece: shared.piece.load(Ordering::Relaxed),
+        pause,
         budget: budget.unwrap_or(usize::MAX),
         life: 0,
         stat_sn: 0,
@@ -334,7 +349,10 @@ impl Peer {
         self.stream.read_exact(&mut bhs)?;
         let header = Bhs::new(&bhs);
         let mut data = vec![0; header.total_ahs_length() + header.padded_data_segment_length()];
-        self.stream.read_exact(&mut data)?;
+        for piece in data.chunks_mut(4096) {
+            self.stream.read_exact(piece)?;
+            std::thread::sleep(self.pause);
+        }
         data.drain(..header.total_ahs_length());
         data.truncate(header.data_segment_length());
         Ok((bhs, data))

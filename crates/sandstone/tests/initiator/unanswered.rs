@@ -2,8 +2,13 @@
 //! session made anew.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::driver::Driver;
+use sandstone::block::{Pages, Request};
+use sandstone::initiator::settings::{DeviceSettings, TargetSettings};
+
+use super::driver::{Driver, round_robin, target};
 use super::fake_target::{FakeTarget, World};
 
 /// Swallows the first READ or WRITE.
@@ -67,4 +72,72 @@ fn the_answer_to_an_abort_is_not_taken_for_another_commands() {
     assert_eq!(driver.read(0, 4096), [6; 4096]);
     assert_eq!(fake.lives(), 1, "nothing was out of step");
     assert_eq!(fake.world().disks[0].writes, 2, "each was written once");
+}
+
+/// On a slow link the answer to a ping comes after all that was written before it; the link is no less alive.
+#[test]
+fn a_slow_link_is_not_taken_for_a_silent_one() {
+    let world = Arc::new(Mutex::new(World::of(&[2 << 20])));
+    let portals = [(); 2].map(|()| FakeTarget::portal(Arc::clone(&world), |_, _| Ok(false)));
+    portals
+        .iter()
+        .for_each(|portal| portal.crawl(Duration::from_millis(4)));
+    let mut settings = target(&portals[0].url(&format!("?portal={}", portals[1].address)));
+    settings.session.keep_alive.quiet = Duration::from_millis(50);
+    settings.session.keep_alive.timeout = Duration::from_millis(200);
+    let devices = DeviceSettings {
+        max_io: Some(1 << 20),
+        ..round_robin()
+    };
+    let mut driver = Driver::open_with(settings, devices).unwrap();
+    // A second and more in which nothing comes back.
+    let data = Pages::from_bytes(&[7; 1 << 20]);
+    driver.submit(
+        1,
+        Request::Write {
+            offset: 0,
+            data,
+            durable: false,
+        },
+    );
+    let taken = driver.take_until(Instant::now() + Duration::from_secs(30));
+    assert!(matches!(taken[..], [(1, Ok(_))]), "{taken:?}");
+    assert_eq!(world.lock().unwrap().disks[0].writes, 1);
+    assert_eq!(portals.each_ref().map(FakeTarget::lives), [1, 1]);
+}
+
+/// Its write is repeated through its sibling, but not before the target has ended what it left.
+#[test]
+fn a_session_that_leaves_with_a_write_unanswered_is_ended_at_the_target_first() {
+    let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
+    let swallows = FakeTarget::portal(
+        Arc::clone(&world),
+        |_, command| Ok(command.opcode() == 0x8a),
+    );
+    let sibling = FakeTarget::portal(Arc::clone(&world), |_, _| Ok(false));
+    let settings = target(&swallows.url(&format!("?portal={}", sibling.address)));
+    let mut devices = round_robin();
+    devices.base.fence_timeout_us = None;
+    let mut driver = Driver::open_with(settings.clone(), devices).unwrap();
+    for token in [1, 2] {
+        let data = Pages::from_bytes(&[5; 4096]);
+        driver.submit(
+            token,
+            Request::Write {
+                offset: token * 4096,
+                data,
+                durable: false,
+            },
+        );
+    }
+    assert_eq!(driver.take().len(), 1, "one of them is swallowed");
+    let rest = TargetSettings {
+        routes: settings.routes[1..].to_vec(),
+        ..settings
+    };
+    driver.adapter.modify(0, rest, false).unwrap();
+    let taken = driver.take_until(Instant::now() + Duration::from_secs(30));
+    assert!(matches!(taken[..], [(_, Ok(_))]), "{taken:?}");
+    assert_eq!(world.lock().unwrap().disks[0].writes, 2);
+    assert_eq!(swallows.lives(), 2, "a LOGIN ended what it left there");
 }

@@ -11,9 +11,9 @@ use super::error::NetworkError;
 use super::message::{Cookie, DEFAULT_BLOCK, State, TestParameters, TestResults};
 use super::socket::Dial;
 use super::stream::{self, Stream, Work};
-use super::tcp_info::TcpInfo;
 use crate::bench::machine::cpu_time;
 use crate::initiator::settings::Bind;
+use crate::tcp_info::TcpInfo;
 
 /// Which way data flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

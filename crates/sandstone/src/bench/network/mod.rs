@@ -8,7 +8,7 @@
 //! | the words of the control connection, and their limits | [`message`] |
 //! | sending and receiving them in time | `control.rs` |
 //! | sockets as asked for | `socket.rs` |
-//! | what TCP knows of a connection | [`tcp_info`] |
+//! | what TCP knows of a connection | [`crate::tcp_info`] |
 //! | data connections | `stream.rs` |
 //! | one direction measured, as the client | [`client`] |
 //! | the server | [`server`] |
@@ -27,7 +27,6 @@ pub mod server;
 mod socket;
 mod stream;
 pub mod survey;
-pub mod tcp_info;
 pub mod wire;
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::error::is_timeout;
 use super::message::{DEFAULT_BLOCK, StreamResults, TestResults, stream_id};
-use super::tcp_info::TcpInfo;
 use crate::bench::machine::cpu_time;
 use crate::bench::results::CpuTime;
+use crate::tcp_info::TcpInfo;
 
 /// Largest buffer of a stream; larger blocks go in pieces.
 const MAX_BUFFER: u32 = 256 << 10;

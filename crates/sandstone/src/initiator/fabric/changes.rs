@@ -16,6 +16,8 @@ use super::{Fabric, Target};
 const DRAIN_US: u64 = 5_000_000;
 /// How long a session that was made anew may take before the next one's turn.
 const RENEWAL_US: u64 = 10_000_000;
+/// When a session that leaves tries again to end what it left at the target.
+const FENCE_AGAIN_US: u64 = 100_000;
 
 /// Sessions that are to be made anew, one after another.
 #[derive(Debug, Default)]
@@ -133,7 +135,8 @@ impl Fabric {
         self.take_leave(at, now);
     }
 
-    /// Logs a session out that has nothing left to do, or has taken too long over it.
+    /// Logs a session out that has nothing left to do, or has taken too long over it: that one logs in once
+    /// more first, which ends what it left at the target.
     pub(super) fn take_leave(&mut self, at: usize, now: u64) {
         let nexus = &mut self.nexuses[at];
         let Some(until) = nexus.parting_until_us else {
@@ -146,11 +149,26 @@ impl Fabric {
         if !is_idle && now < until {
             return;
         }
-        nexus.parting_until_us = None;
-        let was_up = nexus.is_up();
-        // What was not answered may still be performed, until the target knows that we are gone.
-        nexus.needs_fence |= !is_idle;
-        if was_up && is_idle {
+        if !is_idle {
+            // What was not answered may still be performed, until the target knows that we are gone.
+            nexus.note_unfenced();
+            self.drop_link(at);
+        }
+        if self.nexuses[at].needs_fence() {
+            self.each_path(at, now, |policy, path, now, out| {
+                policy.path_dead(path, now, out);
+            });
+            self.give_up_confirmation(at, now);
+        }
+        if self.waits_for_fence(at) {
+            if matches!(self.nexuses[at].state, State::Gone) {
+                let retry_us = now + FENCE_AGAIN_US;
+                self.nexuses[at].state = State::Down { retry_us };
+            }
+            return;
+        }
+        self.nexuses[at].parting_until_us = None;
+        if self.nexuses[at].is_up() {
             self.log_out_of(at, now);
         } else {
             self.drop_link(at);

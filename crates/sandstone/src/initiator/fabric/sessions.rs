@@ -1,5 +1,4 @@
-//! A session's life: connecting, LOGIN, pings, loss, and the next life; and how an old life is made
-//! certain to be over.
+//! A session's life: connecting, LOGIN, pings, loss, and the next life.
 
 use std::net::SocketAddr;
 
@@ -11,21 +10,17 @@ use super::super::link::{Link, LinkError, Received};
 use super::super::nexus::{Nexus, PathOf, State, suspicion_us, us};
 use super::super::scan::Scan;
 use super::super::settings::Bind;
+use super::fencing::DETOUR_AFTER_US;
 use super::traffic::Exchange;
 use super::{Fabric, READS_PER_TURN, Readiness};
 use crate::multipath::Actions;
 
-/// How long a lost session's own portal is tried before its old life is ended through another.
-const DETOUR_AFTER_US: u64 = 50_000;
 /// A session that lasted so long, or served I/O, was of use: the next one is tried at once.
 const USEFUL_US: u64 = 2_000_000;
 /// Where no other path serves I/O, a session is tried again after this at the latest.
 const ALONE_US: u64 = 1_000_000;
 /// Redirections followed in a row.
 const MAX_REDIRECTIONS: u32 = 8;
-/// How long the writes of a lost session are waited for where no other session leads to its portal group:
-/// nobody but its own portal could confirm that they are over, and that may be gone for good.
-const UNCONFIRMED_US: u64 = 5_000_000;
 /// How long an answer to a logout is waited for.
 const LOGOUT_US: u64 = 2_000_000;
 
@@ -59,6 +54,7 @@ impl Fabric {
             refusal: None,
             heard_us: now,
             pinged_us: None,
+            acknowledged: 0,
             is_suspect: false,
             life: 0,
             failures: 0,
@@ -66,7 +62,7 @@ impl Fabric {
             up_since_us: now,
             has_served: false,
             last_error: None,
-            needs_fence: false,
+            unfenced: Vec::new(),
             fence_from_us: None,
             has_scanned: false,
             logged_in: None,
@@ -78,9 +74,11 @@ impl Fabric {
     /// Time has passed for a session.
     pub(super) fn tick_nexus(&mut self, at: usize, now: u64) {
         let alone = self.is_alone(at);
+        let has_left = self.nexuses[at].parting_until_us.is_some() && !self.waits_for_fence(at);
         let (target, nexus) = (self.nexuses[at].target, &mut self.nexuses[at]);
         let session = &self.targets[target].settings.session;
         match &nexus.state {
+            State::Down { .. } if has_left => self.take_leave(at, now),
             State::Down { retry_us } if *retry_us <= now => self.connect(at, None, now),
             State::Coming {
                 since_us, detour, ..
@@ -114,7 +112,9 @@ impl Fabric {
         nexus.deadline_us(settings, outstanding, alone)
     }
 
-    /// Pings a silent session, stops using one that does not answer, and gives it up.
+    /// Pings a silent session, stops using one that does not answer, and gives it up. The ping waits in
+    /// line behind writes: on a slow link with a deep queue that may take longer than any timeout. So as
+    /// long as the other end takes bytes, time does not count.
     fn listen(&mut self, at: usize, alone: bool, now: u64) {
         let nexus = &mut self.nexuses[at];
         let alive = self.targets[nexus.target].settings.session.keep_alive;
@@ -135,16 +135,23 @@ impl Fabric {
                 if silence >= us(limit) {
                     session.ping(out);
                     nexus.pinged_us = Some(now);
+                    nexus.acknowledged = link.acknowledged();
                     self.mark_dirty(at);
                 }
             }
             Some(pinged) => {
                 let limit = if alone { alive.patience } else { alive.timeout };
-                if now.saturating_sub(pinged) >= us(limit) {
+                let suspicion = pinged + suspicion_us(&alive);
+                let is_due = now.saturating_sub(pinged) >= us(limit)
+                    || (!nexus.is_suspect && !alone && now >= suspicion);
+                let acknowledged = if is_due { link.acknowledged() } else { 0 };
+                if acknowledged > nexus.acknowledged {
+                    nexus.acknowledged = acknowledged;
+                    nexus.pinged_us = Some(now);
+                } else if now.saturating_sub(pinged) >= us(limit) {
                     let silence = std::time::Duration::from_micros(silence);
                     return self.lose(at, LinkError::Silent(silence));
-                }
-                if !nexus.is_suspect && !alone && now >= pinged + suspicion_us(&alive) {
+                } else if !nexus.is_suspect && !alone && now >= suspicion {
                     nexus.is_suspect = true;
                     self.each_path(at, now, |policy, path, now, out| {
                         policy.path_suspect(path, now, out)
@@ -175,7 +182,12 @@ impl Fabric {
     }
 
     /// Begins a life; through another session's portal if only to end the last one.
-    fn connect(&mut self, at: usize, detour: Option<(SocketAddr, Option<Bind>)>, now: u64) {
+    pub(super) fn connect(
+        &mut self,
+        at: usize,
+        detour: Option<(SocketAddr, Option<Bind>)>,
+        now: u64,
+    ) {
         let settings = &self.targets[self.nexuses[at].target].settings;
         let nexus = &mut self.nexuses[at];
         let is_detour = detour.is_some();
@@ -196,44 +208,9 @@ impl Fabric {
             since_us: now,
             detour: is_detour,
         };
-        if !is_detour && nexus.needs_fence {
+        if !is_detour && nexus.needs_fence() {
             nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
         }
-    }
-
-    /// The own portal does not answer: ends the last life through another's, or goes on waiting.
-    fn take_detour(&mut self, at: usize, now: u64) {
-        match self.detour(at) {
-            Some(through) => {
-                self.nexuses[at].fence_from_us = None;
-                self.drop_link(at);
-                // Where the detour fails at once, that is one more try that failed.
-                self.nexuses[at].state = State::Down { retry_us: now };
-                self.connect(at, Some(through), now);
-            }
-            None => self.nexuses[at].fence_from_us = Some(now + DETOUR_AFTER_US),
-        }
-    }
-
-    /// Another session's way to the same portal group: a LOGIN with our ISID there ends our old session
-    /// (RFC 7143 §6.3.5), even if our own way is silent.
-    fn detour(&self, at: usize) -> Option<(SocketAddr, Option<Bind>)> {
-        let nexus = &self.nexuses[at];
-        let group = nexus.logged_in.as_ref()?.portal_group_tag?;
-        let others = self.nexuses.iter().enumerate();
-        let through = others
-            .filter(|(other, through)| *other != at && through.target == nexus.target)
-            .map(|(_, through)| through)
-            .find(|through| {
-                let login = through.logged_in.as_ref();
-                through.is_up()
-                    && !through.is_suspect
-                    && login.is_some_and(|login| login.portal_group_tag == Some(group))
-            })?;
-        Some((
-            through.moved_to.unwrap_or(through.portal),
-            through.bind.clone(),
-        ))
     }
 
     /// A socket has something for us.
@@ -248,7 +225,7 @@ impl Fabric {
                 return;
             };
             match link.writable() {
-                Ok(true) if self.nexuses[at].needs_fence => self.ask_for_fence(at),
+                Ok(true) if self.nexuses[at].needs_fence() => self.ask_for_fence(at),
                 Ok(_) => {}
                 Err(error) => return self.lose(at, error),
             }
@@ -272,35 +249,6 @@ impl Fabric {
             }
         }
         self.ready.push((readiness, flags - EventFlags::OUT));
-    }
-
-    /// Whether another session leads to the same portal group, through which the end of this one's last
-    /// life can be confirmed while its own portal is out of reach.
-    fn has_sibling(&self, at: usize) -> bool {
-        let nexus = &self.nexuses[at];
-        let group = |nexus: &Nexus| {
-            nexus
-                .logged_in
-                .as_ref()
-                .and_then(|login| login.portal_group_tag)
-        };
-        let mut others = self.nexuses.iter().enumerate();
-        others.any(|(other, sibling)| {
-            other != at && sibling.target == nexus.target && group(sibling) == group(nexus)
-        })
-    }
-
-    /// The target takes a LOGIN that ends the last life: its answer is waited for.
-    fn ask_for_fence(&mut self, at: usize) {
-        let now = self.now_us();
-        let limit = self.targets[self.nexuses[at].target]
-            .settings
-            .session
-            .login_timeout;
-        let until = now + us(limit);
-        self.each_path(at, now, |policy, path, _, _| {
-            policy.fence_is_asked_for(path, until)
-        });
     }
 
     /// Reads once from a session; whether there may be more.
@@ -389,21 +337,11 @@ impl Fabric {
         let State::Coming { detour, .. } = nexus.state else {
             return;
         };
-        // A LOGIN ends the old session only where it goes to the same portal group (RFC 7143 §6.3.5);
-        // after a redirection to another one, the old session may live on.
-        let group = |login: &iscsi::initiator::LoggedIn| login.portal_group_tag;
-        let last = nexus.logged_in.as_deref();
-        let reinstated = last.is_none_or(|last| group(last) == group(&login));
-        nexus.needs_fence &= !reinstated;
         nexus.fence_from_us = None;
         nexus.heard_us = now;
         nexus.pinged_us = None;
         nexus.is_suspect = false;
-        if reinstated {
-            self.each_path(at, now, |policy, path, now, out| {
-                policy.path_fenced(path, now, out)
-            });
-        }
+        self.login_fences(at, login.portal_group_tag, now);
         if detour {
             // It has done its duty; the session itself belongs to its own portal.
             self.drop_link(at);
@@ -414,7 +352,7 @@ impl Fabric {
             self.nexuses[at].state = State::Down {
                 retry_us: now + us(back_off.after(1)),
             };
-            return;
+            return self.take_leave(at, now);
         }
         let lun = self.targets[self.nexuses[at].target].settings.lun;
         let nexus = &mut self.nexuses[at];
@@ -428,6 +366,9 @@ impl Fabric {
         nexus.last_error = None;
         nexus.logins += 1;
         nexus.logged_in = Some(login);
+        if nexus.parting_until_us.is_some() {
+            return self.take_leave(at, now);
+        }
         nexus.scan = Some(Scan::new(lun));
         self.send_scan(at);
     }
@@ -466,8 +407,10 @@ impl Fabric {
         if leaving {
             return;
         }
+        if was_up {
+            self.nexuses[at].note_unfenced();
+        }
         if self.nexuses[at].parting_until_us.is_some() {
-            self.nexuses[at].needs_fence |= was_up;
             return self.take_leave(at, now);
         }
         let back_off = self.targets[self.nexuses[at].target]
@@ -488,7 +431,6 @@ impl Fabric {
         }
         tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
         nexus.last_error = Some(error);
-        nexus.needs_fence |= was_up;
         let lasted = !was_scanning && now.saturating_sub(nexus.up_since_us) >= USEFUL_US;
         let was_useful = nexus.has_served || lasted;
         let retry_us = if elsewhere.is_some() {
@@ -509,18 +451,10 @@ impl Fabric {
             self.each_path(at, now, |policy, path, now, out| {
                 policy.path_dead(path, now, out)
             });
-            if !self.has_sibling(at) {
-                let until = now + UNCONFIRMED_US;
-                self.each_path(at, now, |policy, path, _, _| {
-                    policy.fence_cannot_be_confirmed(path, until);
-                });
-            }
-        } else if self.nexuses[at].needs_fence && self.nexuses[at].fence_from_us.is_some() {
+            self.give_up_confirmation(at, now);
+        } else if self.nexuses[at].needs_fence() && self.nexuses[at].fence_from_us.is_some() {
             // The own portal is closed to us: no need to wait for it.
-            if let Some(through) = self.detour(at) {
-                self.nexuses[at].fence_from_us = None;
-                self.connect(at, Some(through), now);
-            }
+            self.take_detour(at, now);
         }
     }
 

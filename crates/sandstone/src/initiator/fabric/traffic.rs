@@ -408,7 +408,7 @@ impl Fabric {
     /// Whether a life of a path's session may still have commands at the target.
     fn may_still_perform(&self, device: usize, path: PathId) -> bool {
         let at = self.devices[device].paths[path.0 as usize].nexus;
-        self.nexuses[at].needs_fence || self.nexuses[at].is_up()
+        self.nexuses[at].needs_fence() || self.nexuses[at].is_up()
     }
 }
 
