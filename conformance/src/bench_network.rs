@@ -101,19 +101,25 @@ fn client(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(figures.join(", ")))
 }
 
+/// `bench network --serve` on the loopback, listening, and its port.
+pub(crate) fn start_server(sandstone: &Path, log: &Path) -> Result<(process::Running, String)> {
+    let port = server::free_port()?.to_string();
+    let mut command = Command::new(sandstone);
+    command.args(["bench", "network", "--serve", "--listen"]);
+    command.arg(format!("127.0.0.1:{port}"));
+    let running = process::start_logged(command, log)?;
+    process::until("bench network listens", LIMIT, || {
+        std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
+    })?;
+    Ok((running, port))
+}
+
 fn serve(bench: &Bench) -> Result<Outcome> {
     let Some(sandstone) = sandstone(bench) else {
         return not_the_peer();
     };
     let folder = crate::scratch::folder("iperf3-client")?;
-    let port = server::free_port()?.to_string();
-    let mut command = Command::new(sandstone);
-    command.args(["bench", "network", "--serve", "--listen"]);
-    command.arg(format!("127.0.0.1:{port}"));
-    let _server = process::start_logged(command, &folder.path().join("server.log"))?;
-    process::until("bench network listens", LIMIT, || {
-        std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
-    })?;
+    let (_server, port) = start_server(sandstone, &folder.path().join("server.log"))?;
     let cases: [&[&str]; 6] = [
         &["--time", "1"],
         &["--time", "1", "--reverse", "--parallel", "4"],

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::bench_network;
 use crate::browser::{self, Browser, Screen};
 use crate::lab::{Bench, Lab, Outcome};
 use crate::packages::cache_folder;
@@ -62,6 +63,11 @@ fn run(bench: &Bench) -> Result<Outcome> {
     let folder = scratch::folder("report")?;
     let pages = make(program, &server.url(0), folder.path())?;
     server.check_alive()?;
+    let with_path = pages.iter().filter(|(_, page)| {
+        fs::read_to_string(page).is_ok_and(|text| text.contains("<section id=\"path\">"))
+    });
+    let with_path: Vec<&str> = with_path.map(|(name, _)| *name).collect();
+    ensure!(with_path == ["sweep"], "pages with the path: {with_path:?}");
     let kept = cache_folder()?.join("report-page");
     fs::create_dir_all(&kept).context("make the folder of the pictures")?;
     let browser = Browser::start()?;
@@ -82,7 +88,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// Measures, and makes a page of a run, of a sweep, and of two runs beside each other.
+/// Measures, and makes a page of a run, of a sweep with the path that was measured first, and of two runs beside
+/// each other.
 fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
     let bench = |arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -106,6 +113,11 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
     let swept = file("sweep.json");
     let repeat = ["--repeat", "3", "--save", &swept];
     bench(&[&["sweep", url][..], &knobs, &short, &repeat].concat())?;
+    let network = file("network.json");
+    let (server, port) = bench_network::start_server(program, &folder.join("network.log"))?;
+    let path = format!("127.0.0.1:{port}");
+    bench(&["network", &path, "--seconds", "1", "--save", &network])?;
+    drop(server);
     let page = |name: &'static str, sources: &[&str], more: &[&str]| {
         let output = folder.join(format!("{name}.html"));
         let sources: Vec<String> = sources.iter().map(|source| file(source)).collect();
@@ -116,7 +128,7 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
     };
     Ok(vec![
         page("run", &["iscsi.json"], &["--link", "10G"])?,
-        page("sweep", &["sweep.json"], &[])?,
+        page("sweep", &["sweep.json"], &["--network", &network])?,
         page("two", &["memory.json", "iscsi.json"], &[])?,
     ])
 }

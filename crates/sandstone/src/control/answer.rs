@@ -109,35 +109,6 @@ pub struct DeviceView {
     pub units: Vec<String>,
 }
 
-/// A claim rule in the columns of `esxcli storage nmp satp rule list`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RuleView {
-    /// The storage array type.
-    pub satp: String,
-    /// One device.
-    pub device: String,
-    /// T10 vendor.
-    pub vendor: String,
-    /// Product.
-    pub model: String,
-    /// Driver.
-    pub driver: String,
-    /// Transport.
-    pub transport: String,
-    /// Options of the array type.
-    pub options: String,
-    /// `system` or `user`.
-    pub group: String,
-    /// `tpgs_on` or `tpgs_off`.
-    pub claim_options: String,
-    /// The path selection.
-    pub default_psp: String,
-    /// Its options.
-    pub psp_options: String,
-    /// For people.
-    pub description: String,
-}
-
 /// A storage array type as `esxcli storage nmp satp list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SatpView {

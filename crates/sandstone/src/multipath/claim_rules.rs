@@ -35,6 +35,35 @@ impl RuleGroup {
     }
 }
 
+/// A claim rule in the columns of `esxcli storage nmp satp rule list`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleView {
+    /// The storage array type.
+    pub satp: String,
+    /// One device.
+    pub device: String,
+    /// T10 vendor.
+    pub vendor: String,
+    /// Product.
+    pub model: String,
+    /// Driver.
+    pub driver: String,
+    /// Transport.
+    pub transport: String,
+    /// Options of the array type.
+    pub options: String,
+    /// `system` or `user`.
+    pub group: String,
+    /// `tpgs_on` or `tpgs_off`.
+    pub claim_options: String,
+    /// The path selection.
+    pub default_psp: String,
+    /// Its options.
+    pub psp_options: String,
+    /// For people.
+    pub description: String,
+}
+
 /// What an administrator made of the rules; this is what is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -71,22 +100,6 @@ impl Claim {
         }
     }
 }
-
-/// The columns of `esxcli storage nmp satp rule list`.
-pub const RULE_COLUMNS: [&str; 12] = [
-    "Name",
-    "Device",
-    "Vendor",
-    "Model",
-    "Driver",
-    "Transport",
-    "Options",
-    "Rule Group",
-    "Claim Options",
-    "Default PSP",
-    "PSP Options",
-    "Description",
-];
 
 impl ClaimRules {
     /// Which rule claims a device of this name, and what follows from it.
@@ -172,11 +185,11 @@ impl ClaimRules {
     }
 
     /// All rules as `satp rule list` shows them, system rules first.
-    pub fn lines(&self) -> Vec<[String; 12]> {
+    pub fn lines(&self) -> Vec<RuleView> {
         let system = SYSTEM_RULES
             .iter()
-            .map(|rule| line(&rule.rule(), rule.options, RuleGroup::System));
-        let user = self.user.iter().map(|rule| line(rule, "", RuleGroup::User));
+            .map(|rule| view(&rule.rule(), rule.options, RuleGroup::System));
+        let user = self.user.iter().map(|rule| view(rule, "", RuleGroup::User));
         system.chain(user).collect()
     }
 
@@ -209,20 +222,19 @@ fn most_specific<'a>(
         })
 }
 
-fn line(rule: &ClaimRule, options: &str, group: RuleGroup) -> [String; 12] {
-    let texts = [
-        rule.satp.name(),
-        &rule.device,
-        &rule.vendor,
-        &rule.model,
-        &rule.driver,
-        &rule.transport,
-        options,
-        group.name(),
-        rule.claim_option.map_or("", ClaimOption::name),
-        rule.psp.map_or("", Psp::name),
-        &rule.psp_options,
-        &rule.description,
-    ];
-    texts.map(str::to_owned)
+fn view(rule: &ClaimRule, options: &str, group: RuleGroup) -> RuleView {
+    RuleView {
+        satp: rule.satp.name().to_owned(),
+        device: rule.device.clone(),
+        vendor: rule.vendor.clone(),
+        model: rule.model.clone(),
+        driver: rule.driver.clone(),
+        transport: rule.transport.clone(),
+        options: options.to_owned(),
+        group: group.name().to_owned(),
+        claim_options: rule.claim_option.map_or("", ClaimOption::name).to_owned(),
+        default_psp: rule.psp.map_or("", Psp::name).to_owned(),
+        psp_options: rule.psp_options.clone(),
+        description: rule.description.clone(),
+    }
 }

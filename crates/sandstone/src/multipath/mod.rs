@@ -44,7 +44,7 @@ mod system_rules;
 
 pub use action::{Action, Actions, Refresh};
 pub use claim_rule::{ClaimOption, ClaimRule, DRIVER, RuleText, TRANSPORT};
-pub use claim_rules::{Claim, ClaimRules, RULE_COLUMNS, RuleGroup};
+pub use claim_rules::{Claim, ClaimRules, RuleGroup, RuleView};
 pub use counters::Counters;
 pub use device::Device;
 pub use io::{Direction, Ended, Failure, IoId, IoShape, Outcome};

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use sandstone::bench::network::server::Background;
 use sandstone::cli::{Terminal, run_client};
 
 struct Ran {
@@ -279,6 +280,125 @@ fn a_sweep_tries_every_setting_in_turns_and_says_what_it_found() {
     let ran = run(&format!("{common} | -k | outstanding=many"));
     assert!(
         ran.code == 1 && ran.err.contains("no number"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_path_that_was_measured_is_the_wire_of_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (runs, path, page) = (file("runs.json"), file("path.json"), file("page.html"));
+    let ran = quick("memory:16M", &format!("--save | {runs}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let server = Background::start(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = server.address;
+    let ran = run(&format!(
+        "bench | network | {address} | --seconds | 1 | --json | --save | {path}"
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let printed: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["format"], 1);
+    assert_eq!(
+        printed["survey"]["throughput"].as_array().unwrap().len(),
+        2,
+        "{printed}"
+    );
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(printed, kept);
+    let report = format!("bench | report | {runs} | --output | {page}");
+    let ran = run(&format!("{report} | --network | {path}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let html = std::fs::read_to_string(&page).unwrap();
+    for part in [
+        "<section id=\"path\">",
+        &address.to_string(),
+        "% of the wire",
+        "as bench network measured it",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let ran = run(&format!("{report} | --network | {path} | --link | 10G"));
+    assert_eq!(ran.code, 2, "one of both is the wire: {}", ran.err);
+}
+
+#[test]
+fn what_is_no_measured_path_is_called_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| text(&folder.path().join(name)).to_owned();
+    let runs = file("runs.json");
+    assert_eq!(quick("memory:16M", &format!("--save | {runs}")).code, 0);
+    let bad = file("bad.json");
+    let survey = r#"{"server":"192.0.2.1:5201","other_end":"iperf3","source":null,"interface":null,"first_answer_ns":1,
+        "program":null,"kernel":null,"path_mtu":null,"path_mtu_missing":null,"throughput":[]}"#;
+    let machine = r#"{"host":"h","kernel":"k","processor":"p","cores":1,"memory":1}"#;
+    let whole = format!(
+        r#"{{"format":1,"tool":"t","started_unix_s":0,"machine":{machine},"survey":{survey},"findings":[]}}"#
+    );
+    for (content, wrong, next) in [
+        (
+            "not JSON",
+            "holds no result of bench network",
+            "bench network HOST --save",
+        ),
+        (
+            "[]",
+            "holds no result of bench network",
+            "bench network HOST --save",
+        ),
+        (
+            r#"{"start":{},"intervals":[],"end":{}}"#,
+            "missing field",
+            "bench network HOST --save",
+        ),
+        (
+            r#"{"survey":{}}"#,
+            "missing field",
+            "bench network HOST --save",
+        ),
+        (
+            r#"{"format":2,"paths":[]}"#,
+            "newer version (format 2)",
+            "use that version",
+        ),
+        (
+            r#"{"format":0,"survey":{}}"#,
+            "has format 0",
+            "measure again",
+        ),
+        (
+            whole.as_str(),
+            "no throughput in either direction",
+            "let it come to its end",
+        ),
+    ] {
+        std::fs::write(&bad, content).unwrap();
+        let ran = run(&format!("bench | report | {runs} | --network | {bad}"));
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{content}");
+        for part in [&bad, wrong, next] {
+            assert!(ran.err.contains(part), "{part}: {}", ran.err);
+        }
+    }
+    let missing = file("missing.json");
+    let ran = run(&format!("bench | report | {runs} | --network | {missing}"));
+    assert!(
+        ran.code == 1 && ran.err.contains(&format!("could not read {missing}")),
+        "{}",
+        ran.err
+    );
+    // Each in the place of the other.
+    let ran = run(&format!("bench | report | {runs} | --network | {runs}"));
+    assert!(
+        ran.code == 1 && ran.err.contains("results of storage and not of a path"),
+        "{}",
+        ran.err
+    );
+    std::fs::write(&bad, &whole).unwrap();
+    let ran = run(&format!("bench | report | {bad}"));
+    assert!(
+        ran.code == 1 && ran.err.contains("as --network FILE"),
         "{}",
         ran.err
     );

@@ -15,6 +15,7 @@
 //! | round trips through a program, and which datagrams pass whole | [`echo`], [`path_mtu`] |
 //! | the interface, and what its wire can carry | [`interface`], [`wire`] |
 //! | all of it, one after the other | [`survey`] |
+//! | the same as a file | [`result`] |
 
 pub mod client;
 mod control;
@@ -23,6 +24,7 @@ mod error;
 pub mod interface;
 pub mod message;
 pub mod path_mtu;
+pub mod result;
 pub mod server;
 mod socket;
 mod stream;

@@ -55,7 +55,7 @@ pub struct Survey {
 }
 
 /// A verdict on a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Whether something should be done about it.
     pub is_wrong: bool,
@@ -128,6 +128,13 @@ pub fn survey(
 }
 
 impl Survey {
+    /// Bytes per second that the path carried this way; `None` where that was not measured.
+    pub fn carried(&self, direction: Direction) -> Option<f64> {
+        let mut measured = self.throughput.iter();
+        let one = measured.find(|one| one.direction == direction)?;
+        Some(one.bytes_per_s()).filter(|rate| rate.is_finite() && *rate > 0.0)
+    }
+
     /// Round trips and datagrams.
     fn echo(
         &mut self,

@@ -25,13 +25,19 @@ impl Bar {
     }
 }
 
-/// A value that all bars are measured by.
+/// What all bars are measured by.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// Its value.
-    pub(super) at: f64,
-    /// What it is.
+    /// Its values, of which there may be one for each direction.
+    pub(super) at: Vec<f64>,
+    /// What they are.
     pub(super) label: String,
+}
+
+impl Mark {
+    fn greatest(&self) -> f64 {
+        self.at.iter().copied().fold(0.0, f64::max)
+    }
 }
 
 const ROW: f64 = 34.0;
@@ -42,16 +48,18 @@ pub(super) fn draw(title: &str, unit: &str, bars: &[Bar], mark: Option<&Mark>) -
     let values = bars
         .iter()
         .flat_map(|bar| bar.dots.iter().copied().chain([bar.total()]));
-    let greatest = values.chain(mark.map(|mark| mark.at)).fold(0.0, f64::max);
+    let greatest = values.chain(mark.map(Mark::greatest)).fold(0.0, f64::max);
     let scale = Scale::linear_to(greatest);
     let x = |value: f64| scale.place(value) * RIGHT;
     let top = if mark.is_some() { 16.0 } else { 2.0 };
     let height = top + ROW * bars.len() as f64 + 4.0;
     let content = html! {
         @if let Some(mark) = mark {
-            line.mark x1=(px(x(mark.at))) x2=(px(x(mark.at))) y1=(px(top)) y2=(px(height - 4.0)) {}
-            @let near_the_end = x(mark.at) > RIGHT / 2.0;
-            text.tick x=(px(x(mark.at))) y="10" text-anchor=(if near_the_end { "end" } else { "start" }) {
+            @for at in &mark.at {
+                line.mark x1=(px(x(*at))) x2=(px(x(*at))) y1=(px(top)) y2=(px(height - 4.0)) {}
+            }
+            @let near_the_end = x(mark.greatest()) > RIGHT / 2.0;
+            text.tick x=(px(x(mark.greatest()))) y="10" text-anchor=(if near_the_end { "end" } else { "start" }) {
                 (fitting(&mark.label, RIGHT))
             }
         }
@@ -117,11 +125,12 @@ mod tests {
     #[test]
     fn a_mark_beyond_all_bars_makes_room() {
         let mark = Mark {
-            at: 200.0,
+            at: vec![50.0, 200.0],
             label: "the wire".into(),
         };
         let drawn = draw("t", "u", &[bar(100.0, &[90.0, 110.0])], Some(&mark)).into_string();
         assert!(drawn.contains("x1=\"354\"") && drawn.contains("the wire"));
+        assert_eq!(drawn.matches("class=\"mark\"").count(), 2);
         assert_eq!(drawn.matches("<circle").count(), 2);
     }
 }

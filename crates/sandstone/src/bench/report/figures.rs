@@ -7,8 +7,11 @@ use super::units;
 use crate::bench::measure::latency::LatencySummary;
 use crate::bench::results::{DirectionResult, Measurement, Run};
 
-/// A column: its heading, and the value of a run with its exact form.
-type Column = (&'static str, fn(&Measurement) -> Option<(f64, String)>);
+/// An exact value and how it is shown; `None` where it is not known.
+type Value = Option<(f64, String)>;
+
+/// A column: its heading, and its value of what the table is about.
+type Column<Of> = (&'static str, fn(&Of) -> Value);
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
@@ -18,12 +21,13 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 "MB/s are millions of bytes. Latencies have the accesses in them that were still in flight at the end; rates "
                 "have not. The exact values are in the page (" code { "<data value>" } ")."
             }
-            (table(subject, "How much", RATES))
-            (table(subject, "Latency of reads and writes together", LATENCIES))
+            (table(subject, "How much", RATES, |m| m))
+            (table(subject, "Latency of reads and writes together", LATENCIES, |m| &m.latency))
             @if subject.runs().any(|(_, run)| is_mixed(&run.measurement)) {
-                (table(subject, "Latency of reads and of writes", DIRECTIONS))
+                (table(subject, "Latency of reads", LATENCIES, |m| &m.read.latency))
+                (table(subject, "Latency of writes", LATENCIES, |m| &m.write.latency))
             }
-            (table(subject, "Cost and conduct", CONDUCT))
+            (table(subject, "Cost and conduct", CONDUCT, |m| m))
             (streams(subject))
         }
     }
@@ -33,23 +37,23 @@ fn is_mixed(measurement: &Measurement) -> bool {
     measurement.read.accesses > 0 && measurement.write.accesses > 0
 }
 
-fn rate(value: f64) -> Option<(f64, String)> {
+fn rate(value: f64) -> Value {
     Some((value, units::number(value)))
 }
 
-fn mb(bytes_per_s: f64) -> Option<(f64, String)> {
+fn mb(bytes_per_s: f64) -> Value {
     Some((bytes_per_s, units::number(bytes_per_s / 1e6)))
 }
 
-fn ns(value: f64) -> Option<(f64, String)> {
+fn ns(value: f64) -> Value {
     Some((value, units::time(value)))
 }
 
-fn whole(value: u64) -> Option<(f64, String)> {
+fn whole(value: u64) -> Value {
     Some((value as f64, units::count(value)))
 }
 
-const RATES: &[Column] = &[
+const RATES: &[Column<Measurement>] = &[
     ("IOPS", |m| rate(m.iops())),
     ("read IOPS", |m| rate(m.read_iops())),
     ("write IOPS", |m| rate(m.write_iops())),
@@ -62,70 +66,25 @@ const RATES: &[Column] = &[
     ("bytes written", |m| whole(m.write.bytes)),
 ];
 
-const LATENCIES: &[Column] = &[
-    ("mean", |m| ns(m.latency.mean_ns)),
-    ("std. dev.", |m| {
-        ns(m.latency.distribution.as_ref()?.stddev_ns)
-    }),
-    ("least", |m| {
-        ns(m.latency.distribution.as_ref()?.min_ns as f64)
-    }),
-    (
-        "p50",
-        |m| ns(m.latency.distribution.as_ref()?.p50_ns as f64),
-    ),
-    (
-        "p90",
-        |m| ns(m.latency.distribution.as_ref()?.p90_ns as f64),
-    ),
-    (
-        "p99",
-        |m| ns(m.latency.distribution.as_ref()?.p99_ns as f64),
-    ),
-    ("p99.9", |m| {
-        ns(m.latency.distribution.as_ref()?.p99_9_ns as f64)
-    }),
-    ("p99.99", |m| {
-        ns(m.latency.distribution.as_ref()?.p99_99_ns as f64)
-    }),
-    ("greatest", |m| ns(m.latency.max_ns as f64)),
-    ("counted", |m| whole(m.latency.count)),
+const LATENCIES: &[Column<LatencySummary>] = &[
+    ("mean", |l| ns(known(l)?.mean_ns)),
+    ("std. dev.", |l| ns(l.distribution.as_ref()?.stddev_ns)),
+    ("least", |l| ns(l.distribution.as_ref()?.min_ns as f64)),
+    ("p50", |l| ns(l.distribution.as_ref()?.p50_ns as f64)),
+    ("p90", |l| ns(l.distribution.as_ref()?.p90_ns as f64)),
+    ("p99", |l| ns(l.distribution.as_ref()?.p99_ns as f64)),
+    ("p99.9", |l| ns(l.distribution.as_ref()?.p99_9_ns as f64)),
+    ("p99.99", |l| ns(l.distribution.as_ref()?.p99_99_ns as f64)),
+    ("greatest", |l| ns(known(l)?.max_ns as f64)),
+    ("counted", |l| whole(l.count)),
 ];
 
+/// What nothing was counted of is not nought.
 fn known(latency: &LatencySummary) -> Option<&LatencySummary> {
     (latency.count > 0).then_some(latency)
 }
 
-const DIRECTIONS: &[Column] = &[
-    ("read mean", |m| ns(known(&m.read.latency)?.mean_ns)),
-    ("read p50", |m| {
-        ns(m.read.latency.distribution.as_ref()?.p50_ns as f64)
-    }),
-    ("read p99", |m| {
-        ns(m.read.latency.distribution.as_ref()?.p99_ns as f64)
-    }),
-    ("read p99.9", |m| {
-        ns(m.read.latency.distribution.as_ref()?.p99_9_ns as f64)
-    }),
-    ("read greatest", |m| {
-        ns(known(&m.read.latency)?.max_ns as f64)
-    }),
-    ("write mean", |m| ns(known(&m.write.latency)?.mean_ns)),
-    ("write p50", |m| {
-        ns(m.write.latency.distribution.as_ref()?.p50_ns as f64)
-    }),
-    ("write p99", |m| {
-        ns(m.write.latency.distribution.as_ref()?.p99_ns as f64)
-    }),
-    ("write p99.9", |m| {
-        ns(m.write.latency.distribution.as_ref()?.p99_9_ns as f64)
-    }),
-    ("write greatest", |m| {
-        ns(known(&m.write.latency)?.max_ns as f64)
-    }),
-];
-
-const CONDUCT: &[Column] = &[
+const CONDUCT: &[Column<Measurement>] = &[
     ("CPU per access", |m| ns(m.cpu_ns_per_access()?)),
     ("of a core", |m| {
         m.cpu_cores().map(|cores| (cores, units::share(cores)))
@@ -146,14 +105,20 @@ const CONDUCT: &[Column] = &[
     ("measured", |m| ns(m.elapsed_ns as f64)),
 ];
 
-fn table(subject: &Subject<'_>, title: &str, columns: &[Column]) -> Markup {
+/// A row for every run: the columns of that part of it which `part` gives.
+fn table<Of>(
+    subject: &Subject<'_>,
+    title: &str,
+    columns: &[Column<Of>],
+    part: fn(&Measurement) -> &Of,
+) -> Markup {
     // What no run has takes no room.
-    let is_there = |column: &&Column| {
+    let is_there = |column: &&Column<Of>| {
         subject
             .runs()
-            .any(|(_, run)| (column.1)(&run.measurement).is_some())
+            .any(|(_, run)| (column.1)(part(&run.measurement)).is_some())
     };
-    let columns: Vec<&Column> = columns.iter().filter(is_there).collect();
+    let columns: Vec<&Column<Of>> = columns.iter().filter(is_there).collect();
     html! {
         div.scroll { table.sortable {
             caption { (title) }
@@ -164,7 +129,7 @@ fn table(subject: &Subject<'_>, title: &str, columns: &[Column]) -> Markup {
             tbody { @for (series, run) in subject.runs() { tr {
                 (names(subject, series, run))
                 @for (_, of) in &columns {
-                    @match of(&run.measurement) {
+                    @match of(part(&run.measurement)) {
                         Some((exact, shown)) => td { data value=(exact) { (shown) } },
                         None => td { "–" },
                     }

@@ -8,7 +8,8 @@
 //!
 //! - [`page`]: the order of things; [`subject`]: which runs belong together and which are compared;
 //! - figures: [`summary`], [`verdicts`] (green, red, yellow), [`settings`], [`figures`] (every one),
-//!   [`provenance`] (what was run on what);
+//!   [`provenance`] (what was run on what), [`path`] (the network between), of which [`wire`] makes what its
+//!   share is told of;
 //! - pictures: [`throughput`], [`latency`], [`time_series`], [`time_split`] (KAVG and DAVG), drawn with
 //!   [`bars`], [`lines`], [`ranges`], which share [`scale`] and [`svg`];
 //! - [`units`]: figures in words.
@@ -18,6 +19,7 @@ mod figures;
 mod latency;
 mod lines;
 mod page;
+mod path;
 mod provenance;
 mod ranges;
 mod scale;
@@ -32,6 +34,9 @@ mod time_series;
 mod time_split;
 mod units;
 mod verdicts;
+mod wire;
+
+pub use wire::{MeasuredPath, Network, Wire};
 
 use super::results::Results;
 
@@ -44,18 +49,9 @@ pub struct Source {
     pub results: Results,
 }
 
-/// What one direction of the wire carries, to say which share of it was reached.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wire {
-    /// Bytes of payload per second.
-    pub bytes_per_s: f64,
-    /// How that is known.
-    pub known_from: String,
-}
-
 /// The page. `alpha` is the chance that of things that do not differ any one is said to; where there are
 /// several results, the others are compared with the first.
-pub fn html(sources: &[Source], wire: Option<&Wire>, alpha: f64) -> String {
-    let subject = subject::Subject::of(sources, wire, alpha);
+pub fn html(sources: &[Source], network: &Network, alpha: f64) -> String {
+    let subject = subject::Subject::of(sources, network, alpha);
     page::page(&subject).into_string()
 }

@@ -4,8 +4,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::subject::Subject;
 use super::{
-    figures, latency, provenance, settings, summary, throughput, time_series, time_split, units,
-    verdicts,
+    figures, latency, path, provenance, settings, summary, throughput, time_series, time_split,
+    units, verdicts,
 };
 
 /// The style.
@@ -67,6 +67,7 @@ fn parts(subject: &Subject<'_>) -> Vec<(&'static str, &'static str, Markup)> {
     let all = [
         ("settings", "Settings", settings::section(subject)),
         ("verdicts", "Better or worse", verdicts::section(subject)),
+        ("path", "The path", path::section(subject)),
         ("throughput", "How much", throughput::section(subject)),
         ("latency", "Latency", latency::section(subject)),
         ("split", "Where time goes", time_split::section(subject)),

@@ -1,7 +1,7 @@
 //! What a page is about: which runs belong together, which series are compared with which, and how they are
 //! called and coloured.
 
-use super::{Source, Wire};
+use super::{Network, Source};
 use crate::bench::compare::{Comparison, Made, compare};
 use crate::bench::results::Run;
 use crate::bench::sweep::plan::{Settings, words};
@@ -53,8 +53,8 @@ pub(super) struct Contrast {
 pub(super) struct Subject<'a> {
     /// The files.
     pub(super) sources: &'a [Source],
-    /// What the wire carries.
-    pub(super) wire: Option<&'a Wire>,
+    /// What is between.
+    pub(super) network: &'a Network,
     /// The chance that of things that do not differ any one is said to.
     pub(super) alpha: f64,
     /// All series.
@@ -68,10 +68,10 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn of(sources: &'a [Source], wire: Option<&'a Wire>, alpha: f64) -> Self {
+    pub(super) fn of(sources: &'a [Source], network: &'a Network, alpha: f64) -> Self {
         let mut subject = Self {
             sources,
-            wire,
+            network,
             alpha,
             series: Vec::new(),
             workloads: Vec::new(),

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::path;
 use super::subject::{Contrast, Subject};
 use super::units;
 use crate::bench::compare::{Figure, Verdict};
@@ -129,6 +130,7 @@ fn minded(subject: &Subject<'_>) -> Vec<(String, bool)> {
             minded.push((format!("{of}, run {}: {remark}", run.round + 1), is_wrong));
         }
     }
+    minded.extend(path::minded(subject).map(|words| (words, false)));
     for source in subject.sources {
         let target = &source.results.target;
         let reads = source

@@ -3,9 +3,15 @@
 use roxmltree::{Document, Node};
 use sha2::{Digest as _, Sha256};
 
-use super::{Source, Wire, html, page};
+use super::{MeasuredPath, Network, Source, Wire, html, page};
 use crate::bench::measure::latency::Latencies;
 use crate::bench::measure::window::Second;
+use crate::bench::network::client::{Direction, Tcp, Throughput};
+use crate::bench::network::echo::RoundTrips;
+use crate::bench::network::interface::Interface;
+use crate::bench::network::path_mtu::{Method, PathMtu};
+use crate::bench::network::result::NetworkResult;
+use crate::bench::network::survey::{Finding, OtherEnd, Survey};
 use crate::bench::parameters::Parameters;
 use crate::bench::profile;
 use crate::bench::random::Random;
@@ -154,6 +160,64 @@ fn plain(label: &str, rounds: u32, speed: f64) -> Source {
     source(label, Vec::new(), runs)
 }
 
+/// A path of a gigabit through this interface, that carried so many MB/s to here and from here.
+fn measured(label: &str, interface: &str, to_here: f64, from_here: f64) -> MeasuredPath {
+    let throughput = |direction, megabytes: f64| Throughput {
+        direction,
+        parallel: 2,
+        seconds: 2.0,
+        bytes: (megabytes * 2e6) as u64,
+        intervals: Vec::new(),
+        retransmits: Some(7),
+        tcp: Tcp {
+            mss: 8948,
+            timestamps: true,
+            ..Tcp::default()
+        },
+        other_end_cpu_percent: 1.0,
+    };
+    let mut ways = vec![
+        throughput(Direction::Send, from_here),
+        throughput(Direction::Receive, to_here),
+    ];
+    ways.retain(|way| way.bytes > 0);
+    let survey = Survey {
+        server: ([198, 51, 100, 1], 5201).into(),
+        other_end: OtherEnd::Sandstone,
+        source: Some([198, 51, 100, 2].into()),
+        interface: Some(Interface {
+            name: interface.into(),
+            mtu: 9000,
+            bits_per_s: Some(1_000_000_000),
+            hardware: true,
+        }),
+        first_answer_ns: 100_000,
+        program: Some(RoundTrips {
+            count: 1000,
+            min_ns: 41_000,
+            median_ns: 43_000,
+            p99_ns: 97_000,
+            max_ns: 200_000,
+        }),
+        kernel: None,
+        path_mtu: Some(PathMtu {
+            asked: 9000,
+            passes: Some(9000),
+            method: Method::Udp,
+        }),
+        path_mtu_missing: None,
+        throughput: ways,
+    };
+    let machine = Machine {
+        host: "bench-host".into(),
+        ..Machine::default()
+    };
+    MeasuredPath {
+        label: label.into(),
+        result: NetworkResult::of(survey, machine, 1_795_287_540),
+    }
+}
+
 /// The body as XML: stricter than any browser.
 fn body(page: &str) -> String {
     let (from, to) = (
@@ -176,22 +240,28 @@ fn words(page: &str) -> Vec<String> {
 }
 
 fn pages() -> Vec<String> {
-    let wire = Wire {
-        bytes_per_s: 117e6,
-        known_from: "a test".into(),
-    };
+    let network = Network::of_link(1e9);
+    let paths = Network::measured(vec![
+        measured("first", "eth0", 117.0, 110.0),
+        measured("second", "eth1", 90.0, 95.0),
+    ]);
     let one = [plain("a", 1, 1.0)];
     let two = [plain("before", 5, 1.0), plain("after", 5, 1.3)];
     let many = [sweep(6), plain("b", 2, 1.0)];
     vec![
-        html(&one, None, 0.05),
-        html(&two, Some(&wire), 0.05),
-        html(&[sweep(6)], Some(&wire), 0.05),
-        html(&many, None, 0.05),
-        html(&[source("empty", Vec::new(), Vec::new())], None, 0.05),
+        html(&one, &Network::default(), 0.05),
+        html(&two, &network, 0.05),
+        html(&[sweep(6)], &network, 0.05),
+        html(&many, &Network::default(), 0.05),
+        html(&many, &paths, 0.05),
+        html(
+            &[source("empty", Vec::new(), Vec::new())],
+            &Network::default(),
+            0.05,
+        ),
         html(
             &[source("nothing measured", Vec::new(), vec![nothing()])],
-            None,
+            &Network::default(),
             0.05,
         ),
     ]
@@ -281,7 +351,11 @@ fn every_coordinate_is_a_number_within_its_picture() {
 #[test]
 fn every_figure_of_the_results_is_there() {
     let source = sweep(3);
-    let words = words(&html(std::slice::from_ref(&source), None, 0.05));
+    let words = words(&html(
+        std::slice::from_ref(&source),
+        &Network::default(),
+        0.05,
+    ));
     let has = |word: &str| assert!(words.iter().any(|text| text == word), "{word}");
     for run in &source.results.runs {
         let m = &run.measurement;
@@ -328,7 +402,7 @@ fn every_figure_of_the_results_is_there() {
 
 #[test]
 fn a_sweep_says_what_to_type() {
-    let page = html(&[sweep(6)], None, 0.05);
+    let page = html(&[sweep(6)], &Network::default(), 0.05);
     let text = words(&page).join("");
     for part in [
         "iscsivmk_LunQDepth=64",
@@ -347,7 +421,7 @@ fn a_sweep_says_what_to_type() {
 
 #[test]
 fn one_round_recommends_nothing_and_says_why() {
-    let text = words(&html(&[sweep(1)], None, 0.05)).join("");
+    let text = words(&html(&[sweep(1)], &Network::default(), 0.05)).join("");
     assert!(text.contains("nothing is certainly better than") && text.contains("cannot tell"));
     assert!(!text.contains("What to type"));
 }
@@ -356,7 +430,7 @@ fn one_round_recommends_nothing_and_says_why() {
 fn results_made_apart_are_compared_with_the_first() {
     let page = html(
         &[plain("before", 5, 1.0), plain("after", 5, 1.3)],
-        None,
+        &Network::default(),
         0.05,
     );
     let text = words(&page).join("");
@@ -376,13 +450,141 @@ fn results_made_apart_are_compared_with_the_first() {
 #[test]
 fn the_share_of_the_wire_is_that_of_the_busier_direction() {
     let source = plain("a", 1, 1.0);
-    let bytes_per_s = source.results.runs[0].measurement.read_bytes_per_s() * 4.0;
-    let wire = Wire {
-        bytes_per_s,
-        known_from: "a test".into(),
+    let measurement = &source.results.runs[0].measurement;
+    let (read, written) = (
+        measurement.read_bytes_per_s(),
+        measurement.write_bytes_per_s(),
+    );
+    assert_eq!(read, written * 2.0, "reads are two of three");
+    let text = |to_here, from_here| {
+        let wire = Wire {
+            to_here,
+            from_here,
+            known_from: "a test".into(),
+        };
+        let network = Network {
+            paths: Vec::new(),
+            wire: Some(wire),
+        };
+        words(&html(std::slice::from_ref(&source), &network, 0.05)).join("\n")
     };
-    let text = words(&html(&[source], Some(&wire), 0.05)).join("\n");
-    assert!(text.contains("· 25 % of the wire"), "{text}");
+    let reads = text(Some(read * 4.0), Some(read * 4.0));
+    assert!(reads.contains("· 25 % of the wire"), "{reads}");
+    // Fewer bytes, but more of what goes that way.
+    let writes = text(Some(read * 4.0), Some(written * 2.0));
+    assert!(writes.contains("· 50 % of the wire"), "{writes}");
+    let unknown = text(None, Some(written * 2.0));
+    assert!(!unknown.contains("% of the wire"), "{unknown}");
+}
+
+/// What stands in the section of the path, as one text.
+fn path_section(page: &str) -> String {
+    let body = body(page);
+    let document = Document::parse(&body).expect("well-formed");
+    let is_it = |node: &Node<'_, '_>| node.attribute("id") == Some("path");
+    let section = document.descendants().find(is_it).expect("the section");
+    let texts = section.descendants().filter(Node::is_text);
+    let texts = texts.filter_map(|node| node.text());
+    texts.collect()
+}
+
+#[test]
+fn a_measured_path_is_shown_and_is_the_wire() {
+    let source = plain("a", 1, 1.0);
+    let read = source.results.runs[0].measurement.read_bytes_per_s();
+    let path = measured("link", "eth0", read * 2e-6, read * 4e-6);
+    let network = Network::measured(vec![path.clone()]);
+    let page = html(std::slice::from_ref(&source), &network, 0.05);
+    let text = words(&page).join("");
+    assert!(text.contains("· 50 % of the wire"), "{text}");
+    assert!(
+        text.contains("as bench network measured it, not the nominal speed of a link"),
+        "{text}"
+    );
+    let section = path_section(&page);
+    for part in [
+        "198.51.100.1:5201 (sandstone)",
+        "bench-host, 198.51.100.2",
+        "eth0, MTU 9,000, nominally 1.00 Gb/s",
+        "over 2 connections, 7 segments sent again",
+        "half within 43.0 µs, 99 of 100 within 97.0 µs, least 41.0 µs",
+        "round trip between kernelsnot measured",
+        "8,948 bytes",
+        "yes: packets of 9,000 bytes pass whole, both ways",
+        "2026-11-21 18:59 UTC",
+    ] {
+        assert!(section.contains(part), "{part} in {section}");
+    }
+    assert!(!section.contains("Added up"), "one path is no sum");
+    let carried = path.result.survey.carried(Direction::Receive);
+    let exact = carried.expect("measured").to_string();
+    assert!(words(&page).contains(&exact), "{exact}");
+    // Slower than its nominal speed, which people should know.
+    let slow = "MB/s from the other end is 4 % of what this wire carries";
+    assert!(text.contains(slow), "{text}");
+    assert!(!html(&[source], &Network::default(), 0.05).contains("id=\"path\""));
+}
+
+#[test]
+fn paths_add_up_where_they_share_no_wire() {
+    let add = |paths| Network::measured(paths).wire.expect("measured");
+    let two = vec![
+        measured("a", "eth0", 100.0, 110.0),
+        measured("b", "eth1", 90.0, 95.0),
+    ];
+    let wire = add(two.clone());
+    assert_eq!((wire.to_here, wire.from_here), (Some(190e6), Some(205e6)));
+    assert!(wire.known_from.contains("the sum of 2 paths"), "{wire:?}");
+    let section = path_section(&html(&[plain("r", 1, 1.0)], &Network::measured(two), 0.05));
+    assert!(
+        section.contains("for reads 100 + 90.0 = 190 MB/s; for writes 110 + 95.0 = 205 MB/s"),
+        "{section}"
+    );
+    let shared = vec![
+        measured("a", "eth0", 100.0, 110.0),
+        measured("b", "eth0", 104.0, 95.0),
+    ];
+    let wire = add(shared.clone());
+    assert_eq!((wire.to_here, wire.from_here), (Some(104e6), Some(110e6)));
+    let page = html(&[plain("r", 1, 1.0)], &Network::measured(shared), 0.05);
+    let section = path_section(&page);
+    assert!(
+        section.contains("a and b leave through eth0 and share its wire, so they are not added"),
+        "{section}"
+    );
+    // Of two paths only one was measured to here.
+    let half = vec![
+        measured("a", "eth0", 100.0, 110.0),
+        measured("b", "eth1", 0.0, 95.0),
+    ];
+    let wire = add(half);
+    assert_eq!((wire.to_here, wire.from_here), (None, Some(205e6)));
+}
+
+#[test]
+fn a_path_that_does_not_carry_jumbo_frames_is_to_be_minded() {
+    let mut path = measured("link", "eth0", 117.0, 117.0);
+    path.result.survey.path_mtu = Some(PathMtu {
+        asked: 9000,
+        passes: Some(1500),
+        method: Method::Icmp,
+    });
+    path.result.findings = path.result.survey.findings();
+    path.result.machine.host = "other-host".into();
+    let network = Network::measured(vec![path]);
+    let page = html(&[plain("r", 1, 1.0)], &network, 0.05);
+    let section = path_section(&page);
+    assert!(
+        section.contains("no: 9,000 bytes are set on this end, and only 1,500 pass whole"),
+        "{section}"
+    );
+    let text = words(&page).join("");
+    for part in [
+        "link: 9000 is set on this end but only 1500 passes",
+        "it was measured from other-host, and storage from bench-host",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[test]
@@ -411,9 +613,18 @@ fn names_of_others_are_text_and_nothing_else() {
         label: "b".into(),
         ..source.clone()
     };
+    let mut path = measured(HOSTILE, HOSTILE, 100.0, 100.0);
+    path.result.survey.path_mtu = None;
+    path.result.survey.path_mtu_missing = Some(HOSTILE.into());
+    path.result.machine.host = HOSTILE.into();
+    path.result.findings = vec![Finding {
+        is_wrong: true,
+        text: HOSTILE.into(),
+    }];
+    let network = Network::measured(vec![path.clone(), path]);
     for page in [
-        html(&[source.clone()], None, 0.05),
-        html(&[source, other], None, 0.05),
+        html(&[source.clone()], &network, 0.05),
+        html(&[source, other], &Network::default(), 0.05),
     ] {
         let body = body(&page);
         let document = Document::parse(&body).expect("well-formed");
@@ -489,7 +700,7 @@ fn many_settings_share_a_pale_colour_but_the_first_and_the_best() {
         let speed = if setting == 7 { 2.0 } else { 1.0 };
         runs.push(run(workload, &plan[setting], round, speed));
     }
-    let page = html(&[source("many", plan, runs)], None, 0.05);
+    let page = html(&[source("many", plan, runs)], &Network::default(), 0.05);
     let legend = page
         .split("legend series")
         .nth(1)

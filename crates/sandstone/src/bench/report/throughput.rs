@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::bars::{Bar, Mark, draw};
 use super::subject::{Series, Subject};
 use super::units;
+use super::wire::Wire;
 use crate::bench::results::{Measurement, Run};
 
 /// A figure that bars show.
@@ -18,9 +19,9 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 "Bars are means of whole runs"
                 @if subject.runs().any(|(_, run)| run.round > 0) { "; each dot is one run" }
                 "."
-                @if let Some(wire) = subject.wire {
-                    " The line is what one direction of the wire carries: "
-                    (units::megabytes(wire.bytes_per_s)) ", " (wire.known_from) "."
+                @if let Some(wire) = &subject.network.wire {
+                    @if wire.values().len() == 1 { " The line is what one direction" } @else { " The lines are what each direction" }
+                    " of the wire carries: " (wire.words()) ", " (wire.known_from) "."
                 }
             }
             @for group in groups(subject) {
@@ -98,26 +99,30 @@ fn rates(title: &str, unit: &str, group: &Group<'_>, of: Of, words: fn(f64) -> S
 }
 
 fn throughput(subject: &Subject<'_>, group: &Group<'_>) -> Markup {
-    let Some(wire) = subject.wire else {
+    let Some(wire) = &subject.network.wire else {
         let words = |value: f64| units::number(value / 1e6);
         return rates("Throughput", "MB/s", group, Measurement::bytes_per_s, words);
     };
     let bars = group.entries.iter().map(|entry| {
-        let dots = values(entry, busier_direction);
+        let runs = entry.runs.iter();
+        let (dots, shares): (Vec<f64>, Vec<Option<f64>>) = runs
+            .map(|run| busier_direction(wire, &run.measurement))
+            .unzip();
+        let shares: Option<Vec<f64>> = shares.into_iter().collect();
+        let value = units::number(mean(&dots) / 1e6);
         Bar {
             label: entry.label.clone(),
             parts: vec![(entry.class.to_owned(), mean(&dots))],
-            value: format!(
-                "{} · {} of the wire",
-                units::number(mean(&dots) / 1e6),
-                units::share(mean(&dots) / wire.bytes_per_s)
-            ),
+            value: match shares {
+                Some(shares) => format!("{value} · {} of the wire", units::share(mean(&shares))),
+                None => value,
+            },
             dots,
         }
     });
     let mark = Mark {
-        at: wire.bytes_per_s,
-        label: format!("wire: {}", units::megabytes(wire.bytes_per_s)),
+        at: wire.values(),
+        label: format!("wire: {}", wire.words()),
     };
     draw(
         "Throughput of the busier direction",
@@ -127,11 +132,18 @@ fn throughput(subject: &Subject<'_>, group: &Group<'_>) -> Markup {
     )
 }
 
-/// A wire carries reads one way and writes the other, at the same time.
-fn busier_direction(measurement: &Measurement) -> f64 {
-    measurement
-        .read_bytes_per_s()
-        .max(measurement.write_bytes_per_s())
+/// Bytes per second and their share of the wire. A wire carries reads one way and writes the other, at the same
+/// time; the busier direction is that of which the greater share is used, or which carries more where the share
+/// of one is not known.
+fn busier_direction(wire: &Wire, measurement: &Measurement) -> (f64, Option<f64>) {
+    let way = |rate: f64, carries: Option<f64>| (rate, carries.map(|carries| rate / carries));
+    let read = way(measurement.read_bytes_per_s(), wire.to_here);
+    let written = way(measurement.write_bytes_per_s(), wire.from_here);
+    let reads_are_busier = match (read.1, written.1) {
+        (Some(read), Some(written)) => read >= written,
+        _ => read.0 >= written.0,
+    };
+    if reads_are_busier { read } else { written }
 }
 
 fn cpu(group: &Group<'_>) -> Markup {

@@ -1,7 +1,7 @@
 //! Which settings are tried, and in which order: in rounds, each of which has every setting once, in an order
 //! of its own. What changes meanwhile (a cache that fills, a neighbour that wakes) hits all settings alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::random::Random;
 
@@ -22,12 +22,14 @@ pub enum Design {
 }
 
 /// All settings; the first has every knob at its first value, and the others are compared with it. Values that
-/// stand twice are tried once.
+/// stand twice are tried once. Where there are more than [`MAX_SETTINGS`], one more than that: the rest is not
+/// made at all.
 pub fn settings(knobs: &[(String, Vec<String>)], design: Design) -> Vec<Settings> {
     let first = knobs
         .iter()
         .filter_map(|(name, values)| Some((name.clone(), values.first()?.clone())));
     let mut all: Vec<Settings> = vec![first.collect()];
+    let mut seen: BTreeSet<Settings> = all.iter().cloned().collect();
     for (name, values) in knobs {
         let base = match design {
             Design::OneAtATime => all[..1].to_vec(),
@@ -35,9 +37,12 @@ pub fn settings(knobs: &[(String, Vec<String>)], design: Design) -> Vec<Settings
         };
         for value in values {
             for settings in &base {
+                if all.len() > MAX_SETTINGS {
+                    return all;
+                }
                 let mut turned = settings.clone();
                 turned.insert(name.clone(), value.clone());
-                if !all.contains(&turned) && all.len() <= MAX_SETTINGS {
+                if seen.insert(turned.clone()) {
                     all.push(turned);
                 }
             }

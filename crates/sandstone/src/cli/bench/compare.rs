@@ -1,17 +1,17 @@
 //! `bench compare`.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
 
+use super::saved;
 use crate::bench::compare::{Comparison, Made, Row, Verdict, compare};
-use crate::bench::results::{FORMAT, Results, Run};
+use crate::bench::results::Run;
 use crate::bench::statistics::Ratio;
 use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::cli::{Done, Terminal};
-use crate::config::Error;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -34,7 +34,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
-    let (a, b) = (load(&args.a)?, load(&args.b)?);
+    let (a, b) = (saved::results(&args.a)?, saved::results(&args.b)?);
     let (runs_a, runs_b): (Vec<&Run>, Vec<&Run>) =
         (a.runs.iter().collect(), b.runs.iter().collect());
     let comparison = compare(&runs_a, &runs_b, Made::Apart, 1.0 - args.confidence / 100.0);
@@ -72,29 +72,6 @@ fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done
         &comparison.rows,
         "both have no workload in common",
     )
-}
-
-/// Reads results of this program.
-pub(super) fn load(path: &Path) -> Result<Results, Error> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Error::storage(format!("read {name}"), error))?;
-    let results: Results = serde_json::from_str(&text).map_err(|error| {
-        Error::invalid(
-            format!("{name} holds no results: {error}"),
-            "name a file of bench run --save; those of other tools go through bench import first",
-        )
-    })?;
-    if results.format > FORMAT {
-        return Err(Error::invalid(
-            format!(
-                "{name} was written by a newer version (format {})",
-                results.format
-            ),
-            "use that version",
-        ));
-    }
-    Ok(results)
 }
 
 const COLUMNS: &[Column<Row>] = &[

@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod results;
 mod run;
+mod saved;
 mod sweep;
 mod target;
 mod transfer;

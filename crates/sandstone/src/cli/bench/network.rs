@@ -2,18 +2,23 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args as ClapArgs;
 
-use super::run::interrupt;
+use super::run::{interrupt, now_unix_s};
+use super::saved;
+use crate::bench::machine::this_machine;
 use crate::bench::network::NetworkError;
 use crate::bench::network::client::{Direction, TestSettings, Throughput};
 use crate::bench::network::echo::RoundTrips;
 use crate::bench::network::message::{DEFAULT_PORT, MAX_PARALLEL};
+use crate::bench::network::result::NetworkResult;
 use crate::bench::network::server::Server;
-use crate::bench::network::survey::{self, OtherEnd, Step, Survey};
+use crate::bench::network::survey::{self, OtherEnd, Step};
 use crate::cli::completion::size;
+use crate::cli::table;
 use crate::cli::{Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
 use crate::initiator::url::bind;
@@ -24,7 +29,7 @@ pub(in crate::cli) struct Args {
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "serve")]
     host: Option<String>,
     /// Be the other end, for this program and for `iperf3 -c`
-    #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "forward", "window", "json"])]
+    #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "forward", "window", "save", "json"])]
     serve: bool,
     /// Where to listen [default: port 5201 of every address]
     #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
@@ -47,7 +52,10 @@ pub(in crate::cli) struct Args {
     /// Socket buffers, which bound the TCP window [default: the kernel's own tuning]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     window: Option<u64>,
-    /// JSON, with every second
+    /// Keep what was found in this file, for bench report --network
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// The same as JSON, with every second
     #[arg(long)]
     json: bool,
 }
@@ -116,6 +124,7 @@ fn measure(args: &Args, host: &str, t: &mut Terminal<'_>) -> Done {
         (false, false) => &[Direction::Send, Direction::Receive],
     };
     let stop = interrupt()?;
+    let started_unix_s = now_unix_s();
     let err = &mut *t.err;
     let mut watch = |step: Step<'_>| {
         if !args.json {
@@ -125,13 +134,14 @@ fn measure(args: &Args, host: &str, t: &mut Terminal<'_>) -> Done {
     };
     let survey = survey::survey(&settings, directions, &stop, &mut watch);
     let survey = survey.map_err(|error| refused(error, host))?;
+    let result = NetworkResult::of(survey, this_machine(), started_unix_s);
     if args.json {
-        let findings = survey.findings();
-        let value = serde_json::json!({ "survey": survey, "wire_bytes_per_s": survey.wire_bytes_per_s(),
-            "findings": findings });
-        writeln!(t.out, "{value:#}")?;
+        table::json(t, &result)?;
     } else {
-        print(&survey, t.out)?;
+        print(&result, t.out)?;
+    }
+    if let Some(path) = &args.save {
+        saved::write(path, &result)?;
     }
     match stop.load(Ordering::Relaxed) {
         true => Err(Failure::Said),
@@ -206,7 +216,8 @@ fn say(err: &mut dyn Write, step: Step<'_>) -> std::io::Result<()> {
     }
 }
 
-fn print(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
+fn print(result: &NetworkResult, out: &mut dyn Write) -> std::io::Result<()> {
+    let survey = &result.survey;
     let kind = match survey.other_end {
         OtherEnd::Iperf3 => "an iperf3 server",
         OtherEnd::Sandstone => "sandstone",
@@ -237,7 +248,7 @@ fn print(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
             tcp.mss, tcp.path_mtu
         )?;
     }
-    for finding in survey.findings() {
+    for finding in &result.findings {
         let word = if finding.is_wrong { "WRONG" } else { "note" };
         writeln!(out, "{word:<11} {}", finding.text)?;
     }

@@ -1,15 +1,18 @@
 //! How a run is done, from the command line to [`Parameters`]; what to run, from a name or a file to workloads.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::saved;
 use crate::bench::data::DataPattern;
 use crate::bench::iometer::conversion;
 use crate::bench::parameters::{Pace, Parameters};
 use crate::bench::profile;
+use crate::bench::results::Results;
 use crate::bench::workload::{Profile, Stream, Workload};
 use crate::cli::completion::size;
+use crate::cli::table::ListArgs;
 use crate::config::Error;
 use iometer::access::{AccessLine, AccessSpecification};
 
@@ -83,6 +86,30 @@ pub(super) struct How {
     /// Where the random numbers start
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+}
+
+/// Whether it is run at all, and what becomes of the results.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Output {
+    /// Keep the results in this file, for bench compare, export and report
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Only show what would be run
+    #[arg(short = 'n', long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) list: ListArgs,
+}
+
+impl Output {
+    /// Keeps the results, where that was asked for. Done once without a run, before the time is spent, and again
+    /// at the end.
+    pub(super) fn save(&self, results: &Results) -> Result<(), Error> {
+        match &self.save {
+            Some(path) => saved::write(path, results),
+            None => Ok(()),
+        }
+    }
 }
 
 fn percent() -> clap::builder::RangedI64ValueParser<u8> {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 
-use super::compare::load;
-use crate::bench::report::{Source, Wire, html};
+use super::saved;
+use crate::bench::report::{MeasuredPath, Network, Source, html};
 use crate::cli::{Done, Terminal};
 use crate::config::Error;
 
@@ -21,10 +21,11 @@ pub(in crate::cli) struct Args {
     /// Speed of the link, to say which share of it was reached, as in 10G (bits per second)
     #[arg(long, value_name = "BITS/S", value_parser = link)]
     link: Option<f64>,
+    /// What bench network --save found of the path: it is shown, and the share reached is of what it carried.
+    /// May be given several times where the runs used several paths; they add up
+    #[arg(long, value_name = "FILE", conflicts_with = "link")]
+    network: Vec<PathBuf>,
 }
-
-/// What Ethernet, IPv4 and TCP with timestamps leave of a frame of 1,500 bytes: 1,448 of 1,538.
-const PAYLOAD_SHARE: f64 = 1448.0 / 1538.0;
 
 /// Bits per second with K, M, G, T as powers of 1,000, as networks are sold.
 fn link(text: &str) -> Result<f64, String> {
@@ -50,14 +51,21 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     for path in &args.results {
         sources.push(Source {
             label: label(path, &args.results),
-            results: load(path)?,
+            results: saved::results(path)?,
         });
     }
-    let wire = args.link.map(|bits_per_s| Wire {
-        bytes_per_s: bits_per_s / 8.0 * PAYLOAD_SHARE,
-        known_from: "what TCP leaves of the link's speed in frames of 1,500 bytes".to_owned(),
-    });
-    let page = html(&sources, wire.as_ref(), 0.05);
+    let mut paths = Vec::new();
+    for path in &args.network {
+        paths.push(MeasuredPath {
+            label: label(path, &args.network),
+            result: saved::network(path)?,
+        });
+    }
+    let network = match args.link {
+        Some(bits_per_s) => Network::of_link(bits_per_s),
+        None => Network::measured(paths),
+    };
+    let page = html(&sources, &network, 0.05);
     match &args.output {
         None => Ok(write!(t.out, "{page}")?),
         Some(path) => {

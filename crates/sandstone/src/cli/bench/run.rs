@@ -1,13 +1,12 @@
 //! `bench run`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args as ClapArgs;
 
-use super::options::{Chosen, How, What};
+use super::options::{Chosen, How, Output, What};
 use super::progress::Progress;
 use super::results;
 use super::target::{Opened, TargetArgs};
@@ -16,7 +15,6 @@ use crate::bench::parameters::Parameters;
 use crate::bench::results::{FORMAT, Results, Run};
 use crate::bench::run::measure::{self, RunError};
 use crate::bench::workload::Workload;
-use crate::cli::table::ListArgs;
 use crate::cli::{Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
 
@@ -31,14 +29,8 @@ pub(in crate::cli) struct Args {
     /// Run everything so many times, one round after the other, so that results can be compared
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Keep the results in this file, for bench compare, export and report
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Only show what would be run
-    #[arg(short = 'n', long)]
-    dry_run: bool,
     #[command(flatten)]
-    list: ListArgs,
+    output: Output,
 }
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
@@ -51,7 +43,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     for workload in &profile.workloads {
         check(workload, &parameters, &opened)?;
     }
-    if args.dry_run {
+    if args.output.dry_run {
         return preview(&profile.workloads, &parameters, args.repeat, t);
     }
     let writes = parameters.fill || profile.workloads.iter().any(Workload::writes);
@@ -59,12 +51,9 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         args.target.may_write(&mut opened, t)?;
     }
     let mut results = empty_results(&opened);
-    if let Some(path) = &args.save {
-        // Found out before the time is spent.
-        save(path, &results)?;
-    }
+    args.output.save(&results)?;
     let stop = interrupt()?;
-    let mut progress = Progress::new(t.err, args.list.json);
+    let mut progress = Progress::new(t.err, args.output.list.json);
     'rounds: for round in 0..args.repeat {
         for workload in &profile.workloads {
             let mut parameters = parameters.clone();
@@ -94,10 +83,8 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         }
     }
     progress.clear();
-    if let Some(path) = &args.save {
-        save(path, &results)?;
-    }
-    results::print(t, &args.list, &results)?;
+    args.output.save(&results)?;
+    results::print(t, &args.output.list, &results)?;
     verdict(&results)
 }
 
@@ -170,16 +157,21 @@ fn preview(
 
 /// Results without runs.
 pub(super) fn empty_results(opened: &Opened) -> Results {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     Results {
         format: FORMAT,
         tool: concat!("sandstone ", env!("CARGO_PKG_VERSION")).to_owned(),
-        started_unix_s: now.map_or(0, |since| since.as_secs()),
+        started_unix_s: now_unix_s(),
         machine: this_machine(),
         target: opened.identity.clone(),
         plan: Vec::new(),
         runs: Vec::new(),
     }
+}
+
+/// Seconds since 1970; 0 where the clock stands before that.
+pub(super) fn now_unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
 }
 
 /// Tells the blocks of this run from those of any other.
@@ -204,18 +196,6 @@ pub(super) fn interrupt() -> Result<Arc<AtomicBool>, Error> {
             .map_err(|error| Error::storage("catch the signals that end a run", error))?;
     }
     Ok(stop)
-}
-
-/// Writes results to a file.
-pub(super) fn save(path: &std::path::Path, results: &Results) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(results).map_err(|error| {
-        Error::invalid(
-            format!("the results cannot be written as JSON: {error}"),
-            "report this as a defect",
-        )
-    })?;
-    std::fs::write(path, text)
-        .map_err(|error| Error::storage(format!("write {}", path.display()), error))
 }
 
 #[cfg(test)]

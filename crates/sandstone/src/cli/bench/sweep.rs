@@ -1,16 +1,15 @@
 //! `bench sweep`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::compare::{figure, interval, verdict_words};
-use super::options::{How, What};
+use super::options::{How, Output, What};
 use super::progress::Progress;
-use super::run::{empty_results, interrupt, refused, run_number, save, verdict};
+use super::run::{empty_results, interrupt, refused, run_number, verdict};
 use super::target::{Opened, TargetArgs};
 use crate::bench::compare::Row;
 use crate::bench::parameters::{Growth, cycle};
@@ -22,7 +21,7 @@ use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
 use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::{Best, Found, find};
 use crate::bench::workload::Workload;
-use crate::cli::table::{self, Column, ListArgs, extra, left, right};
+use crate::cli::table::{self, Column, extra, left, right};
 use crate::cli::{Done, Terminal};
 use crate::config::Error;
 
@@ -49,14 +48,8 @@ pub(in crate::cli) struct Args {
     /// Rounds; each has every setting once, in an order of its own
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Keep the results in this file
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Only show what would be tried
-    #[arg(short = 'n', long)]
-    dry_run: bool,
     #[command(flatten)]
-    list: ListArgs,
+    output: Output,
 }
 
 /// What a sweep prints as JSON.
@@ -78,7 +71,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
             measure::check(workload, &setup.parameters, &*opened.device).map_err(refused)?;
         }
     }
-    if args.dry_run {
+    if args.output.dry_run {
         return preview(&plan, args.repeat, t);
     }
     if plan.writes() {
@@ -86,16 +79,11 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
     let mut results = empty_results(&opened);
     results.plan.clone_from(&plan.settings);
-    if let Some(path) = &args.save {
-        // Found out before the time is spent.
-        save(path, &results)?;
-    }
-    let mut progress = Progress::new(t.err, args.list.json);
+    args.output.save(&results)?;
+    let mut progress = Progress::new(t.err, args.output.list.json);
     results.runs = plan.run(args, opened, &mut progress)?;
     progress.clear();
-    if let Some(path) = &args.save {
-        save(path, &results)?;
-    }
+    args.output.save(&results)?;
     let found = find(&results, &plan.settings, 0.05);
     show(args, &registry, &found, &results, t)?;
     let errors: u64 = results
@@ -329,7 +317,7 @@ fn show(
     results: &Results,
     t: &mut Terminal<'_>,
 ) -> Done {
-    if args.list.json {
+    if args.output.list.json {
         return table::json(t, &Answer { found, results });
     }
     let lines = found.against.iter().flat_map(|against| {
@@ -342,7 +330,7 @@ fn show(
     let lines: Vec<Line> = lines.collect();
     table::print(
         t,
-        &args.list,
+        &args.output.list,
         COLUMNS,
         &lines,
         "there is nothing to compare: one setting, or no whole round",

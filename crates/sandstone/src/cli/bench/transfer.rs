@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::compare;
 use super::options::{self, How};
+use super::saved;
 use crate::bench::fio;
 use crate::bench::iometer::{conversion, results};
 use crate::bench::parameters::Parameters;
@@ -89,7 +89,7 @@ pub(super) fn export(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
     if args.format == Format::Icf {
         return export_configuration(args, t);
     }
-    let results = compare::load(Path::new(&args.source))?;
+    let results = saved::results(Path::new(&args.source))?;
     match (args.format, &args.output) {
         (Format::Csv, output) => put(t, output.as_deref(), &results::write(&results)),
         (_, None) => table::json(t, &fio::export(&results)),
@@ -98,7 +98,7 @@ pub(super) fn export(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
 }
 
 fn export_configuration(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
-    let (profile, parameters) = match compare::load(Path::new(&args.source)) {
+    let (profile, parameters) = match saved::results(Path::new(&args.source)) {
         Ok(results) => {
             let mut workloads: Vec<Workload> = Vec::new();
             for run in &results.runs {

@@ -6,10 +6,10 @@ use hyper::Method;
 use super::super::edit::{EditArgs, RemovalArgs, Request, make, remove};
 use super::super::table::{Column, ListArgs, extra, left, or_dash, print};
 use super::super::{Connection, Done, Terminal};
-use crate::control::answer::{RuleView, SatpView};
+use crate::control::answer::SatpView;
 use crate::control::api::PspChoice;
 use crate::control::client::escape;
-use crate::multipath::RuleText;
+use crate::multipath::{RuleText, RuleView};
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum Verb {

@@ -7,15 +7,14 @@ use utoipa::ToSchema;
 
 use super::{Answer, Shared};
 use crate::config::change::{Change, SetDefaultPsp};
-use crate::control::answer::{Body, Params, Problem, RuleView, SatpView};
+use crate::control::answer::{Body, Params, Problem, SatpView};
 use crate::control::transaction::{Commit, Committed};
-use crate::multipath::RuleText;
+use crate::multipath::{RuleText, RuleView};
 
 /// All claim rules, the system's first.
 #[utoipa::path(get, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_rules", responses((status = 200, body = Vec<RuleView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<RuleView>> {
-    let lines = plane.config().initiator.rules.lines();
-    Json(lines.into_iter().map(view).collect())
+    Json(plane.config().initiator.rules.lines())
 }
 
 /// Adds a user rule. Devices that it claims follow it from now on.
@@ -74,35 +73,4 @@ pub(super) async fn set_satp(
         psp: request.psp,
     };
     plane.commit(&Change::SetDefaultPsp(change), how)
-}
-
-fn view(line: [String; 12]) -> RuleView {
-    let [
-        satp,
-        device,
-        vendor,
-        model,
-        driver,
-        transport,
-        options,
-        group,
-        claim_options,
-        default_psp,
-        psp_options,
-        description,
-    ] = line;
-    RuleView {
-        satp,
-        device,
-        vendor,
-        model,
-        driver,
-        transport,
-        options,
-        group,
-        claim_options,
-        default_psp,
-        psp_options,
-        description,
-    }
 }

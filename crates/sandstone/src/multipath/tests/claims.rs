@@ -110,23 +110,17 @@ fn the_rule_of_the_field_report_claims() {
     let plain = claim(&rules, &array("SUN", "COMSTAR", 0));
     assert_eq!(plain, (Satp::DefaultAa, Psp::Fixed, 1000));
     let line = rules.lines().pop().expect("the user's rule");
-    assert_eq!(
-        line,
-        [
-            "VMW_SATP_ALUA",
-            "",
-            "SUN",
-            "COMSTAR",
-            "",
-            "",
-            "",
-            "user",
-            "",
-            "VMW_PSP_RR",
-            "iops=1",
-            "OmniOS Devices"
-        ]
-    );
+    let expected = RuleView {
+        satp: "VMW_SATP_ALUA".into(),
+        vendor: "SUN".into(),
+        model: "COMSTAR".into(),
+        group: "user".into(),
+        default_psp: "VMW_PSP_RR".into(),
+        psp_options: "iops=1".into(),
+        description: "OmniOS Devices".into(),
+        ..RuleView::default()
+    };
+    assert_eq!(line, expected);
 }
 
 #[test]
@@ -345,12 +339,12 @@ fn only_the_users_rules_can_be_removed() {
 #[test]
 fn every_system_rule_can_claim_something() {
     let none = ClaimRules::default();
-    for line in none.lines() {
-        let [satp, _, vendor, model, _, _, _, group, option, psp, ..] = line;
-        assert_eq!(group, "system");
-        let tpgs = u8::from(option != "tpgs_off" && satp.contains("ALUA"));
-        let found = none.claim(NAA, &array(&vendor, &model, tpgs));
+    for rule in none.lines() {
+        assert_eq!(rule.group, "system");
+        let (satp, vendor, model) = (&rule.satp, &rule.vendor, &rule.model);
+        let tpgs = u8::from(rule.claim_options != "tpgs_off" && satp.contains("ALUA"));
+        let found = none.claim(NAA, &array(vendor, model, tpgs));
         assert_eq!(found.satp.name(), satp, "{vendor} {model}");
-        assert!(psp.is_empty() || found.psp.name() == psp);
+        assert!(rule.default_psp.is_empty() || found.psp.name() == rule.default_psp);
     }
 }
