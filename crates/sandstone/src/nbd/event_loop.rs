@@ -378,12 +378,13 @@ impl Drop for EventLoop {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let clients = self.connections.len();
-            let accepts = !self.listeners.is_empty();
             tracing::error!(
                 clients,
-                accepts,
-                "a thread of the NBD server ended in a panic"
+                "a thread ended in a panic: its clients are cut off"
             );
+            if !self.listeners.is_empty() {
+                tracing::error!("nobody can come in any more: start the server again");
+            }
         }
         for (_, connection) in &mut self.connections {
             self.shared.leave();

@@ -64,6 +64,8 @@ struct Line {
 pub(super) struct Place {
     fence: Arc<Fence>,
     number: u64,
+    /// It has told of its own end: it must not wait for itself.
+    left: bool,
 }
 
 impl Fence {
@@ -95,6 +97,7 @@ impl Fence {
         Ok(Place {
             fence: Arc::clone(self),
             number,
+            left: false,
         })
     }
 
@@ -153,7 +156,7 @@ impl Place {
     /// the argument of [`Fence::is_open`].
     pub(super) fn look(&self) -> u64 {
         let fence = &*self.fence;
-        if !fence.has_somebody_closed() {
+        if !self.left && !fence.has_somebody_closed() {
             return fence.departures.load(Ordering::Acquire);
         }
         let mut line = fence.line();
@@ -168,7 +171,8 @@ impl Place {
     }
 
     /// The client of this place sends nothing more.
-    pub(super) fn leave(&self) {
+    pub(super) fn leave(&mut self) {
+        self.left = true;
         self.fence.depart(&mut self.fence.line(), self.number);
     }
 
@@ -228,6 +232,23 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_tcp_connection_is_seen_too() {
+        use std::io::Read as _;
+        let fence = Fence::new().expect("a fence");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let lost = std::net::TcpStream::connect(address).expect("a connection");
+        let (mut lost_end, _) = listener.accept().expect("a client");
+        let _lost_place = fence.enter(&lost_end).expect("a place");
+        let (_staying, _staying_end, staying) = client(&fence);
+        assert!(staying.is_open(staying.look()));
+        drop(lost);
+        // Once it has arrived.
+        assert_eq!(lost_end.read(&mut [0; 1]).expect("the end"), 0);
+        assert!(!staying.is_open(staying.look()));
+    }
+
+    #[test]
     fn those_who_left_go_in_the_order_in_which_they_left() {
         let fence = Fence::new().expect("a fence");
         let (first, _first_end, first_place) = client(&fence);
@@ -243,9 +264,12 @@ mod tests {
         drop(second_place);
         assert!(first_place.is_open(after_second) && !staying.is_open(behind));
         // Who leaves later is in nobody's way.
-        let (_third, _third_end, third) = client(&fence);
+        let (_third, _third_end, mut third) = client(&fence);
         third.leave();
+        let after_first = third.look();
+        assert!(!third.is_open(after_first));
         drop(first_place);
+        assert!(third.is_open(after_first) && third.is_open(third.look()));
         assert!(staying.is_open(behind) && !staying.is_open(staying.look()));
     }
 }

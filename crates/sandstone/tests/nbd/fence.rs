@@ -312,10 +312,27 @@ impl BlockDevice for Trap {
     }
 }
 
+/// What the server has logged.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Others are served on, whoever comes is dealt to a loop that lives, and what was at the device is over
 /// before they write.
 #[test]
 fn a_loop_that_panics_holds_nobody_up() {
+    let log = tracing_subscriber::fmt().with_ansi(false);
+    log.with_writer(|| Log).init();
     let device = Arc::new(Trap(OnesLast::over(memory())));
     let server = Running::start(device, 2, 64 << 20);
     let mut sibling = server.client();
@@ -324,6 +341,8 @@ fn a_loop_that_panics_holds_nobody_up() {
     send_write(&mut lost, 0, 1);
     send_write(&mut lost, SIZE - 512, 1);
     assert!(lost.is_closed());
+    let said = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
+    assert!(said.contains("a thread ended in a panic"), "{said}");
     assert_eq!(sibling.write(0, &[2; 512], 0), 0);
     // As many as there may be: those of the lost loop are not counted any more.
     let mut newer: Vec<Client> = (0..7).map(|_| server.client()).collect();
