@@ -1,6 +1,8 @@
 //! `--backend`: a logical unit that is a device of another machine, by its name or by a URL. A URL logs
 //! in to its target first; the unit then holds to the device itself, wherever its LUN may lead one day.
 
+mod options;
+
 use hyper::Method;
 use iscsi::chap::ChapCredential;
 use iscsi::negotiation::{DigestPolicy, Limits};
@@ -61,9 +63,12 @@ pub(super) fn find(
             "sandstone initiator discover HOST shows the names",
         )
     })?;
+    options::refuse_adapter_wide(url)?;
     let lun = url.target.lun.unwrap_or(0);
     let logins: Vec<LoginSpec> = client.get("/v1/initiator/targets")?;
-    if !logins.iter().any(|login| login.iqn == target) {
+    if let Some(login) = logins.iter().find(|login| login.iqn == target) {
+        options::refuse_other_login(url, login)?;
+    } else {
         if edit.dry_run {
             let message = format!("what LUN {lun} of {target} is, only a login would tell");
             let next = "log in first (sandstone initiator login), or leave --dry-run out";
@@ -86,7 +91,9 @@ pub(super) fn find(
         ways.any(|way| way.target == target && way.lun == Some(lun))
     };
     if let Some(device) = devices.iter().find(leads_there) {
-        return Ok(device.state.nmp.name.clone());
+        let name = device.state.nmp.name.clone();
+        options::choose(url, &name, client, edit, t)?;
+        return Ok(name);
     }
     let error = sessions
         .iter()
@@ -130,6 +137,7 @@ fn log_in(target: &str, settings: &TargetSettings) -> LogIn {
         parameters: LoginParameters {
             quick_ack: session.tcp.quick_ack.then_some(true),
             tcp_window: session.tcp.window,
+            command_timeout_s: command_timeout_s(session),
             ..parameters(&session.limits)
         },
     }
@@ -160,6 +168,13 @@ fn parameters(limits: &Limits) -> LoginParameters {
         initial_r2t: other(limits.initial_r2t, default.initial_r2t),
         ..LoginParameters::default()
     }
+}
+
+fn command_timeout_s(session: &SessionSettings) -> Option<u16> {
+    let default = SessionSettings::new(String::new()).command_timeout;
+    let seconds = session.command_timeout.as_secs();
+    let seconds = u16::try_from(seconds).unwrap_or(u16::MAX);
+    (session.command_timeout != default).then_some(seconds)
 }
 
 fn chap(credential: &ChapCredential) -> SetChap {

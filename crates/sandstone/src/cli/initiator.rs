@@ -18,6 +18,7 @@ pub(super) mod login;
 mod path;
 mod psp;
 mod session;
+mod times;
 
 /// The verbs of the noun.
 #[derive(Debug, Subcommand)]
@@ -32,7 +33,7 @@ pub(super) enum Verb {
     Logout(login::Logout),
     /// Look again at the logical units that targets show
     Rescan(Rescan),
-    /// This machine's adapter: its iSCSI name, what it has
+    /// This machine's adapter: its iSCSI name, how long it waits, what it has
     #[command(subcommand)]
     Adapter(adapter::Verb),
     /// Sessions at other machines' targets

@@ -57,7 +57,7 @@ pub(super) struct Shape {
     #[arg(long, value_name = "PATH", group = "made_of", conflicts_with = "size")]
     device: Option<PathBuf>,
     /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN, which logs
-    /// in to the target
+    /// in to the target; options after a ? are those of the login and the device
     #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
     backend: Option<Remote>,
     /// Keep the data in memory; it vanishes with the daemon

@@ -109,6 +109,7 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
     let initiator = &config.initiator;
     let settings = serde_json::json!({
         "name": initiator.name,
+        "times": initiator.times,
         "default_psps": initiator.rules.default_psps,
     });
     objects.insert((0, "initiator".to_owned()), settings);

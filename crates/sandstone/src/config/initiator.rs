@@ -1,5 +1,5 @@
-//! What an administrator configured of this machine as a client: targets to log in to, devices, claim
-//! rules.
+//! What an administrator configured of this machine as a client: times, targets to log in to, devices,
+//! claim rules.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,6 +14,9 @@ pub struct InitiatorSpec {
     /// Its iSCSI name; empty: made of the host name.
     #[serde(default)]
     pub name: String,
+    /// How long it waits, for whatever.
+    #[serde(default, skip_serializing_if = "AdapterTimes::is_default")]
+    pub times: AdapterTimes,
     /// Targets that it is logged in to.
     #[serde(default)]
     pub targets: Vec<LoginSpec>,
@@ -34,6 +37,93 @@ impl InitiatorSpec {
     /// The login of that target (its IQN in normal form).
     pub fn target(&self, iqn: &str) -> Option<&LoginSpec> {
         self.targets.iter().find(|target| target.iqn == iqn)
+    }
+}
+
+/// Times of the whole adapter; each `None` is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterTimes {
+    /// Seconds that I/O waits while all paths are down (Misc.APDTimeout), default 140.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apd_timeout_s: Option<u32>,
+    /// How long a lost session's writes count as able to land although nobody confirmed its end, default
+    /// 140000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence_timeout_ms: Option<FenceTimeout>,
+    /// Milliseconds of silence with commands outstanding before a NOP-Out, default 250.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping_after_ms: Option<u32>,
+    /// Milliseconds of silence after that before a session is given up, default 450.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_after_ms: Option<u32>,
+    /// Milliseconds of silence of an idle session before a NOP-Out, default 5000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ping_after_ms: Option<u32>,
+    /// As `dead_after_ms`, where no other path lives, default 10000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_after_alone_ms: Option<u32>,
+    /// Milliseconds after a first failed login before the next one, twice as many after each further one,
+    /// default 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_first_ms: Option<u32>,
+    /// The most milliseconds between two logins, default 5000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_most_ms: Option<u32>,
+}
+
+impl AdapterTimes {
+    /// Whether nothing was ever said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// These, and those of `old` where nothing is said.
+    pub fn or(&self, old: &Self) -> Self {
+        Self {
+            apd_timeout_s: self.apd_timeout_s.or(old.apd_timeout_s),
+            fence_timeout_ms: self.fence_timeout_ms.or(old.fence_timeout_ms),
+            ping_after_ms: self.ping_after_ms.or(old.ping_after_ms),
+            dead_after_ms: self.dead_after_ms.or(old.dead_after_ms),
+            idle_ping_after_ms: self.idle_ping_after_ms.or(old.idle_ping_after_ms),
+            dead_after_alone_ms: self.dead_after_alone_ms.or(old.dead_after_alone_ms),
+            retry_first_ms: self.retry_first_ms.or(old.retry_first_ms),
+            retry_most_ms: self.retry_most_ms.or(old.retry_most_ms),
+        }
+    }
+}
+
+/// How long a write of a lost session that nobody confirmed to be over holds back what overlaps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(
+    untagged,
+    expecting = "write the fence timeout in milliseconds, or \"never\""
+)]
+pub enum FenceTimeout {
+    /// So many milliseconds.
+    After(u32),
+    /// Until somebody confirms it.
+    Never(Never),
+}
+
+/// The word `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Never {
+    /// `never`
+    Never,
+}
+
+impl FenceTimeout {
+    /// Until somebody confirms it.
+    pub const NEVER: Self = Self::Never(Never::Never);
+
+    /// Milliseconds; `None` for never.
+    pub fn milliseconds(self) -> Option<u32> {
+        match self {
+            Self::After(ms) => Some(ms),
+            Self::Never(_) => None,
+        }
     }
 }
 
@@ -101,15 +191,18 @@ pub struct LoginParameters {
     /// Acknowledge at once instead of delayed (TCP_QUICKACK), default no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_ack: Option<bool>,
-    /// Milliseconds of silence with commands outstanding before a NOP-Out, default 250.
+    /// Milliseconds of silence with commands outstanding before a NOP-Out; default: the adapter's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_after_ms: Option<u32>,
-    /// Milliseconds of silence after that before the session is given up, default 450.
+    /// Milliseconds of silence after that before the session is given up; default: the adapter's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_after_ms: Option<u32>,
     /// The most seconds that a login may take, default 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_timeout_s: Option<u16>,
+    /// The most seconds that a command may take before it is aborted and repeated, default 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_timeout_s: Option<u16>,
 }
 
 /// What was chosen for one device; each `None` is left to claim rules and defaults.
@@ -143,5 +236,76 @@ impl DeviceSpec {
             ..Self::default()
         };
         *self == nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As daemons wrote it that knew no times.
+    const OLD: &str = r#"
+        name = "iqn.2026-01.x:gateway"
+        [[targets]]
+        iqn = "iqn.2026-01.x:array"
+        portals = ["192.0.2.1:3260"]
+        binds = []
+        sessions = 2
+        [targets.parameters]
+        ping_after_ms = 100
+        login_timeout_s = 9
+        [rules]
+        user = []
+    "#;
+
+    #[test]
+    fn what_was_written_without_times_has_the_defaults() {
+        let old: InitiatorSpec = toml::from_str(OLD).expect("an old file");
+        assert!(old.times.is_default());
+        let parameters = &old.targets[0].parameters;
+        assert_eq!(parameters.ping_after_ms, Some(100));
+        assert_eq!(parameters.command_timeout_s, None);
+        let again = toml::to_string(&old).expect("text");
+        assert!(!again.contains("times"), "{again}");
+        assert_eq!(toml::from_str(&again), Ok(old));
+    }
+
+    #[test]
+    fn times_are_read_as_they_were_written() {
+        let mut spec: InitiatorSpec = toml::from_str(OLD).expect("a file");
+        spec.targets[0].parameters.command_timeout_s = Some(60);
+        for fence in [FenceTimeout::NEVER, FenceTimeout::After(90_000)] {
+            spec.times = AdapterTimes {
+                apd_timeout_s: Some(300),
+                fence_timeout_ms: Some(fence),
+                ping_after_ms: Some(300),
+                dead_after_ms: Some(600),
+                idle_ping_after_ms: Some(7_000),
+                dead_after_alone_ms: Some(30_000),
+                retry_first_ms: Some(50),
+                retry_most_ms: Some(10_000),
+            };
+            let text = toml::to_string(&spec).expect("text");
+            assert_eq!(toml::from_str(&text), Ok(spec.clone()), "{text}");
+            assert_eq!(AdapterTimes::default().or(&spec.times), spec.times);
+            let other = AdapterTimes {
+                apd_timeout_s: Some(5),
+                ..AdapterTimes::default()
+            };
+            assert_eq!(
+                other.or(&spec.times),
+                AdapterTimes {
+                    apd_timeout_s: Some(5),
+                    ..spec.times.clone()
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn a_fence_timeout_is_a_number_or_never() {
+        let error = toml::from_str::<AdapterTimes>("fence_timeout_ms = \"later\"")
+            .expect_err("another word");
+        assert!(error.to_string().contains("or \"never\""), "{error}");
     }
 }

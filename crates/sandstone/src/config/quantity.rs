@@ -1,4 +1,4 @@
-//! Sizes as people write them: K, M, G, T are powers of 1024, as in zfs.
+//! Sizes and times as people write them: K, M, G, T are powers of 1024, as in zfs; `ms`, `s`, `m`, `h`.
 
 /// Reads `4096`, `512K`, `10G`, `1.5T`, with or without a trailing `B` or `iB`; bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -56,6 +56,35 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
+/// Reads `450ms`, `60s`, `5m`, `2h`; milliseconds. A number without unit is of `bare` milliseconds each;
+/// with `None` it is refused.
+pub fn parse_time(text: &str, bare: Option<u64>) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time; write a number with ms, s, m or h, as in 30s");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let factor = match unit.trim() {
+        "" => bare.ok_or_else(wrong)?,
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
+/// Writes milliseconds so that [`parse_time`] reads them: `450ms`, `140s`.
+pub fn format_time(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        format!("{}s", ms / 1000)
+    } else {
+        format!("{ms}ms")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +116,34 @@ mod tests {
             "7iB",
         ] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("2h", 7_200_000),
+        ] {
+            assert_eq!(parse_time(text, None), Ok(ms), "{text}");
+        }
+        assert_eq!(parse_time("30", Some(1000)), Ok(30_000));
+        for text in [
+            "",
+            "30",
+            "s",
+            "1d",
+            "-1s",
+            "1.5s",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(parse_time(text, None).is_err(), "{text}");
+        }
+        for ms in [0, 450, 1500, 140_000] {
+            assert_eq!(parse_time(&format_time(ms), None), Ok(ms));
         }
     }
 

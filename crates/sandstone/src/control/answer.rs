@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::data_plane::{PortalStatus, UnitStatus};
-use crate::config::initiator::DeviceSpec;
+use crate::config::initiator::{AdapterTimes, DeviceSpec};
 use crate::config::model::{HostSpec, MapSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
 use crate::initiator::view::InitiatorDevice;
@@ -84,6 +84,10 @@ pub struct AdapterView {
     pub name: String,
     /// Whether somebody chose the name; else it is made of the host name.
     pub is_chosen: bool,
+    /// Every time that is in force; logins may have others.
+    pub times: AdapterTimes,
+    /// Those of them that somebody chose.
+    pub chosen_times: AdapterTimes,
     /// Targets that it is to be logged in to.
     pub targets: usize,
     /// Sessions wanted.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::adapter::{Adapter, AdapterError, addresses};
 use super::device::MultipathDevice;
-use super::settings::{DeviceSettings, TargetSettings};
+use super::settings::{DeviceSettings, SessionSettings, TargetSettings};
 use super::view::{InitiatorDevice, InitiatorSession};
 
 impl Adapter {
@@ -24,6 +24,12 @@ impl Adapter {
             .set_target(target, settings, &addresses, renew);
         self.ring();
         Ok(())
+    }
+
+    /// Puts other settings of a target's sessions in force that need neither new ways nor new logins.
+    pub fn set_session(&self, target: usize, settings: SessionSettings) {
+        self.fabric().set_session(target, settings);
+        self.ring();
     }
 
     /// Logs out of a target, after what is under way there; nothing is waited for.

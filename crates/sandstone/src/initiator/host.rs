@@ -9,19 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use iscsi::chap::ChapCredential;
-use iscsi::negotiation::DigestPolicy;
-
 use super::adapter::{Adapter, AdapterError};
+use super::configured::{device_settings, name_of, needs_new_sessions, same_ways, target_settings};
 use super::device::MultipathDevice;
-use super::open::initiator_name;
-use super::settings::{DeviceChoice, DeviceSettings, Route, SessionSettings, TargetSettings};
-use super::url;
+use super::settings::DeviceSettings;
 use super::view::{InitiatorDevice, InitiatorSession};
 use crate::block::Lane;
 use crate::block::lane::Waker;
-use crate::config::initiator::{InitiatorSpec, LoginParameters, LoginSpec};
-use crate::config::model::ChapSecret;
+use crate::config::initiator::InitiatorSpec;
 
 /// Called, on the adapter's thread, when a device came, grew or lost a session. Must not wait.
 pub type OnChange = Arc<dyn Fn() + Send + Sync>;
@@ -155,15 +150,22 @@ impl Host {
         let adapter = &running.adapter;
         adapter.set_devices(device_settings(spec));
         let renamed = name_of(&before) != name;
+        let retimed = before.times != spec.times;
         for target in &spec.targets {
-            let settings = target_settings(&name, target);
+            let settings = target_settings(&name, &spec.times, target);
             let old = before.targets.iter().find(|old| old.iqn == target.iqn);
             let failed = |error: AdapterError| HostError {
                 target: target.iqn.clone(),
                 message: error.to_string(),
             };
             match (state.targets.get(&target.iqn), old) {
-                (Some(_), Some(old)) if old == target && !renamed => {}
+                (Some(_), Some(old)) if old == target && !renamed && !retimed => {}
+                // Nothing has to be looked up for it: it can be done while names cannot be.
+                (Some(number), Some(old))
+                    if !renamed && same_ways(old, target) && !needs_new_sessions(old, target) =>
+                {
+                    adapter.set_session(*number, settings.session);
+                }
                 (Some(number), old) => {
                     let renew = renamed || old.is_none_or(|old| needs_new_sessions(old, target));
                     adapter.modify(*number, settings, renew).map_err(failed)?;
@@ -346,110 +348,5 @@ fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, on_chang
             tracing::error!(%error, "the initiator cannot wait for its sockets");
             std::thread::sleep(Duration::from_millis(100));
         }
-    }
-}
-
-fn name_of(spec: &InitiatorSpec) -> String {
-    match spec.name.as_str() {
-        "" => initiator_name(),
-        name => name.to_owned(),
-    }
-}
-
-/// Whether a login would offer something else.
-fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
-    let offered = |spec: &LoginSpec| {
-        let parameters = LoginParameters {
-            ping_after_ms: None,
-            dead_after_ms: None,
-            login_timeout_s: None,
-            ..spec.parameters.clone()
-        };
-        (parameters, spec.chap.clone(), spec.mutual_chap.clone())
-    };
-    offered(old) != offered(new)
-}
-
-/// What the adapter is told of a target.
-fn target_settings(name: &str, spec: &LoginSpec) -> TargetSettings {
-    let mut session = SessionSettings::new(name);
-    session.credential = spec.chap.as_ref().map(credential);
-    session.target_credential = spec.mutual_chap.as_ref().map(credential);
-    let given = &spec.parameters;
-    let limits = &mut session.limits;
-    let digest = |wanted: Option<bool>| match wanted {
-        None => DigestPolicy::Allow,
-        Some(true) => DigestPolicy::Require,
-        Some(false) => DigestPolicy::Forbid,
-    };
-    limits.header_digest = digest(given.header_digest);
-    limits.data_digest = digest(given.data_digest);
-    set(&mut limits.max_outstanding_r2t, given.max_outstanding_r2t);
-    set(&mut limits.first_burst_length, given.first_burst_length);
-    set(&mut limits.max_burst_length, given.max_burst_length);
-    set(
-        &mut limits.max_recv_data_segment_length,
-        given.max_recv_data_segment_length,
-    );
-    set(&mut limits.immediate_data, given.immediate_data);
-    set(&mut limits.initial_r2t, given.initial_r2t);
-    session.tcp.quick_ack = given.quick_ack.unwrap_or(false);
-    session.tcp.window = given.tcp_window;
-    let ms = |given: Option<u32>| given.map(|ms| Duration::from_millis(ms.into()));
-    set(&mut session.keep_alive.quiet, ms(given.ping_after_ms));
-    set(&mut session.keep_alive.timeout, ms(given.dead_after_ms));
-    session.keep_alive.patience = session.keep_alive.patience.max(session.keep_alive.timeout);
-    let seconds = given.login_timeout_s;
-    set(
-        &mut session.login_timeout,
-        seconds.map(|s| Duration::from_secs(s.into())),
-    );
-    let binds: Vec<_> = match spec.binds.as_slice() {
-        [] => vec![None],
-        binds => binds.iter().map(|bind| Some(url::bind(bind))).collect(),
-    };
-    let routes = spec.portals.iter().flat_map(|portal| {
-        binds.iter().map(|bind| Route {
-            portal: portal.clone(),
-            bind: bind.clone(),
-        })
-    });
-    TargetSettings {
-        name: spec.iqn.clone(),
-        routes: routes.collect(),
-        sessions: spec.sessions,
-        lun: None,
-        session,
-    }
-}
-
-fn set<T>(field: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *field = given;
-    }
-}
-
-fn credential(chap: &ChapSecret) -> ChapCredential {
-    ChapCredential {
-        name: chap.user.clone(),
-        secret: chap.secret.clone().into_bytes(),
-    }
-}
-
-fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
-    let chosen = spec.devices.iter().map(|device| {
-        let choice = DeviceChoice {
-            psp: device.psp,
-            round_robin: device.round_robin,
-            preferred_path: device.preferred_path.clone(),
-            queue_depth: device.queue_depth,
-            max_io: device.max_io,
-        };
-        (device.name.clone(), choice)
-    });
-    DeviceSettings {
-        rules: spec.rules.clone(),
-        chosen: chosen.collect(),
-        ..DeviceSettings::default()
     }
 }

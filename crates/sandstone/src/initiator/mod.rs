@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the adapter that lives in a lane, and its devices | `adapter.rs`, `device.rs` |
 //! | the adapter of the daemon, in a thread of its own | `host.rs` |
+//! | what of it is configured becomes settings | `configured.rs` |
 //! | what an administrator does with it and sees | `administration.rs`, `view.rs` |
 //! | sessions, devices and what is under way | `fabric.rs` |
 //! | one session: connecting, LOGIN, bytes | `nexus.rs`, `link.rs` |
@@ -17,6 +18,7 @@
 pub mod adapter;
 mod administration;
 mod commands;
+pub mod configured;
 pub mod connection;
 pub mod device;
 pub mod discovery;

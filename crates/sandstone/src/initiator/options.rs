@@ -1,6 +1,7 @@
 //! The options of a URL, by name: everything about sessions and devices that users turn to see what it
 //! does. The benchmark sweeps over the same names.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use iscsi::chap::ChapCredential;
@@ -25,6 +26,13 @@ pub struct OptionHelp {
 const fn option(name: &'static str, takes: &'static str, help: &'static str) -> OptionHelp {
     OptionHelp { name, takes, help }
 }
+
+/// Seconds that a command may be given.
+pub const COMMAND_TIMEOUT_S: RangeInclusive<u32> = 1..=3600;
+/// Seconds that I/O may wait while all paths are down: up to ESXi's most, a day and more.
+pub const APD_TIMEOUT_S: RangeInclusive<u32> = 0..=99_999;
+/// Milliseconds that a lost session's writes may be waited for: as long.
+pub const FENCE_TIMEOUT_MS: RangeInclusive<u32> = 0..=99_999_000;
 
 /// Every option.
 pub const OPTIONS: [OptionHelp; 25] = [
@@ -112,7 +120,7 @@ pub const OPTIONS: [OptionHelp; 25] = [
     ),
     option(
         "fence_timeout",
-        "milliseconds, or never",
+        "milliseconds from 0 to 99999000, or never",
         "how long a lost session's writes are waited for",
     ),
     option(
@@ -122,7 +130,7 @@ pub const OPTIONS: [OptionHelp; 25] = [
     ),
     option(
         "apd_timeout",
-        "seconds",
+        "seconds from 0 to 99999",
         "how long I/O waits while all paths are down",
     ),
 ];
@@ -139,6 +147,7 @@ pub(super) struct Options {
     binds: Vec<Bind>,
     target_user: Option<String>,
     target_password: Option<String>,
+    names: Vec<&'static str>,
 }
 
 impl Options {
@@ -150,6 +159,7 @@ impl Options {
             binds: Vec::new(),
             target_user: None,
             target_password: None,
+            names: Vec::new(),
         }
     }
 
@@ -163,7 +173,10 @@ impl Options {
             ));
         };
         match self.try_set(name, value) {
-            Some(()) => Ok(()),
+            Some(()) => {
+                self.names.push(help.name);
+                Ok(())
+            }
             None => Err(format!("{name}={value}: give {}", help.takes)),
         }
     }
@@ -174,7 +187,7 @@ impl Options {
         match name {
             "portal" => self.portals.push(with_port(value).ok()?),
             "bind" => self.binds.push(bind(value)),
-            "sessions" => self.target.sessions = number(value, 1, 64)?,
+            "sessions" => self.target.sessions = number(value, 1..=64)?,
             "initiator_name" => session.initiator_name = some(value)?,
             "target_user" => self.target_user = Some(some(value)?),
             "target_password" => self.target_password = Some(some(value)?),
@@ -187,9 +200,9 @@ impl Options {
             "max_recv_segment" => {
                 limits.max_recv_data_segment_length = size(value, 512, 0xff_ffff)?
             }
-            "max_outstanding_r2t" => limits.max_outstanding_r2t = number(value, 1, 65_535)? as u16,
+            "max_outstanding_r2t" => limits.max_outstanding_r2t = number(value, 1..=65_535)? as u16,
             "command_timeout" => {
-                let seconds = number(value, 1, 3600)?;
+                let seconds = number(value, COMMAND_TIMEOUT_S)?;
                 session.command_timeout = Duration::from_secs(u64::from(seconds));
             }
             "quick_ack" => session.tcp.quick_ack = yes(value)?,
@@ -202,7 +215,7 @@ impl Options {
     fn try_set_device(&mut self, name: &str, value: &str) -> Option<()> {
         let device = &mut self.device;
         match name {
-            "queue_depth" => device.base.queue_depth = number(value, 1, 4096)?,
+            "queue_depth" => device.base.queue_depth = number(value, 1..=4096)?,
             "max_io" => {
                 device.max_io = Some(size(value, 4096, 8 << 20).filter(|size| size % 4096 == 0)?)
             }
@@ -222,11 +235,11 @@ impl Options {
             "fence_timeout" => {
                 device.base.fence_timeout_us = match value {
                     "never" => None,
-                    _ => Some(u64::from(number(value, 0, u32::MAX)?) * 1000),
+                    _ => Some(u64::from(number(value, FENCE_TIMEOUT_MS)?) * 1000),
                 };
             }
             "apd_timeout" => {
-                device.base.apd_timeout_us = u64::from(number(value, 0, u32::MAX)?) * 1_000_000
+                device.base.apd_timeout_us = u64::from(number(value, APD_TIMEOUT_S)?) * 1_000_000
             }
             _ => return None,
         }
@@ -260,15 +273,13 @@ impl Options {
         Ok(LunUrl {
             target: self.target,
             device: self.device,
+            options: self.names,
         })
     }
 }
 
-fn number(value: &str, least: u32, most: u32) -> Option<u32> {
-    value
-        .parse()
-        .ok()
-        .filter(|number| (least..=most).contains(number))
+fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    value.parse().ok().filter(|number| range.contains(number))
 }
 
 fn size(value: &str, least: u32, most: u32) -> Option<u32> {

@@ -16,6 +16,8 @@ pub struct LunUrl {
     pub target: TargetSettings,
     /// What governs the device.
     pub device: DeviceSettings,
+    /// The names of the options that it holds.
+    pub options: Vec<&'static str>,
 }
 
 /// What is wrong with a URL.

@@ -36,6 +36,27 @@ impl SessionState {
     }
 }
 
+/// The times that govern a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionTimes {
+    /// Milliseconds of silence with commands outstanding before a NOP-Out.
+    pub ping_after_ms: u64,
+    /// Milliseconds of silence of an idle session before one.
+    pub idle_ping_after_ms: u64,
+    /// Milliseconds of silence after it before the session is given up.
+    pub dead_after_ms: u64,
+    /// The same where no other path lives.
+    pub dead_after_alone_ms: u64,
+    /// Milliseconds after a first failed login before the next one.
+    pub retry_first_ms: u64,
+    /// The most milliseconds between two logins.
+    pub retry_most_ms: u64,
+    /// The most seconds that a login may take.
+    pub login_timeout_s: u64,
+    /// The most seconds that a command may take.
+    pub command_timeout_s: u64,
+}
+
 /// A session of ours at another machine's target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InitiatorSession {
@@ -73,6 +94,8 @@ pub struct InitiatorSession {
     pub data_digest: bool,
     /// Negotiated keys: name and value.
     pub parameters: Vec<(String, String)>,
+    /// How long is waited for what; `None` where nothing is waited for yet.
+    pub times: Option<SessionTimes>,
     /// Whether its units have been looked at.
     pub is_scanned: bool,
     /// LUNs that it shows.
@@ -102,6 +125,10 @@ pub struct InitiatorDevice {
     pub block_size: u32,
     /// The most bytes of one command.
     pub max_io: u32,
+    /// Seconds that I/O waits while all paths are down.
+    pub apd_timeout_s: u64,
+    /// Milliseconds that writes of a lost session are waited for; `None`: until somebody confirms its end.
+    pub fence_timeout_ms: Option<u64>,
     /// Why it cannot be used now; `None` where it can.
     pub fault: Option<String>,
 }

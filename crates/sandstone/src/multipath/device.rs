@@ -79,7 +79,8 @@ impl Device {
         &self.settings
     }
 
-    /// Replaces what governs the device, for all I/Os from now on.
+    /// Replaces what governs the device, for all I/Os from now on. An outage under way ends with the new
+    /// timeout; writes of sessions that are lost already keep the fence that they have.
     pub fn set_settings(&mut self, settings: Settings, now_us: u64, out: &mut Actions) {
         let window = settings.depth();
         for path in self.paths.iter_mut().flatten() {
@@ -328,7 +329,7 @@ impl Device {
         let probes = self.paths.iter().flatten().filter_map(|p| p.probe_at_us);
         let repeats = self.delayed.iter().map(|(due_us, _)| *due_us);
         let outage = match self.outage {
-            Outage::AllPathsDown { until_us } => Some(until_us),
+            Outage::AllPathsDown { since_us } => Some(self.apd_ends_us(since_us)),
             _ => None,
         };
         probes

@@ -17,8 +17,8 @@ pub(super) enum Outage {
     None,
     /// All paths down; I/O waits.
     AllPathsDown {
-        /// Until then.
-        until_us: u64,
+        /// Since then; until the timeout that is in force.
+        since_us: u64,
     },
     /// All paths down for longer than the timeout; I/O fails.
     TimedOut,
@@ -119,10 +119,10 @@ impl Device {
             _ if gone => Outage::DeviceLost,
             // The last path that said so was taken away: nothing has said otherwise.
             Outage::DeviceLost if !any => Outage::DeviceLost,
-            Outage::AllPathsDown { until_us } if until_us <= now_us => Outage::TimedOut,
-            Outage::None | Outage::DeviceLost => Outage::AllPathsDown {
-                until_us: now_us + self.settings.apd_timeout_us,
-            },
+            Outage::AllPathsDown { since_us } if self.apd_ends_us(since_us) <= now_us => {
+                Outage::TimedOut
+            }
+            Outage::None | Outage::DeviceLost => Outage::AllPathsDown { since_us: now_us },
             goes_on => goes_on,
         };
         match self.outage {
@@ -130,5 +130,10 @@ impl Device {
             Outage::TimedOut => self.fail_waiting(Failure::AllPathsDown, now_us, out),
             Outage::DeviceLost => self.fail_waiting(Failure::DeviceLost, now_us, out),
         }
+    }
+
+    /// When I/O no longer waits, of an outage that began then.
+    pub(super) fn apd_ends_us(&self, since_us: u64) -> u64 {
+        since_us.saturating_add(self.settings.apd_timeout_us)
     }
 }

@@ -166,3 +166,48 @@ fn a_daemon_ends_although_its_array_is_gone_with_io_under_way() {
     assert!(begun.elapsed() < Duration::from_secs(25));
     waits.join().unwrap();
 }
+
+#[test]
+fn options_of_a_url_are_honoured_or_refused_by_name() {
+    let (back, front) = (back(), front());
+    let state = front.folder();
+    let url = format!("iscsi://{}/{TARGET}/0", back.portal);
+    let refused = [
+        ("apd_timeout=5", "initiator adapter set --apd-timeout TIME"),
+        (
+            "fence_timeout=9000",
+            "adapter set --fence-timeout TIME|never",
+        ),
+        ("initiator_name=iqn.2026-01.x:y", "adapter set --name IQN"),
+    ];
+    for (option, wanted) in refused {
+        let error = run(state, &format!("lu create a --backend {url}?{option}")).bad();
+        assert!(error.contains(wanted), "{option}: {error}");
+    }
+    assert_eq!(run(state, "initiator session list -H").good(), "");
+
+    let options = "sessions=2&command_timeout=9&queue_depth=32&iops=1&max_io=64K";
+    let said = run(state, &format!("lu create a --backend {url}?{options}")).good();
+    assert!(said.contains(&format!("device {DEVICE}: ")), "{said}");
+    assert!(said.contains("queue_depth 32"), "{said}");
+    let device = run(state, "initiator device list -H -o psp,paths,dqlen").good();
+    assert_eq!(device, "VMW_PSP_RR\t2\t32\n");
+    assert_eq!(run(state, "initiator psp get -H -o iops").good(), "1\n");
+    let times = run(state, "initiator session list -H -o times").good();
+    assert!(times.contains("command=9s"), "{times}");
+
+    run(state, "lu delete a --yes").good();
+    let line = format!("lu create b --backend {url}?sessions=2&data_digest=crc32c");
+    let error = run(state, &line).bad();
+    assert!(
+        error.contains("logged in to already, and data_digest is not as in the URL")
+            && error.contains("sandstone initiator modify"),
+        "{error}"
+    );
+    let line = format!("lu create b --backend {url}?{options}&queue_depth=64");
+    let preview = run(state, &format!("{line} --dry-run")).good();
+    assert!(preview.contains("32 -> 64"), "{preview}");
+    run(state, &line).good();
+    let device = run(state, "initiator device list -H -o dqlen").good();
+    assert_eq!(device, "64\n");
+}

@@ -8,6 +8,7 @@ mod gateway;
 mod logins;
 #[path = "../served/mod.rs"]
 mod served;
+mod times;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -14,6 +14,7 @@ use crate::bench::workload::{Profile, Stream, Workload};
 use crate::cli::completion::size;
 use crate::cli::table::ListArgs;
 use crate::config::Error;
+use crate::config::quantity::parse_time;
 use iometer::access::{AccessLine, AccessSpecification};
 
 /// What to run.
@@ -123,20 +124,7 @@ pub(super) fn block(text: &str) -> Result<u32, String> {
 
 /// A time such as `30s`, for clap; seconds where there is no unit.
 pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a time; write a number with ms, s, m or h, as in 30s");
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let factor = match unit.trim() {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(factor).ok_or_else(wrong)
+    parse_time(text, Some(1000))
 }
 
 /// A profile with what its file says about how to run it.
@@ -246,35 +234,6 @@ impl How {
             fill: self.fill || base.fill,
             verify: self.verify || base.verify,
             seed: self.seed.unwrap_or(base.seed),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        for (text, ms) in [
-            ("500ms", 500),
-            ("30", 30_000),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("2h", 7_200_000),
-        ] {
-            assert_eq!(milliseconds(text), Ok(ms), "{text}");
-        }
-        for text in [
-            "",
-            "s",
-            "1d",
-            "-1",
-            "1.5s",
-            "99999999999999999999s",
-            "18446744073709551615h",
-        ] {
-            assert!(milliseconds(text).is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `initiator adapter`: this machine's name as an initiator, and what its adapter has.
+//! `initiator adapter`: this machine's name as an initiator, how long its adapter waits for what, and what
+//! it has.
 
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -6,6 +7,7 @@ use hyper::Method;
 use super::super::edit::{EditArgs, Request, make};
 use super::super::table;
 use super::super::{Connection, Done, Terminal};
+use super::times::{self, Times};
 use crate::config::change::SetInitiator;
 use crate::control::answer::AdapterView;
 
@@ -14,7 +16,7 @@ pub(in super::super) enum Verb {
     /// Show it
     #[command(visible_alias = "list")]
     Get(Get),
-    /// Give it another name; sessions are made anew, one after another
+    /// Give it another name, for which sessions are made anew, one after another, or other times, live
     Set(Set),
 }
 
@@ -29,7 +31,12 @@ pub(in super::super) struct Get {
 pub(in super::super) struct Set {
     /// Its iSCSI name; empty: that of open-iscsi on this machine, or made of the host name
     #[arg(long, value_name = "IQN")]
-    name: String,
+    name: Option<String>,
+    #[command(flatten)]
+    times: Times,
+    /// All times that are not given become the defaults
+    #[arg(long, help_heading = "Times")]
+    default_times: bool,
     #[command(flatten)]
     edit: EditArgs,
 }
@@ -47,7 +54,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             } else {
                 " (by default)"
             };
-            let lines = [
+            let mut lines = vec![
                 ("Name", format!("{}{whence}", adapter.name)),
                 ("Targets", adapter.targets.to_string()),
                 (
@@ -60,10 +67,15 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                     format!("{}, {} dead", adapter.paths, adapter.dead_paths),
                 ),
             ];
+            lines.extend(times::lines(&adapter));
             super::print_lines(t, &adapter.adapter, &lines)
         }
         Verb::Set(args) => {
-            let body = SetInitiator { name: args.name };
+            let body = SetInitiator {
+                name: args.name,
+                times: args.times.spec(),
+                default_times: args.default_times,
+            };
             let request = Request::with(Method::PATCH, "/v1/initiator", &body);
             make(t, &client, &args.edit, &request)
         }

@@ -9,8 +9,9 @@ use super::super::table::{self, Column, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::ListOf;
 use super::login::bytes;
+use super::times::shown_fence;
 use crate::config::change::SetDevice;
-use crate::config::quantity::format_size;
+use crate::config::quantity::{format_size, format_time};
 use crate::control::answer::DeviceView;
 use crate::control::client::escape;
 
@@ -143,6 +144,8 @@ fn get(t: &mut Terminal<'_>, device: &DeviceView, json: bool) -> Done {
             format!("{}, {}", nmp.queue.actv, nmp.queue.qued),
         ),
         ("Largest I/O", format_size(state.max_io.into())),
+        ("APD Timeout", format_time(state.apd_timeout_s * 1000)),
+        ("Fence Timeout", shown_fence(state.fence_timeout_ms)),
         ("Logical Units", device.units.join(", ")),
         ("Fault", state.fault.clone().unwrap_or_default()),
     ];

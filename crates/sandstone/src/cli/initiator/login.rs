@@ -10,6 +10,7 @@ use super::super::edit::{EditArgs, RemovalArgs, Request, make, remove};
 use super::super::lu::yes_no;
 use super::super::secret::LoginSecrets;
 use super::super::{Connection, Done, Terminal};
+use super::times::{bare_milliseconds, bare_seconds};
 use crate::config::change::{LogIn, ModifyLogin};
 use crate::config::initiator::LoginParameters;
 use crate::config::{Error, ErrorKind, name};
@@ -116,15 +117,18 @@ struct Parameters {
     /// Acknowledge segments at once instead of delayed [default: no]
     #[arg(long, value_name = "yes|no", value_parser = yes_no, help_heading = "Parameters")]
     quick_ack: Option<bool>,
-    /// Silence with commands outstanding before a ping, in milliseconds [default: 250]
-    #[arg(long, value_name = "MS", help_heading = "Parameters")]
+    /// Silence with commands outstanding before a ping, in milliseconds [default: the adapter's, 250]
+    #[arg(long, value_name = "MS", value_parser = bare_milliseconds, help_heading = "Parameters")]
     ping_after: Option<u32>,
-    /// Silence after a ping before a session is given up, in milliseconds [default: 450]
-    #[arg(long, value_name = "MS", help_heading = "Parameters")]
+    /// Silence after a ping before a session is given up, in milliseconds [default: the adapter's, 450]
+    #[arg(long, value_name = "MS", value_parser = bare_milliseconds, help_heading = "Parameters")]
     dead_after: Option<u32>,
     /// The most that a login may take, in seconds [default: 5]
-    #[arg(long, value_name = "SECONDS", help_heading = "Parameters")]
+    #[arg(long, value_name = "SECONDS", value_parser = bare_seconds, help_heading = "Parameters")]
     login_timeout: Option<u16>,
+    /// The most that a command may take before it is aborted and repeated, in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = bare_seconds, help_heading = "Parameters")]
+    command_timeout: Option<u16>,
 }
 
 impl Parameters {
@@ -143,6 +147,7 @@ impl Parameters {
             ping_after_ms: self.ping_after,
             dead_after_ms: self.dead_after,
             login_timeout_s: self.login_timeout,
+            command_timeout_s: self.command_timeout,
         }
     }
 }

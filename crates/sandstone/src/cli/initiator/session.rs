@@ -4,6 +4,7 @@ use clap::Subcommand;
 
 use super::super::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
+use super::times;
 use crate::initiator::view::InitiatorSession;
 
 #[derive(Debug, Subcommand)]
@@ -25,7 +26,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     )
 }
 
-const COLUMNS: [Column<InitiatorSession>; 16] = [
+const COLUMNS: [Column<InitiatorSession>; 17] = [
     left("target", |s, _| s.target.clone()),
     left("c", |s, _| format!("C{}", s.channel)),
     left("portal", |s, _| or_dash(&s.portal)),
@@ -57,6 +58,9 @@ const COLUMNS: [Column<InitiatorSession>; 16] = [
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
         or_dash(&keys.collect::<Vec<_>>().join(","))
+    })),
+    extra(left("times", |s, _| {
+        option(s.times.as_ref().map(times::column).as_deref())
     })),
     extra(left("luns", |s, _| {
         let luns = s.luns.iter().map(u16::to_string);

@@ -1,16 +1,23 @@
 //! Edits of this machine as an initiator: logins, devices, claim rules.
 
 use super::*;
-use crate::config::initiator::{DeviceSpec, LoginParameters, LoginSpec};
+use crate::config::initiator::{AdapterTimes, DeviceSpec, LoginParameters, LoginSpec};
 use crate::initiator::url::with_port;
 use crate::multipath::{ClaimRule, Psp, RuleError, RuleErrorKind, Satp};
 
-/// `initiator adapter set`
+/// `initiator adapter set`: what is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetInitiator {
     /// The iSCSI name; empty: made of the host name.
-    pub name: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Those that are given.
+    #[serde(default)]
+    pub times: AdapterTimes,
+    /// All times that are not given become the defaults.
+    #[serde(default)]
+    pub default_times: bool,
 }
 
 /// `initiator login`
@@ -98,14 +105,22 @@ pub struct SetDefaultPsp {
 
 impl Edit {
     pub(super) fn set_initiator(&mut self, request: &SetInitiator) -> Result<(), Error> {
-        self.config.initiator.name = match request.name.as_str() {
-            "" => String::new(),
-            given => name::normalise(given).map_err(|error| {
-                Error::invalid(
-                    format!("{given:?} is no initiator name: {error}"),
-                    "use a name such as iqn.2024-08.com.example:host1",
-                )
-            })?,
+        let initiator = &mut self.config.initiator;
+        match request.name.as_deref() {
+            None => {}
+            Some("") => initiator.name.clear(),
+            Some(given) => {
+                initiator.name = name::normalise(given).map_err(|error| {
+                    Error::invalid(
+                        format!("{given:?} is no initiator name: {error}"),
+                        "use a name such as iqn.2024-08.com.example:host1",
+                    )
+                })?;
+            }
+        }
+        initiator.times = match request.default_times {
+            true => request.times.clone(),
+            false => request.times.or(&initiator.times),
         };
         Ok(())
     }
@@ -167,6 +182,7 @@ impl Edit {
             ping_after_ms: new.ping_after_ms.or(old.ping_after_ms),
             dead_after_ms: new.dead_after_ms.or(old.dead_after_ms),
             login_timeout_s: new.login_timeout_s.or(old.login_timeout_s),
+            command_timeout_s: new.command_timeout_s.or(old.command_timeout_s),
         };
         Ok(())
     }

@@ -4,20 +4,29 @@ use std::collections::HashSet;
 
 use super::{chap, iscsi_name};
 use crate::config::error::Error;
-use crate::config::initiator::{DeviceSpec, LoginSpec};
+use crate::config::initiator::{AdapterTimes, DeviceSpec, FenceTimeout, LoginSpec};
 use crate::config::model::Config;
+use crate::config::quantity::format_time;
+use crate::initiator::configured::times_in_force;
+use crate::initiator::options::{APD_TIMEOUT_S, COMMAND_TIMEOUT_S, FENCE_TIMEOUT_MS};
 use crate::initiator::url::with_port;
 
 /// Sessions of one login: far more than paths that help.
 const MAX_SESSIONS: usize = 64;
 /// What a length of RFC 7143 §13 may be.
 const LENGTHS: std::ops::RangeInclusive<u32> = 512..=16_777_215;
+/// Milliseconds of keep-alive and of times between logins.
+const WAITS_MS: std::ops::RangeInclusive<u32> = 10..=600_000;
+/// The least milliseconds that a lost session's writes are waited for. Less is for trials, by a URL:
+/// targets have been seen to perform writes a good while after their connection was gone.
+const LEAST_FENCE_MS: u32 = 5_000;
 
 pub(super) fn initiator(config: &Config) -> Result<(), Error> {
     let initiator = &config.initiator;
     if !initiator.name.is_empty() {
         iscsi_name("initiator", &initiator.name)?;
     }
+    adapter_times(&initiator.times)?;
     let mut seen = HashSet::new();
     for login in &initiator.targets {
         if !seen.insert(login.iqn.as_str()) {
@@ -37,6 +46,63 @@ pub(super) fn initiator(config: &Config) -> Result<(), Error> {
             ));
         }
         device_rules(device)?;
+    }
+    Ok(())
+}
+
+fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
+    let wrong = |what: String, next: &str| Err(Error::invalid(format!("initiator: {what}"), next));
+    let waits = [
+        ("ping_after_ms", times.ping_after_ms),
+        ("dead_after_ms", times.dead_after_ms),
+        ("idle_ping_after_ms", times.idle_ping_after_ms),
+        ("dead_after_alone_ms", times.dead_after_alone_ms),
+        ("retry_first_ms", times.retry_first_ms),
+        ("retry_most_ms", times.retry_most_ms),
+    ];
+    for (name, value) in waits {
+        if let Some(value) = value.filter(|value| !WAITS_MS.contains(value)) {
+            return wrong(
+                format!("{name} cannot be {value}"),
+                "use 10 to 600000 milliseconds",
+            );
+        }
+    }
+    if let Some(seconds) = times.apd_timeout_s.filter(|s| !APD_TIMEOUT_S.contains(s)) {
+        return wrong(
+            format!("apd_timeout_s cannot be {seconds}"),
+            "use 0 to 99999 seconds",
+        );
+    }
+    let fence = times.fence_timeout_ms.and_then(FenceTimeout::milliseconds);
+    let fits = |ms: &u32| *ms >= LEAST_FENCE_MS && FENCE_TIMEOUT_MS.contains(ms);
+    if let Some(ms) = fence.filter(|ms| !fits(ms)) {
+        return wrong(
+            format!("fence_timeout_ms cannot be {ms}"),
+            "use 5000 to 99999000 milliseconds, or never: after a shorter time a write of the lost session may still land on newer data",
+        );
+    }
+    let all = times_in_force(times);
+    let shown = |ms: Option<u32>| format_time(ms.unwrap_or_default().into());
+    if all.retry_first_ms > all.retry_most_ms {
+        let (first, most) = (shown(all.retry_first_ms), shown(all.retry_most_ms));
+        return wrong(
+            format!("the first retry after {first} comes later than the longest wait, {most}"),
+            "make retry_first_ms smaller or retry_most_ms larger",
+        );
+    }
+    if times
+        .dead_after_alone_ms
+        .is_some_and(|ms| Some(ms) < all.dead_after_ms)
+    {
+        return wrong(
+            format!(
+                "a session without another path beside it would be given up after {}, others after {}",
+                shown(times.dead_after_alone_ms),
+                shown(all.dead_after_ms)
+            ),
+            "make dead_after_alone_ms at least as large as dead_after_ms",
+        );
     }
     Ok(())
 }
@@ -146,7 +212,7 @@ fn parameter_rules(login: &LoginSpec) -> Result<(), Error> {
         ("dead_after_ms", given.dead_after_ms),
     ];
     for (name, value) in times {
-        if let Some(value) = value.filter(|value| !(10..=600_000).contains(value)) {
+        if let Some(value) = value.filter(|value| !WAITS_MS.contains(value)) {
             return wrong(
                 format!("{name} cannot be {value}"),
                 "use 10 to 600000 milliseconds",
@@ -160,6 +226,15 @@ fn parameter_rules(login: &LoginSpec) -> Result<(), Error> {
         return wrong(
             "the login timeout is out of range".to_owned(),
             "use 1 to 600 seconds",
+        );
+    }
+    if given
+        .command_timeout_s
+        .is_some_and(|s| !COMMAND_TIMEOUT_S.contains(&s.into()))
+    {
+        return wrong(
+            "the command timeout is out of range".to_owned(),
+            "use 1 to 3600 seconds",
         );
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::config::model::{BackendSpec, Config};
 use crate::config::redact::redacted_login;
 use crate::control::answer::{AdapterView, Body, DeviceView, Params, Problem};
 use crate::control::transaction::{Commit, Committed};
+use crate::initiator::configured::times_in_force;
 use crate::initiator::open::initiator_name;
 use crate::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 
@@ -37,6 +38,8 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
             name => name.to_owned(),
         },
         is_chosen: !chosen.is_empty(),
+        times: times_in_force(&config.initiator.times),
+        chosen_times: config.initiator.times.clone(),
         targets: config.initiator.targets.len(),
         sessions: sessions.len(),
         sessions_up: sessions.iter().filter(up).count(),
@@ -46,7 +49,8 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     })
 }
 
-/// Gives the initiator another name. Sessions are made anew, one after another.
+/// Gives the initiator another name, for which sessions are made anew, one after another, or other times,
+/// for which they are not.
 #[utoipa::path(patch, path = "/v1/initiator", tag = "initiator", operation_id = "initiator_set_adapter", params(Commit), request_body = SetInitiator,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_adapter(

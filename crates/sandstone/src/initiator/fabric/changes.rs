@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use super::super::commands::CommandLimits;
 use super::super::link::LinkError;
-use super::super::nexus::State;
-use super::super::settings::{Bind, DeviceSettings, TargetSettings};
+use super::super::nexus::{State, us};
+use super::super::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
 use super::{Fabric, Target};
 
 /// How long a session that leaves may take to end its commands.
@@ -73,6 +73,20 @@ impl Fabric {
             match free {
                 Some(slot) => self.nexuses[slot] = nexus,
                 None => self.nexuses.push(nexus),
+            }
+        }
+        self.tick();
+    }
+
+    /// Puts other settings of a target's sessions in force; sessions that are there stay as they are. Who
+    /// waits for its next login does not wait for longer than it would now.
+    pub(in super::super) fn set_session(&mut self, target: usize, settings: SessionSettings) {
+        let latest = self.now_us() + us(settings.back_off.most);
+        self.targets[target].settings.session = settings;
+        let nexuses = self.nexuses.iter_mut();
+        for nexus in nexuses.filter(|nexus| nexus.target == target) {
+            if let State::Down { retry_us } = &mut nexus.state {
+                *retry_us = latest.min(*retry_us);
             }
         }
         self.tick();

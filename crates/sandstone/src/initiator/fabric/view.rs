@@ -1,10 +1,15 @@
 //! The fabric as an administrator sees it.
 
+use std::time::Duration;
+
 use iscsi::initiator::LoggedIn;
 use scsi::application_client::report_luns;
 
 use super::super::nexus::{Nexus, State};
-use super::super::view::{InitiatorDevice, InitiatorPath, InitiatorSession, SessionState};
+use super::super::settings::SessionSettings;
+use super::super::view::{
+    InitiatorDevice, InitiatorPath, InitiatorSession, SessionState, SessionTimes,
+};
 use super::{Device, Fabric};
 use crate::multipath::{Link, PathId};
 
@@ -59,6 +64,7 @@ impl Fabric {
             header_digest: login.is_some_and(|login| login.connection.header_digest),
             data_digest: login.is_some_and(|login| login.connection.data_digest),
             parameters: login.map(parameters).unwrap_or_default(),
+            times: Some(times(&self.targets[nexus.target].settings.session)),
             is_scanned: nexus.has_scanned,
             luns,
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
@@ -78,6 +84,7 @@ impl Fabric {
     fn device_view(&self, at: usize) -> InitiatorDevice {
         let device = &self.devices[at];
         let inquiry = &device.portrait.inquiry;
+        let settings = device.policy.settings();
         InitiatorDevice {
             nmp: device.policy.snapshot(),
             ways: self.ways(device),
@@ -88,6 +95,8 @@ impl Fabric {
             size: device.geometry.map_or(0, |geometry| geometry.len),
             block_size: device.limits.block,
             max_io: device.limits.max_io,
+            apd_timeout_s: settings.apd_timeout_us / 1_000_000,
+            fence_timeout_ms: settings.fence_timeout_us.map(|us| us / 1000),
             fault: self.device_fault(at),
         }
     }
@@ -164,6 +173,21 @@ fn reason(link: Link, nexus: &Nexus) -> Option<String> {
             (None, false) => "no session yet".to_owned(),
             (_, true) => "the session is being scanned".to_owned(),
         }),
+    }
+}
+
+fn times(session: &SessionSettings) -> SessionTimes {
+    let ms = |time: Duration| time.as_millis() as u64;
+    let alive = &session.keep_alive;
+    SessionTimes {
+        ping_after_ms: ms(alive.quiet),
+        idle_ping_after_ms: ms(alive.idle),
+        dead_after_ms: ms(alive.timeout),
+        dead_after_alone_ms: ms(alive.patience),
+        retry_first_ms: ms(session.back_off.first),
+        retry_most_ms: ms(session.back_off.most),
+        login_timeout_s: session.login_timeout.as_secs(),
+        command_timeout_s: session.command_timeout.as_secs(),
     }
 }
 

@@ -221,6 +221,29 @@ fn io_waits_through_an_outage_that_ends_in_time() {
 }
 
 #[test]
+fn another_timeout_holds_for_an_outage_under_way() {
+    let with = |seconds: u64| Settings {
+        apd_timeout_us: seconds * 1_000_000,
+        ..settings(Psp::Mru)
+    };
+    let mut host = Host::new(1, with(140));
+    host.dead(0);
+    let began_us = host.now_us;
+    host.submit(0, READ, 0);
+    host.pass(100_000_000);
+    host.device
+        .set_settings(with(300), host.now_us, &mut host.out);
+    let until_us = began_us + 300_000_000;
+    assert_eq!(host.device.next_deadline(), Some(until_us));
+    host.pass(100_000_000);
+    assert_eq!(host.actions(), [], "longer: it goes on waiting");
+    host.device
+        .set_settings(with(150), host.now_us, &mut host.out);
+    let failed = failed(0, Failure::AllPathsDown);
+    assert_eq!(host.actions(), [failed], "shorter: it was over long ago");
+}
+
+#[test]
 fn a_device_that_never_had_a_path_is_down() {
     let mut host = Host::with_psp(0, Psp::Mru);
     host.submit(0, READ, 0);
