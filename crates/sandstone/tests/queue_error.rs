@@ -1,5 +1,5 @@
 //! QERR of the control mode page over real sessions: a command that ends with CHECK CONDITION takes
-//! others of its task set with it, or does not (SPC-4 7.5.8).
+//! others of its task set with it, or does not; and TST says which those are (SPC-4 7.5.8).
 
 // A test that cannot go on is a test that failed.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ use sandstone::config::model::{BackendSpec, Config};
 use sandstone::control::DataPlane as _;
 use sandstone::initiator::connection::{Connection, Outcome};
 use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
-use served::{free_portal, log_in, sense, settings, test_unit_ready, unit};
+use served::{Served, free_portal, log_in, sense, settings, test_unit_ready, unit};
 
 /// How long the device takes for everything.
 const LATENCY: Duration = Duration::from_millis(1500);
@@ -66,16 +66,28 @@ impl Drop for Slow {
 
 /// Sets QERR and TAS in the control page.
 fn control(session: &mut Connection, queue_error: u8, task_aborted_status: bool) {
+    change(session, false, |page| {
+        page[3] = page[3] & !0x06 | queue_error << 1;
+        page[5] = u8::from(task_aborted_status) << 6;
+    });
+}
+
+/// The control page as it is now, with the header of its parameter list.
+fn control_page(session: &mut Connection) -> Vec<u8> {
     let asked = session
         .read(0, &[0x1a, 0x08, 0x0a, 0, 255, 0], 255)
         .unwrap();
     assert_eq!(sense(&asked), None);
-    let mut list = asked.data_in;
+    asked.data_in
+}
+
+/// Changes the control page, and saves it where asked to.
+fn change(session: &mut Connection, save: bool, change: impl FnOnce(&mut [u8])) {
+    let mut list = control_page(session);
     list[0] = 0;
     list[4] &= 0x3f;
-    list[4 + 3] = list[4 + 3] & !0x06 | queue_error << 1;
-    list[4 + 5] = u8::from(task_aborted_status) << 6;
-    let cdb = [0x15, 0x10, 0, 0, list.len() as u8, 0];
+    change(&mut list[4..]);
+    let cdb = [0x15, 0x10 | u8::from(save), 0, 0, list.len() as u8, 0];
     assert_eq!(sense(&session.write(0, &cdb, list).unwrap()), None);
 }
 
@@ -147,8 +159,8 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     assert_eq!(test_unit_ready(&mut three), None);
 }
 
-#[test]
-fn queue_error_11b_aborts_the_commands_of_the_same_nexus_only() {
+/// With these values of QERR and TST a failed command aborts those of its own nexus and no others.
+fn aborts_the_commands_of_the_same_nexus_only(queue_error: u8, task_set_type: u8) {
     let slow = Slow::start();
     let mut own = settings(1);
     own.limits.max_connections = 2;
@@ -156,7 +168,11 @@ fn queue_error_11b_aborts_the_commands_of_the_same_nexus_only() {
         log_in(slow.portal, own.clone()),
         log_in(slow.portal, settings(2)),
     );
-    control(&mut one, 0b11, true);
+    change(&mut one, false, |page| {
+        page[2] |= task_set_type << 5;
+        page[3] |= queue_error << 1;
+        page[5] = 1 << 6;
+    });
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
     let other = slow_read(two);
     let same = slow_read(one);
@@ -172,4 +188,30 @@ fn queue_error_11b_aborts_the_commands_of_the_same_nexus_only() {
         "no response is due"
     );
     assert_eq!(test_unit_ready(&mut joined), None);
+}
+
+#[test]
+fn queue_error_11b_aborts_the_commands_of_the_same_nexus_only() {
+    aborts_the_commands_of_the_same_nexus_only(0b11, 0b000);
+}
+
+#[test]
+fn queue_error_01b_aborts_the_task_set_of_the_same_nexus_where_each_has_its_own() {
+    aborts_the_commands_of_the_same_nexus_only(0b01, 0b001);
+}
+
+#[test]
+fn the_task_set_type_outlives_a_restart_where_it_was_saved() {
+    let backend = BackendSpec::Memory { size: 1 << 20 };
+    let mut served = Served::start(vec![unit("unit", 1, backend)]);
+    let mut session = served.log_in(1);
+    change(&mut session, false, |page| page[2] |= 0b001 << 5);
+    drop(session);
+    served.restart();
+    let mut session = served.log_in(1);
+    assert_eq!(control_page(&mut session)[4 + 2] >> 5, 0b000);
+    change(&mut session, true, |page| page[2] |= 0b001 << 5);
+    drop(session);
+    served.restart();
+    assert_eq!(control_page(&mut served.log_in(1))[4 + 2] >> 5, 0b001);
 }

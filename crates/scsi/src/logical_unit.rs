@@ -1,4 +1,4 @@
-//! One logical unit: identity, capacity, mode pages, reservations, unit attentions, task set.
+//! One logical unit: identity, capacity, mode pages, reservations, unit attentions.
 //!
 //! Shared by all event loops as `Arc<LogicalUnit>`. The state that changes rarely is behind one
 //! mutex; the state that every command asks is one atomic word (`gate`).
@@ -16,6 +16,7 @@ use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::statistics::Statistics;
+use crate::task_set::TaskSetType;
 use crate::thin_provisioning::Space;
 use crate::third_party_copy::CopyOperations;
 use crate::token::Tokens;
@@ -99,6 +100,8 @@ const FLAG_DESCRIPTOR_SENSE: u32 = 1 << 1;
 const FLAG_TASK_ABORTED_STATUS: u32 = 1 << 2;
 /// A CHECK CONDITION aborts other commands.
 const FLAG_QUEUE_ERROR: u32 = 1 << 3;
+/// Each I_T nexus has a task set of its own.
+const FLAG_TASK_SET_PER_NEXUS: u32 = 1 << 4;
 
 /// A logical unit. Shared by all event loops.
 #[derive(Debug)]
@@ -429,12 +432,21 @@ impl LogicalUnit {
         self.flags.load(Ordering::Relaxed) & FLAG_TASK_ABORTED_STATUS != 0
     }
 
-    /// What a command that ends with CHECK CONDITION does to the others (QERR).
+    /// What a command that ends with CHECK CONDITION does to the others (QERR, TST).
     pub fn queue_error_policy(&self) -> QueueErrorPolicy {
         if self.flags.load(Ordering::Relaxed) & FLAG_QUEUE_ERROR == 0 {
             return QueueErrorPolicy::LeaveOthers;
         }
         self.state().mode.queue_error_policy()
+    }
+
+    /// Whether the I_T nexuses share a task set (TST).
+    pub fn task_set_type(&self) -> TaskSetType {
+        if self.flags.load(Ordering::Relaxed) & FLAG_TASK_SET_PER_NEXUS == 0 {
+            TaskSetType::Shared
+        } else {
+            TaskSetType::PerNexus
+        }
     }
 
     /// Who has reserved the unit, in words for an administrator.
@@ -531,6 +543,8 @@ impl LogicalUnit {
         );
         let queue_error = state.mode.queue_error_policy() != QueueErrorPolicy::LeaveOthers;
         set(&mut flags, FLAG_QUEUE_ERROR, queue_error);
+        let per_nexus = state.mode.task_set_type() == TaskSetType::PerNexus;
+        set(&mut flags, FLAG_TASK_SET_PER_NEXUS, per_nexus);
         let protected = state.read_only || state.mode.software_write_protect();
         set(&mut gate, GATE_WRITE_PROTECTED, protected);
         set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());

@@ -1,11 +1,12 @@
 //! Mode pages: what a unit says of its behaviour and lets initiators change (SPC-4 7.5, SBC-4 6.5).
 //!
-//! Initiators can change WCE (caching), D_SENSE, QERR, SWP and TAS (control). These exist three times:
+//! Initiators can change WCE (caching), TST, D_SENSE, QERR, SWP and TAS (control). These exist three times:
 //! current, saved and default. Everything else in a page is built from them, so what a page says
 //! cannot drift from what the unit does.
 
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
+use crate::task_set::TaskSetType;
 use crate::thin_provisioning::{SoftThreshold, threshold_exponent};
 
 /// The parameters that can change.
@@ -17,6 +18,8 @@ struct Parameters {
     task_aborted_status: bool,
     /// QERR: two bits, never 10b.
     queue_error: u8,
+    /// TST: three bits, 000b or 001b.
+    task_set_type: u8,
 }
 
 /// Which values MODE SENSE asks for: the PC field (SPC-4 table 155).
@@ -45,14 +48,14 @@ impl PageControl {
 }
 
 /// What a command that ends with CHECK CONDITION does to the other commands in the task set: the QERR
-/// field of the control mode page (SPC-4 7.5.8).
+/// field of the control mode page (SPC-4 7.5.8), with what TST says the task set is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueErrorPolicy {
     /// 00b: nothing.
     LeaveOthers,
-    /// 01b: all are aborted.
+    /// 01b, one task set for all I_T nexuses: all are aborted.
     AbortAll,
-    /// 11b: those of the same I_T nexus are aborted.
+    /// 11b, or 01b with a task set for each I_T nexus: those of the same I_T nexus are aborted.
     AbortOfNexus,
 }
 
@@ -113,6 +116,8 @@ impl ModePages {
             software_write_protect: true,
             task_aborted_status: true,
             queue_error: 0b11,
+            // All bits of a field of which any part can change (SPC-4 6.11).
+            task_set_type: 0b111,
         };
         Self {
             current: default,
@@ -155,12 +160,21 @@ impl ModePages {
         self.current.task_aborted_status
     }
 
-    /// QERR.
+    /// QERR: 01b and 11b differ only where nexuses share a task set.
     pub(crate) fn queue_error_policy(&self) -> QueueErrorPolicy {
-        match self.current.queue_error {
-            0b01 => QueueErrorPolicy::AbortAll,
-            0b11 => QueueErrorPolicy::AbortOfNexus,
+        match (self.current.queue_error, self.task_set_type()) {
+            (0b01, TaskSetType::Shared) => QueueErrorPolicy::AbortAll,
+            (0b01, TaskSetType::PerNexus) | (0b11, _) => QueueErrorPolicy::AbortOfNexus,
             _ => QueueErrorPolicy::LeaveOthers,
+        }
+    }
+
+    /// TST.
+    pub(crate) fn task_set_type(&self) -> TaskSetType {
+        if self.current.task_set_type == TASK_SET_PER_NEXUS {
+            TaskSetType::PerNexus
+        } else {
+            TaskSetType::Shared
         }
     }
 
@@ -196,20 +210,22 @@ impl ModePages {
             | u8::from(saved.descriptor_sense) << 1
             | u8::from(saved.software_write_protect) << 2
             | u8::from(saved.task_aborted_status) << 3
-            | saved.queue_error << 4]
+            | saved.queue_error << 4
+            | saved.task_set_type << 6]
     }
 
     /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that. WCE is taken
     /// over only where initiators may change it: else the administrator's word stands.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Option<()> {
-        let &[bits @ 0..=0x3f] = bytes else {
+        let &[bits @ 0..=0x7f] = bytes else {
             return None;
         };
-        let queue_error = bits >> 4;
+        let queue_error = bits >> 4 & 0b11;
         if queue_error == RESERVED_QUEUE_ERROR {
             return None;
         }
         self.saved.queue_error = queue_error;
+        self.saved.task_set_type = bits >> 6;
         if self.changeable.write_cache {
             self.saved.write_cache = bits & 1 != 0;
         }
@@ -254,8 +270,8 @@ impl ModePages {
     /// Nothing is applied where any page is refused.
     ///
     /// # Errors
-    /// INVALID FIELD IN PARAMETER LIST for an unknown page, a wrong length or a changed bit that
-    /// cannot change; PARAMETER LIST LENGTH ERROR where a page is cut short (SPC-4 6.9).
+    /// INVALID FIELD IN PARAMETER LIST for an unknown page, a wrong length, a changed bit that cannot
+    /// change or a reserved value; PARAMETER LIST LENGTH ERROR where a page is cut short (SPC-4 6.9).
     pub(crate) fn select(&mut self, mut list: &[u8], mut offset: usize) -> Result<(), Sense> {
         let mut next = self.clone();
         while !list.is_empty() {
@@ -282,8 +298,10 @@ impl ModePages {
                     return Err(Sense::invalid_field_in_parameter_list((offset + at) as u16));
                 }
             }
-            if id == CONTROL && queue_error(page) == RESERVED_QUEUE_ERROR {
-                return Err(Sense::invalid_field_in_parameter_list((offset + 3) as u16));
+            if id == CONTROL
+                && let Some(at) = reserved_control_value(page)
+            {
+                return Err(Sense::invalid_field_in_parameter_list((offset + at) as u16));
             }
             next.take_over(id, page);
             offset += page.len();
@@ -307,6 +325,7 @@ impl ModePages {
         } else if id == CONTROL {
             self.current.descriptor_sense = bit(2, 2);
             self.current.queue_error = queue_error(page);
+            self.current.task_set_type = task_set_type(page);
             self.current.software_write_protect = bit(4, 3);
             self.current.task_aborted_status = bit(5, 6);
         }
@@ -398,11 +417,29 @@ fn queue_error(page: &[u8]) -> u8 {
     page[3] >> 1 & 0b11
 }
 
-/// SPC-4 7.5.8: one task set for all nexuses (TST = 0, not changeable), unrestricted reordering (QAM =
-/// 1), no target save of log parameters (GLTSD = 1).
+/// The value of TST that stands for a task set for each I_T nexus; above it are reserved ones.
+const TASK_SET_PER_NEXUS: u8 = 0b001;
+
+/// TST in a control page.
+fn task_set_type(page: &[u8]) -> u8 {
+    page[2] >> 5
+}
+
+/// The first byte of a control page that holds a value which the standard keeps for itself.
+fn reserved_control_value(page: &[u8]) -> Option<usize> {
+    if task_set_type(page) > TASK_SET_PER_NEXUS {
+        Some(2)
+    } else if queue_error(page) == RESERVED_QUEUE_ERROR {
+        Some(3)
+    } else {
+        None
+    }
+}
+
+/// SPC-4 7.5.8: unrestricted reordering (QAM = 1), no target save of log parameters (GLTSD = 1).
 fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
     let mut page = titled(CONTROL, 12);
-    page[2] = u8::from(parameters.descriptor_sense) << 2;
+    page[2] = parameters.task_set_type << 5 | u8::from(parameters.descriptor_sense) << 2;
     if fixed {
         page[2] |= 0x02;
         page[3] = 0x10;

@@ -1,280 +1,387 @@
 //! The order in which a logical unit's commands run: SIMPLE, ORDERED and HEAD OF QUEUE (SAM-5 8).
 //!
-//! One task set serves all nexuses (TST = 000b) and all event loops. As long as every command is
-//! SIMPLE, entering and leaving touch only a counter of the loop's own (a *lane*): no lock, no shared
-//! cache line. The first ORDERED command closes a gate; from then on commands queue up and run in
-//! their order until the queue is empty and the gate opens again.
+//! Each I_T nexus counts its own commands that run, whatever the task set type (TST, SPC-4 7.5.8): as
+//! long as every command is SIMPLE, entering and leaving touch one cache line that only the nexus's
+//! event loop uses, and take no lock. An ORDERED command closes gates; from then on commands queue
+//! up behind it and run in their order until nothing waits and the gates open again.
 //!
-//! # Why no command slips past the gate
-//! A lane adds itself to its counter and *then* looks at the gate; who closes the gate closes it and
-//! *then* adds up the counters. All four accesses are sequentially consistent, so at least one of the
-//! two sees the other.
+//! # What the task set type means
+//! One task set for all nexuses (000b): an ORDERED command waits for the older commands of all, and
+//! the younger ones of all wait for it; it is a *barrier*, and closes every gate. A task set per
+//! nexus (001b): it closes the gate of its own nexus alone, and no other nexus notices.
+//!
+//! # What a change of the type does
+//! It decides what the ORDERED commands are that arrive *from then on*. What entered before keeps its
+//! order: a barrier that waits or runs holds every younger command until it has ended, and whatever
+//! the type was when a command entered, it is counted and queued with its nexus, so that an ORDERED
+//! command of the new type waits for all older ones that it must not overtake. Nothing moves from
+//! set to set and nothing is aborted; all that can happen is that a command waits, for a moment after
+//! the change, for one that it no longer needed to wait for.
+//!
+//! # Why no command slips past a gate
+//! A nexus adds to its counter and *then* looks at its gate; who closes gates closes them and *then*
+//! looks at the counters. The nexus's accesses and the fence between those of who closes are
+//! sequentially consistent, so at least one of the two sees the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::TaskAttribute;
-
-/// How many lanes a task set tells apart; lanes beyond share counters.
-pub const LANES: usize = 64;
+use crate::nexus::NexusId;
 
 /// Called with the waiter's own number once its turn has come. May be called on any thread, never
 /// with a lock held.
 pub type Wake = Arc<dyn Fn(u64) + Send + Sync>;
 
+/// How far a task set reaches: the TST field of the control mode page (SPC-4 7.5.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskSetType {
+    /// 000b: one task set for all I_T nexuses.
+    #[default]
+    Shared,
+    /// 001b: a task set for each I_T nexus.
+    PerNexus,
+}
+
 /// Whether a command may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// Run it; [`TaskSet::leave`] when it ends.
+    /// Run it; [`NexusTasks::leave`] when it ends.
     Now,
     /// Keep it; the waker will be called with its number when it may run.
     Queued,
 }
 
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct LaneCounter(AtomicU32);
-
-#[derive(Debug)]
-struct Waiting {
-    lane: usize,
-    waiter: u64,
-    ordered: bool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    ordered_running: bool,
-}
-
-/// The task set of one logical unit.
-pub struct TaskSet {
-    /// Commands running, by lane; the ORDERED one is not counted.
-    running: Box<[LaneCounter]>,
-    gate: AtomicBool,
-    queue: Mutex<Queue>,
+/// The task sets of one logical unit.
+pub struct TaskSets {
+    order: Mutex<Order>,
     wake: Wake,
 }
 
-impl fmt::Debug for TaskSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskSet")
-            .field("running", &self.total())
-            .field("gate", &self.gate)
-            .finish_non_exhaustive()
+/// The tasks of one I_T nexus in them.
+pub struct NexusTasks {
+    place: Arc<Place>,
+    sets: Arc<TaskSets>,
+    nexus: NexusId,
+}
+
+/// What the commands of a nexus look at without a lock.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Place {
+    /// Its commands that run; the ORDERED one is not counted.
+    running: AtomicU32,
+    /// A command that arrives must queue up.
+    gate: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// SIMPLE: held only by what is ordered.
+    Simple,
+    /// ORDERED among the commands of its nexus.
+    Ordered,
+    /// ORDERED among the commands of all nexuses.
+    Barrier,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// Numbers the commands that queue up, of all nexuses.
+    arrival: u64,
+    waiter: u64,
+    class: Class,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    place: Arc<Place>,
+    /// How often the nexus joined: it may see the unit under several LUNs.
+    joined: usize,
+    waiting: VecDeque<Waiting>,
+    /// The ORDERED command that runs.
+    ordered: Option<Class>,
+}
+
+#[derive(Debug, Default)]
+struct Order {
+    members: BTreeMap<NexusId, Member>,
+    /// Barriers that wait, by arrival and nexus; the first may run already.
+    barriers: VecDeque<(u64, NexusId)>,
+    arrivals: u64,
+}
+
+impl TaskSets {
+    /// Task sets without commands.
+    pub fn new(wake: Wake) -> Arc<Self> {
+        Arc::new(Self {
+            order: Mutex::default(),
+            wake,
+        })
+    }
+
+    /// A nexus that will send commands. Where it joined before and has not gone, it is the same: it may
+    /// see the unit under several LUNs.
+    pub fn join(self: &Arc<Self>, nexus: NexusId) -> NexusTasks {
+        let mut order = self.lock();
+        let no_barrier = order.barriers.is_empty();
+        let member = order.members.entry(nexus).or_default();
+        member.joined += 1;
+        member.set_gate(no_barrier);
+        NexusTasks {
+            place: member.place.clone(),
+            sets: self.clone(),
+            nexus,
+        }
+    }
+
+    fn wake(&self, woken: Vec<u64>) {
+        woken.into_iter().for_each(|waiter| (self.wake)(waiter));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Order> {
+        // The order is consistent between any two statements that could panic.
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl TaskSet {
-    /// An empty task set.
-    pub fn new(wake: Wake) -> Self {
-        let running = (0..LANES).map(|_| LaneCounter::default()).collect();
-        Self {
-            running,
-            gate: AtomicBool::new(false),
-            queue: Mutex::default(),
-            wake,
-        }
-    }
-
-    /// A command arrives.
+impl NexusTasks {
+    /// A command arrives. The type of the task sets is asked for only where it matters.
     #[inline]
-    pub fn enter(&self, lane: usize, attribute: TaskAttribute, waiter: u64) -> Entered {
+    pub fn enter(
+        &self,
+        attribute: TaskAttribute,
+        waiter: u64,
+        task_set_type: impl FnOnce() -> TaskSetType,
+    ) -> Entered {
         if attribute == TaskAttribute::Ordered {
-            return self.queue_up(lane, waiter, true);
+            return self.enter_ordered(waiter, task_set_type);
         }
-        let counter = &self.running[lane % LANES].0;
-        counter.fetch_add(1, SeqCst);
+        self.place.running.fetch_add(1, SeqCst);
         // HEAD OF QUEUE runs before everything that has not started (SAM-5 8.6.4).
-        if !self.gate.load(SeqCst) || attribute == TaskAttribute::HeadOfQueue {
+        if !self.place.gate.load(SeqCst) || attribute == TaskAttribute::HeadOfQueue {
             return Entered::Now;
         }
-        counter.fetch_sub(1, SeqCst);
-        self.queue_up(lane, waiter, false)
+        self.place.running.fetch_sub(1, SeqCst);
+        self.queue_up(waiter, Class::Simple)
     }
 
     /// A command that ran ends. `attribute` is the one it entered with.
     #[inline]
-    pub fn leave(&self, lane: usize, attribute: TaskAttribute) {
+    pub fn leave(&self, attribute: TaskAttribute) {
         if attribute == TaskAttribute::Ordered {
-            self.lock().ordered_running = false;
-        } else {
-            self.running[lane % LANES].0.fetch_sub(1, SeqCst);
+            return self.leave_ordered();
         }
-        if self.gate.load(SeqCst) {
-            self.advance(self.lock());
+        self.place.running.fetch_sub(1, SeqCst);
+        if self.place.gate.load(SeqCst) {
+            self.leave_gated();
         }
     }
 
     /// Takes a queued command out of the queue (it was aborted). `false` if its turn had come: then it
-    /// entered and must [`TaskSet::leave`].
+    /// entered and must [`NexusTasks::leave`].
     pub fn cancel(&self, waiter: u64) -> bool {
-        let mut queue = self.lock();
-        let before = queue.waiting.len();
-        queue.waiting.retain(|waiting| waiting.waiter != waiter);
-        let removed = queue.waiting.len() < before;
-        self.advance(queue);
-        removed
+        let mut order = self.sets.lock();
+        let Some(removed) = order.remove(self.nexus, waiter) else {
+            return false;
+        };
+        let woken = order.advance(self.nexus, removed);
+        drop(order);
+        self.sets.wake(woken);
+        true
     }
 
     #[cold]
-    fn queue_up(&self, lane: usize, waiter: u64, ordered: bool) -> Entered {
-        let mut queue = self.lock();
-        self.gate.store(true, SeqCst);
-        queue.waiting.push_back(Waiting {
-            lane,
-            waiter,
-            ordered,
-        });
-        let woken = self.take_runnable(&mut queue);
-        drop(queue);
-        let mut entered = Entered::Queued;
-        for other in woken {
-            if other == waiter {
-                entered = Entered::Now;
-            } else {
-                (self.wake)(other);
+    fn enter_ordered(&self, waiter: u64, task_set_type: impl FnOnce() -> TaskSetType) -> Entered {
+        let class = match task_set_type() {
+            TaskSetType::Shared => Class::Barrier,
+            TaskSetType::PerNexus => Class::Ordered,
+        };
+        self.queue_up(waiter, class)
+    }
+
+    #[cold]
+    fn queue_up(&self, waiter: u64, class: Class) -> Entered {
+        let mut order = self.sets.lock();
+        order.push(self.nexus, waiter, class);
+        // Of another's, only a barrier may have become runnable: this nexus counted itself for a
+        // moment when it found its gate closed.
+        let mut woken = order.advance(self.nexus, Class::Simple);
+        drop(order);
+        let others = woken.len();
+        woken.retain(|other| *other != waiter);
+        let entered = woken.len() < others;
+        self.sets.wake(woken);
+        if entered {
+            Entered::Now
+        } else {
+            Entered::Queued
+        }
+    }
+
+    #[cold]
+    fn leave_ordered(&self) {
+        let mut order = self.sets.lock();
+        let ended = order.end_ordered(self.nexus);
+        let woken = order.advance(self.nexus, ended);
+        drop(order);
+        self.sets.wake(woken);
+    }
+
+    #[cold]
+    fn leave_gated(&self) {
+        let woken = self.sets.lock().advance(self.nexus, Class::Simple);
+        self.sets.wake(woken);
+    }
+}
+
+impl Drop for NexusTasks {
+    fn drop(&mut self) {
+        let mut order = self.sets.lock();
+        if let Some(member) = order.members.get_mut(&self.nexus) {
+            member.joined -= 1;
+            if member.joined == 0 {
+                order.members.remove(&self.nexus);
             }
         }
-        entered
+    }
+}
+
+impl Order {
+    /// Adds a command at the end of the queue and closes the gates that it needs closed.
+    fn push(&mut self, nexus: NexusId, waiter: u64, class: Class) {
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        if class == Class::Barrier {
+            self.barriers.push_back((arrival, nexus));
+            for member in self.members.values() {
+                member.place.gate.store(true, Relaxed);
+            }
+        }
+        if let Some(member) = self.members.get_mut(&nexus) {
+            member.place.gate.store(true, Relaxed);
+            member.waiting.push_back(Waiting {
+                arrival,
+                waiter,
+                class,
+            });
+        }
+        // One for all gates, before any counter is looked at.
+        fence(SeqCst);
     }
 
-    #[cold]
-    fn advance(&self, mut queue: MutexGuard<'_, Queue>) {
-        let woken = self.take_runnable(&mut queue);
-        drop(queue);
-        woken.into_iter().for_each(|waiter| (self.wake)(waiter));
+    /// Takes a waiting command out.
+    fn remove(&mut self, nexus: NexusId, waiter: u64) -> Option<Class> {
+        let member = self.members.get_mut(&nexus)?;
+        let at = member.waiting.iter().position(|w| w.waiter == waiter)?;
+        let removed = member.waiting.remove(at)?;
+        self.barriers
+            .retain(|(arrival, _)| *arrival != removed.arrival);
+        Some(removed.class)
     }
 
-    /// Moves everything whose turn has come from the queue to the running.
-    fn take_runnable(&self, queue: &mut Queue) -> Vec<u64> {
+    /// The ORDERED command of a nexus ends.
+    fn end_ordered(&mut self, nexus: NexusId) -> Class {
+        let member = self.members.get_mut(&nexus);
+        let ended = member.and_then(|member| member.ordered.take());
+        if ended == Some(Class::Barrier) {
+            // The one that runs is the oldest.
+            self.barriers.pop_front();
+        }
+        ended.unwrap_or(Class::Ordered)
+    }
+
+    /// Has everything run whose turn has come, now that a command of this class and nexus has gone, and
+    /// returns who is to be told.
+    fn advance(&mut self, nexus: NexusId, gone: Class) -> Vec<u64> {
         let mut woken = Vec::new();
-        while !queue.ordered_running
-            && let Some(first) = queue.waiting.front()
-        {
-            if first.ordered {
-                if self.total() > 0 {
-                    break;
-                }
-                queue.ordered_running = true;
-            } else {
-                self.running[first.lane % LANES].0.fetch_add(1, SeqCst);
+        let barrier = self.barriers.front().map(|(arrival, _)| *arrival);
+        if gone == Class::Barrier {
+            for member in self.members.values_mut() {
+                member.advance(barrier, &mut woken);
             }
-            woken.push(first.waiter);
-            queue.waiting.pop_front();
+        } else if let Some(member) = self.members.get_mut(&nexus) {
+            member.advance(barrier, &mut woken);
         }
-        if queue.waiting.is_empty() && !queue.ordered_running {
-            self.gate.store(false, SeqCst);
-        }
+        self.advance_barrier(&mut woken);
         woken
     }
 
-    fn total(&self) -> u32 {
-        self.running.iter().map(|lane| lane.0.load(SeqCst)).sum()
+    /// Lets the oldest barrier run where nothing runs and nothing older waits.
+    fn advance_barrier(&mut self, woken: &mut Vec<u64>) {
+        let Some((arrival, nexus)) = self.barriers.front().copied() else {
+            return;
+        };
+        if !self.members.values().all(|member| member.lets(arrival)) {
+            return;
+        }
+        if let Some(member) = self.members.get_mut(&nexus)
+            && let Some(first) = member.waiting.pop_front()
+        {
+            member.ordered = Some(Class::Barrier);
+            woken.push(first.waiter);
+        }
+    }
+}
+
+impl Member {
+    /// Moves those whose turn has come from the queue to the running, up to the oldest barrier.
+    fn advance(&mut self, barrier: Option<u64>, woken: &mut Vec<u64>) {
+        while self.ordered.is_none()
+            && let Some(first) = self.waiting.front()
+            && barrier.is_none_or(|barrier| first.arrival < barrier)
+        {
+            if first.class == Class::Simple {
+                self.place.running.fetch_add(1, SeqCst);
+            } else if self.place.running.load(SeqCst) == 0 {
+                self.ordered = Some(first.class);
+            } else {
+                break;
+            }
+            woken.push(first.waiter);
+            self.waiting.pop_front();
+        }
+        self.set_gate(barrier.is_none());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is consistent between any two statements that could panic.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a barrier that arrived then need not wait for this nexus. Its queue is asked, too: the
+    /// command before the first in it may have left and not looked at the queue yet.
+    fn lets(&self, barrier: u64) -> bool {
+        let older = |first: &Waiting| first.arrival < barrier;
+        self.ordered.is_none()
+            && !self.waiting.front().is_some_and(older)
+            && self.place.running.load(SeqCst) == 0
+    }
+
+    /// Opens the gate where a SIMPLE command need not wait. Else it stays closed, or is closed for a
+    /// nexus that joins and has sent nothing.
+    fn set_gate(&self, no_barrier: bool) {
+        let open = no_barrier && self.waiting.is_empty() && self.ordered.is_none();
+        self.place.gate.store(!open, Release);
+    }
+}
+
+impl fmt::Debug for TaskSets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = self.lock();
+        f.debug_struct("TaskSets")
+            .field("nexuses", &order.members.len())
+            .field("barriers", &order.barriers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for NexusTasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NexusTasks")
+            .field("nexus", &self.nexus)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn task_set() -> (TaskSet, Arc<Mutex<Vec<u64>>>) {
-        let woken = Arc::new(Mutex::new(Vec::new()));
-        let log = woken.clone();
-        (
-            TaskSet::new(Arc::new(move |waiter| log.lock().unwrap().push(waiter))),
-            woken,
-        )
-    }
-
-    use TaskAttribute::{HeadOfQueue, Ordered, Simple};
-
-    #[test]
-    fn ordered_waits_for_older_and_holds_younger() {
-        let (set, woken) = task_set();
-        assert_eq!(set.enter(0, Simple, 1), Entered::Now);
-        assert_eq!(set.enter(1, Ordered, 2), Entered::Queued);
-        assert_eq!(set.enter(2, Simple, 3), Entered::Queued);
-        assert_eq!(set.enter(2, HeadOfQueue, 4), Entered::Now);
-        set.leave(0, Simple);
-        assert!(woken.lock().unwrap().is_empty());
-        set.leave(2, HeadOfQueue);
-        assert_eq!(*woken.lock().unwrap(), [2]);
-        assert_eq!(set.enter(0, Simple, 5), Entered::Queued);
-        set.leave(1, Ordered);
-        assert_eq!(*woken.lock().unwrap(), [2, 3, 5]);
-        set.leave(2, Simple);
-        set.leave(0, Simple);
-        assert_eq!(
-            set.enter(0, Simple, 6),
-            Entered::Now,
-            "the gate opened again"
-        );
-    }
-
-    #[test]
-    fn an_ordered_command_alone_runs_at_once() {
-        let (set, _) = task_set();
-        assert_eq!(set.enter(0, Ordered, 1), Entered::Now);
-        assert_eq!(set.enter(0, Ordered, 2), Entered::Queued);
-        assert!(set.cancel(2));
-        set.leave(0, Ordered);
-        assert!(!set.cancel(2));
-        assert_eq!(set.enter(0, Simple, 3), Entered::Now);
-    }
-
-    #[test]
-    fn ordered_never_runs_beside_another_on_many_threads() {
-        use std::sync::atomic::{AtomicI32, AtomicUsize};
-        let pending: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let log = pending.clone();
-        let set = Arc::new(TaskSet::new(Arc::new(move |waiter| {
-            log.lock().unwrap().push(waiter)
-        })));
-        let (inside, runs) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicUsize::new(0)));
-        std::thread::scope(|scope| {
-            for lane in 0..4_usize {
-                let (set, pending, inside, runs) = (&set, &pending, &inside, &runs);
-                scope.spawn(move || {
-                    let run = |attribute| {
-                        let weight = if attribute == Ordered { 1000 } else { 1 };
-                        let before = inside.fetch_add(weight, SeqCst);
-                        assert!(
-                            before < 1000 && (attribute == Simple || before == 0),
-                            "{before} beside {attribute:?}"
-                        );
-                        std::hint::spin_loop();
-                        inside.fetch_sub(weight, SeqCst);
-                        runs.fetch_add(1, SeqCst);
-                        set.leave(lane, attribute);
-                    };
-                    for n in 0..5000_u64 {
-                        let attribute = if n % 17 == lane as u64 {
-                            Ordered
-                        } else {
-                            Simple
-                        };
-                        let waiter = (lane as u64) << 32 | n;
-                        if set.enter(lane, attribute, waiter) == Entered::Queued {
-                            while !pending.lock().unwrap().contains(&waiter) {
-                                std::thread::yield_now();
-                            }
-                            pending.lock().unwrap().retain(|other| *other != waiter);
-                        }
-                        run(attribute);
-                    }
-                });
-            }
-        });
-        assert_eq!(runs.load(SeqCst), 20_000);
-        assert!(!set.gate.load(SeqCst));
-    }
-}
+mod tests;

@@ -340,7 +340,7 @@ impl Core {
         let over = match (operation.waiting, &operation.work) {
             (Waiting::NextTurn, _) => true,
             (Waiting::Turn, Work::Queued { turn: true, .. }) => true,
-            (Waiting::Turn, Work::Queued { mapped, .. }) => mapped.unit.task_set.cancel(token.0),
+            (Waiting::Turn, Work::Queued { mapped, .. }) => mapped.tasks.cancel(token.0),
             (Waiting::Range(..), work) => {
                 let unit = match work {
                     Work::Task(TaskRun { on: Some(unit), .. }) => Some(unit),
@@ -368,11 +368,7 @@ impl Core {
             mapped, command, ..
         } = &operation.work
         {
-            operation.entry = Some(TaskEntry::new(
-                mapped.clone(),
-                self.index,
-                command.attribute,
-            ));
+            operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
         }
     }
 

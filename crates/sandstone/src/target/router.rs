@@ -65,13 +65,9 @@ impl TaskRouter for Router<'_> {
             return self.without_unit(&command);
         };
         let token = self.core.operations.next_token();
-        match mapped
-            .unit
-            .task_set
-            .enter(self.core.index, attribute, token.0)
-        {
+        match mapped.enter(attribute, token.0) {
             Entered::Now => {
-                let entry = TaskEntry::new(mapped.clone(), self.core.index, attribute);
+                let entry = TaskEntry::new(mapped.clone(), attribute);
                 self.start(task, entry, &command)
             }
             Entered::Queued => self.queue(task, mapped.clone(), &command),
@@ -306,7 +302,6 @@ impl Router<'_> {
     /// A queued command's turn has come: it has entered the task set. `None` where it still waits for
     /// its data.
     pub(super) fn turn_came(&mut self, token: Token) -> Progress {
-        let lane = self.core.index;
         let Some(operation) = self.core.operations.get_mut(token) else {
             return Progress::Pending;
         };
@@ -320,7 +315,7 @@ impl Router<'_> {
         else {
             return Progress::Pending;
         };
-        operation.entry = Some(TaskEntry::new(mapped.clone(), lane, command.attribute));
+        operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
         *turn = true;
         if data.is_some() {
             self.start_queued(token)

@@ -161,11 +161,7 @@ impl ServedSession {
                 }
                 None => {
                     let itl = unit.logical.attach(nexus.clone());
-                    Arc::new(MappedUnit {
-                        lun: wanted.lun,
-                        itl,
-                        unit: unit.clone(),
-                    })
+                    MappedUnit::new(wanted.lun, itl, unit.clone())
                 }
             };
             mapped.itl.set_read_only(wanted.read_only);

@@ -14,6 +14,7 @@ use iscsi::target::TaskId;
 use iscsi::target::discovery::TextContext;
 use scsi::UnitAttention;
 use scsi::logical_unit::Reset;
+use scsi::task_set::TaskSetType;
 
 use super::core::Core;
 use super::event_loop::EventLoop;
@@ -173,8 +174,14 @@ impl EventLoop {
         mapped: &Arc<MappedUnit>,
     ) {
         let by = mapped.itl.nexus().id;
-        let only_own = request.function == Function::AbortTaskSet;
         let logical = &mapped.unit.logical;
+        // CLEAR TASK SET clears the task set of its nexus: with a task set for each that is what ABORT
+        // TASK SET does, and no other nexus is affected (SAM-5 7.5).
+        let only_own = match request.function {
+            Function::AbortTaskSet => true,
+            Function::ClearTaskSet => logical.task_set_type() == TaskSetType::PerNexus,
+            _ => false,
+        };
         let order = AbortOrder {
             unit: mapped.unit.clone(),
             whose: if only_own {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::LogicalUnit;
 use scsi::range_lock::RangeLock;
-use scsi::task_set::{TaskSet, Wake};
+use scsi::task_set::{Entered, NexusTasks, TaskSets, Wake};
 use scsi::{BlockRange, TaskAttribute};
 
 use crate::block::backing::Backing;
@@ -25,7 +25,7 @@ pub struct Unit {
     /// Keeps the blocks.
     pub device: Arc<dyn BlockDevice>,
     /// Orders commands.
-    pub task_set: TaskSet,
+    pub task_sets: Arc<TaskSets>,
     /// Keeps atomic commands apart from writes.
     pub range_lock: RangeLock,
     /// What the device is made of.
@@ -54,7 +54,7 @@ impl Unit {
             name,
             reads_in_place: device.reads_in_place(),
             device,
-            task_set: TaskSet::new(wake.clone()),
+            task_sets: TaskSets::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),
             backing,
             state_file,
@@ -113,6 +113,29 @@ pub(super) struct MappedUnit {
     pub itl: Arc<ItlNexus>,
     /// The unit.
     pub unit: Arc<Unit>,
+    /// The nexus's tasks in the unit's task sets.
+    pub tasks: NexusTasks,
+}
+
+impl MappedUnit {
+    /// Maps a unit under a LUN for a nexus.
+    pub(super) fn new(lun: u16, itl: Arc<ItlNexus>, unit: Arc<Unit>) -> Arc<Self> {
+        let tasks = unit.task_sets.join(itl.nexus().id);
+        Arc::new(Self {
+            lun,
+            itl,
+            unit,
+            tasks,
+        })
+    }
+
+    /// A command enters its task set; `waiter` is the token that is woken where its turn comes later.
+    #[inline]
+    pub(super) fn enter(&self, attribute: TaskAttribute, waiter: u64) -> Entered {
+        let logical = &self.unit.logical;
+        self.tasks
+            .enter(attribute, waiter, || logical.task_set_type())
+    }
 }
 
 /// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back the
@@ -123,18 +146,16 @@ pub(super) struct TaskEntry {
     pub mapped: Arc<MappedUnit>,
     /// The memory that its data may take.
     pub memory: Option<Reservation>,
-    lane: usize,
     attribute: TaskAttribute,
 }
 
 impl TaskEntry {
-    /// For a command that [`TaskSet::enter`] let in, on that lane and with that attribute.
+    /// For a command that [`MappedUnit::enter`] let in with that attribute.
     #[inline]
-    pub(super) fn new(mapped: Arc<MappedUnit>, lane: usize, attribute: TaskAttribute) -> Self {
+    pub(super) fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute) -> Self {
         Self {
             mapped,
             memory: None,
-            lane,
             attribute,
         }
     }
@@ -143,6 +164,6 @@ impl TaskEntry {
 impl Drop for TaskEntry {
     #[inline]
     fn drop(&mut self) {
-        self.mapped.unit.task_set.leave(self.lane, self.attribute);
+        self.mapped.tasks.leave(self.attribute);
     }
 }

@@ -39,6 +39,18 @@ impl FirstWriteWaits {
         }
     }
 
+    /// Returns once it holds up the first write.
+    pub(crate) fn wait_until_held(&self) {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.held.load(Ordering::SeqCst) {
+            assert!(
+                Instant::now() < give_up,
+                "the write does not reach the device"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub(crate) fn let_go(&self) {
         *self.gate.0.lock().unwrap() = true;
         self.gate.1.notify_all();
@@ -106,14 +118,7 @@ pub(crate) fn with_a_late_write(
     first(&mut session);
     session.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
     session.pump(&mut Vec::new()).unwrap();
-    let give_up = Instant::now() + PATIENCE;
-    while !device.held.load(Ordering::SeqCst) {
-        assert!(
-            Instant::now() < give_up,
-            "the write does not reach the device"
-        );
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    device.wait_until_held();
     session.cut();
     (device, served, session, portals)
 }

@@ -228,6 +228,12 @@ impl PipelinedSession {
         );
     }
 
+    /// Starts a command that writes before everything that has not started (HEAD OF QUEUE).
+    pub(crate) fn write_first(&mut self, cookie: u64, lun: u8, cdb: [u8; 16], data: Vec<u8>) {
+        let first = TaskAttribute::HeadOfQueue;
+        self.command(cookie, lun, cdb, first, Direction::Write, data.len(), data);
+    }
+
     /// How many bytes of data-out the commands of this connection have sent.
     pub(crate) fn sent(&self) -> u64 {
         let link = self.link.as_ref().expect("the session is logged in");

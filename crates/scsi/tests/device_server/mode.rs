@@ -369,7 +369,7 @@ fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
     let byte = |control| page(&bench, &nexus, control, 0x0a)[3];
-    assert_eq!((byte(0), byte(1)), (0x10, 0x06), "TST and QAM stay");
+    assert_eq!((byte(0), byte(1)), (0x10, 0x06), "QAM stays");
     assert_eq!(bench.unit().queue_error_policy(), LeaveOthers);
     let set = |bits: u8, save| {
         let (cdb, list) = changed(&bench, &nexus, 0x0a, 3, bits, save);
@@ -390,4 +390,77 @@ fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
     let saved = bench.saved.borrow().clone().expect("saved");
     restarted.unit().restore(&saved).expect("its own image");
     assert_eq!(restarted.unit().queue_error_policy(), AbortAll);
+}
+
+#[test]
+fn tst_changes_is_saved_told_and_keeps_its_reserved_values_out() {
+    use scsi::task_set::TaskSetType::{PerNexus, Shared};
+    let bench = Harness::new(config());
+    let (nexus, other) = (bench.login(1), bench.login(2));
+    let byte = |control| page(&bench, &nexus, control, 0x0a)[2];
+    assert_eq!((byte(0), byte(2), byte(3)), (0x02, 0x02, 0x02));
+    assert_eq!(byte(1), 0xe0 | 0x04, "all of the field and D_SENSE");
+    assert_eq!(bench.unit().task_set_type(), Shared);
+    let set = |bits: u8, save| {
+        let (cdb, list) = changed(&bench, &nexus, 0x0a, 2, bits, save);
+        bench.run(&nexus, &cdb, &list)
+    };
+    for reserved in 0b010..=0b111 {
+        let refused = set(reserved << 5, false);
+        assert_sense(&refused, 5, 0x26, 0x00);
+        assert_eq!(refused.sense[15..18], [0x80, 0, 6], "{reserved:03b}");
+    }
+    assert_eq!(bench.unit().task_set_type(), Shared);
+    assert_good(bench.run(&other, &[0; 6], &[]));
+    // It is told to the others, and only where it changed.
+    assert_good(set(0x20, false));
+    assert_eq!(bench.unit().task_set_type(), PerNexus);
+    assert_eq!((byte(0), byte(2), byte(3)), (0x22, 0x02, 0x02));
+    assert_good(bench.run(&nexus, &[0; 6], &[]));
+    assert_sense(&bench.run(&other, &[0; 6], &[]), 6, 0x2a, 0x01);
+    assert_good(set(0, false));
+    assert_good(bench.run(&other, &[0; 6], &[]));
+    // What was not saved ends with a reset, what was saved outlives it and a restart.
+    bench.unit().reset(Reset::LogicalUnit);
+    assert_eq!(bench.unit().task_set_type(), Shared);
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x03);
+    assert_good(set(0x20, true));
+    assert_eq!((byte(0), byte(2), byte(3)), (0x22, 0x02, 0x22));
+    assert_good(set(0x20, false));
+    assert_eq!(bench.unit().task_set_type(), Shared);
+    bench.unit().reset(Reset::LogicalUnit);
+    assert_eq!(bench.unit().task_set_type(), PerNexus);
+    let restarted = Harness::new(config());
+    let saved = bench.saved.borrow().clone().expect("saved");
+    restarted.unit().restore(&saved).expect("its own image");
+    assert_eq!(restarted.unit().task_set_type(), PerNexus);
+}
+
+#[test]
+fn tst_that_could_not_be_saved_is_taken_back() {
+    use scsi::task_set::TaskSetType::Shared;
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let (cdb, list) = changed(&bench, &nexus, 0x0a, 2, 0x20, true);
+    bench.disk().fail.set(Some(BlockError::Gone));
+    assert_sense(&bench.run(&nexus, &cdb, &list), 4, 0x44, 0x00);
+    assert_eq!(bench.unit().task_set_type(), Shared);
+    assert_eq!(page(&bench, &nexus, 3, 0x0a)[2], 0x02);
+}
+
+#[test]
+fn with_a_task_set_for_each_nexus_qerr_01b_reaches_its_own_only() {
+    use scsi::logical_unit::QueueErrorPolicy::{AbortAll, AbortOfNexus, LeaveOthers};
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let set = |at, bits: u8| {
+        let (cdb, list) = changed(&bench, &nexus, 0x0a, at, bits, false);
+        assert_good(bench.run(&nexus, &cdb, &list));
+        bench.unit().queue_error_policy()
+    };
+    assert_eq!(set(2, 0x20), LeaveOthers);
+    assert_eq!(set(3, 0x02), AbortOfNexus);
+    assert_eq!(set(3, 0x04), AbortOfNexus);
+    assert_eq!(set(2, 0x20), AbortOfNexus);
+    assert_eq!(set(3, 0x04), AbortAll);
 }
