@@ -13,7 +13,7 @@
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
 //! | what can be set | `settings.rs`, `url.rs`, `options.rs` |
 //! | which targets there are | `discovery.rs` |
-//! | a plain session that waits, for tools | `connection.rs`, `self_test.rs` |
+//! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 
 pub mod adapter;
 mod administration;
@@ -34,3 +34,4 @@ pub mod self_test;
 pub mod settings;
 pub mod url;
 pub mod view;
+pub mod write_cache;

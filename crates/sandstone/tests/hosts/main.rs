@@ -9,6 +9,7 @@ mod logins;
 #[path = "../served/mod.rs"]
 mod served;
 mod times;
+mod write_cache;
 
 use std::ffi::OsString;
 use std::path::Path;

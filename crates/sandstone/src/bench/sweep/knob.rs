@@ -20,6 +20,8 @@ pub struct Setup {
     /// What the one who opens the target is told, by name: settings of an initiator. The target is opened
     /// anew where they change.
     pub target_options: BTreeMap<String, String>,
+    /// Whether the logical unit's write cache is to be on; `None` leaves it alone.
+    pub write_cache: Option<bool>,
 }
 
 /// What to type to have a setting; `None` where there is nothing to type.
@@ -266,6 +268,7 @@ mod tests {
             profile: profile::find("crystal").expect("built in"),
             parameters: Parameters::default(),
             target_options: BTreeMap::new(),
+            write_cache: None,
         }
     }
 

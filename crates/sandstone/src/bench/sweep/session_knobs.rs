@@ -12,11 +12,50 @@ struct SessionKnob {
     values: &'static [&'static str],
 }
 
-/// All knobs of an initiator.
+/// All knobs of an initiator, and of the units that it sees.
 pub fn session_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
-    KNOWN
+    let sessions = KNOWN
         .iter()
-        .map(|(name, values)| Box::new(SessionKnob { name, values }) as Box<dyn Knob>)
+        .map(|(name, values)| Box::new(SessionKnob { name, values }) as Box<dyn Knob>);
+    sessions.chain([Box::new(WriteCacheKnob) as Box<dyn Knob>])
+}
+
+/// The write cache of the logical unit itself.
+struct WriteCacheKnob;
+
+impl Knob for WriteCacheKnob {
+    fn name(&self) -> &str {
+        "write_cache"
+    }
+
+    fn about(&self) -> &str {
+        "the unit's volatile write cache (WCE of its Caching mode page), as it was again afterwards"
+    }
+
+    fn values(&self) -> Vec<String> {
+        ["off", "on"].map(str::to_owned).into()
+    }
+
+    fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String> {
+        setup.write_cache = match value {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => return Err("choose on or off".to_owned()),
+        };
+        Ok(())
+    }
+
+    fn commands(&self, value: &str) -> Commands {
+        let (wce, yes) = match value {
+            "on" => (1, "yes"),
+            _ => (0, "no"),
+        };
+        Commands {
+            esxi: None,
+            linux: Some(format!("sdparm --set WCE={wce} --save /dev/DEVICE")),
+            sandstone: Some(format!("sandstone lu modify NAME --write-cache {yes}")),
+        }
+    }
 }
 
 impl Knob for SessionKnob {
@@ -89,9 +128,11 @@ mod tests {
                     profile: profile::find("crystal").expect("built in"),
                     parameters: Parameters::default(),
                     target_options: BTreeMap::new(),
+                    write_cache: None,
                 };
+                let before = setup.clone();
                 knob.apply(&value, &mut setup).expect("its own value");
-                assert_eq!(setup.target_options[knob.name()], value);
+                assert_ne!(setup, before, "{} {value} changes nothing", knob.name());
                 assert!(
                     knob.apply("nonsense", &mut setup).is_err(),
                     "{}",

@@ -23,7 +23,8 @@ use crate::bench::sweep::verdict::{Best, Found, find};
 use crate::bench::workload::Workload;
 use crate::cli::table::{self, Column, extra, left, right};
 use crate::cli::{Done, Terminal};
-use crate::config::Error;
+use crate::config::{Error, ErrorKind};
+use crate::initiator::write_cache::WriteCache;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -137,6 +138,7 @@ impl Plan {
             profile: chosen.profile,
             parameters: args.how.over(chosen.parameters),
             target_options: Default::default(),
+            write_cache: None,
         };
         let setups = settings
             .iter()
@@ -155,20 +157,48 @@ impl Plan {
         self.setups.iter().any(writes)
     }
 
-    /// Runs every setting in every round. A round that is interrupted is left out: what it has lacks its pair.
+    /// Runs every setting in every round, and leaves the unit as it was.
     fn run(
         &self,
         args: &Args,
+        opened: Opened,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Run>, Error> {
+        let turns_cache = self.setups.iter().any(|setup| setup.write_cache.is_some());
+        if !turns_cache {
+            return self.run_rounds(args, opened, None, progress);
+        }
+        let cache = args.target.write_cache()?;
+        let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
+        let runs = self.run_rounds(args, opened, Some(&cache), progress);
+        let put_back = cache.turn(was_on);
+        let runs = runs?;
+        put_back.map_err(|e| no_cache("put back", e))?;
+        Ok(runs)
+    }
+
+    /// A round that is interrupted is left out: what it has lacks its pair.
+    fn run_rounds(
+        &self,
+        args: &Args,
         mut opened: Opened,
+        cache: Option<&WriteCache>,
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Run>, Error> {
         let stop = interrupt()?;
         let schedule = plan::schedule(self.settings.len(), args.repeat, self.seed);
         let mut runs: Vec<Run> = Vec::new();
         let mut options = &BTreeMap::new();
+        let mut is_on = None;
         for (step, &(round, setting)) in schedule.iter().enumerate() {
             let (setup, settings) = (&self.setups[setting], &self.settings[setting]);
-            if setup.target_options != *options {
+            let turned = setup.write_cache != is_on;
+            if let (Some(cache), Some(on), true) = (cache, setup.write_cache, turned) {
+                cache.turn(on).map_err(|e| no_cache("turned", e))?;
+                is_on = Some(on);
+            }
+            // Who has it open may have asked for the cache when that was opened.
+            if turned || setup.target_options != *options {
                 options = &setup.target_options;
                 opened = args.target.open_anew(opened, options)?;
             }
@@ -202,6 +232,14 @@ impl Plan {
         }
         Ok(runs)
     }
+}
+
+fn no_cache(what: &str, error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Refused,
+        format!("the unit's write cache cannot be {what}: {error}"),
+        "sweep without the knob write_cache, and turn the cache where the unit is administered",
+    )
 }
 
 /// A knob and its values from the command line.

@@ -16,6 +16,7 @@ use crate::cli::completion::size;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::initiator::url::LunUrl;
+use crate::initiator::write_cache::WriteCache;
 use crate::locate;
 
 /// What to measure.
@@ -121,6 +122,12 @@ impl TargetArgs {
     /// Whether the target has sessions, whose settings can be turned.
     pub(super) fn is_logical_unit(&self) -> bool {
         LunUrl::is_one(&self.target)
+    }
+
+    /// The write cache of a logical unit.
+    pub(super) fn write_cache(&self) -> Result<WriteCache, Error> {
+        let next = "an iscsi:// URL names a logical unit";
+        WriteCache::of(&self.target).map_err(|error| Error::invalid(error.to_string(), next))
     }
 
     /// Opens a logical unit with other sessions in place of the last ones.
