@@ -167,6 +167,8 @@ impl Lane {
     /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
     /// whenever the loop was woken.
     pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
+        // What a timer hands to a resident leaves with its turn.
+        self.fire_timers();
         self.each_resident(|resident, lane| resident.turn(lane));
         self.take_finished(completions);
     }

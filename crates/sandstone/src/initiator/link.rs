@@ -101,6 +101,10 @@ pub(super) struct Link {
     pub(super) out: Vec<u8>,
     /// Bytes of `out` that the socket took.
     taken: usize,
+    /// Bytes that the socket took before those.
+    taken_before: u64,
+    /// The socket is full.
+    is_full: bool,
     /// Commands queued since the last [`Link::flush`].
     queued: u32,
     /// Why an early flush failed: the next one says so.
@@ -131,6 +135,8 @@ impl Link {
             phase: Phase::Connecting(Box::new(login)),
             out: Vec::new(),
             taken: 0,
+            taken_before: 0,
+            is_full: false,
             queued: 0,
             failure: None,
             quick_ack: tcp.quick_ack,
@@ -162,6 +168,11 @@ impl Link {
         }
     }
 
+    /// Bytes that were ever to be sent.
+    pub(super) fn queued_bytes(&self) -> u64 {
+        self.taken_before + self.out.len() as u64
+    }
+
     /// Bytes that the other end's kernel has taken; 0 where ours does not tell.
     pub(super) fn acknowledged(&self) -> u64 {
         TcpInfo::of(&self.stream).map_or(0, |info| info.bytes_acked)
@@ -176,6 +187,7 @@ impl Link {
     /// Whether it has connected by this.
     pub(super) fn writable(&mut self) -> Result<bool, LinkError> {
         let mut has_connected = false;
+        self.is_full = false;
         if let Phase::Connecting(settings) = &self.phase {
             if let Some(error) = self.stream.take_error().map_err(LinkError::Connect)? {
                 return Err(LinkError::Connect(error));
@@ -200,7 +212,7 @@ impl Link {
         self.queued += 1;
         // A socket that is full takes no more for being asked more often.
         let is_batch = self.queued >= BATCH_COMMANDS || self.out.len() >= BATCH_BYTES;
-        if is_batch && self.taken == 0 && self.failure.is_none() {
+        if is_batch && !self.is_full && self.failure.is_none() {
             self.failure = self.flush().err();
         }
     }
@@ -217,7 +229,10 @@ impl Link {
         while self.taken < self.out.len() {
             match self.stream.write(&self.out[self.taken..]) {
                 Ok(count) => self.taken += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_full = true;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(LinkError::Io(error)),
             }
@@ -228,6 +243,8 @@ impl Link {
             session.output_taken();
         }
         if self.taken == self.out.len() {
+            self.taken_before += self.taken as u64;
+            self.is_full = false;
             self.out.clear();
             self.taken = 0;
             if self.out.capacity() > 2 * OUTPUT_CHUNK {
@@ -235,6 +252,7 @@ impl Link {
             }
         } else if self.taken >= OUTPUT_CHUNK {
             self.out.drain(..self.taken);
+            self.taken_before += self.taken as u64;
             self.taken = 0;
         }
         Ok(())

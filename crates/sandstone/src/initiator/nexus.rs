@@ -59,6 +59,8 @@ pub(super) struct Nexus {
     pub(super) pinged_us: Option<u64>,
     /// Bytes that it had taken then.
     pub(super) acknowledged: u64,
+    /// Bytes up to the end of the ping.
+    pub(super) ping_ends: u64,
     pub(super) is_suspect: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
@@ -121,14 +123,6 @@ impl Nexus {
     /// The portal group to which the session leads, or led.
     pub(super) fn portal_group(&self) -> PortalGroup {
         self.logged_in.as_ref()?.portal_group_tag
-    }
-
-    /// The session is lost: what it sent may still be performed.
-    pub(super) fn note_unfenced(&mut self) {
-        let group = self.portal_group();
-        if !self.unfenced.contains(&group) {
-            self.unfenced.push(group);
-        }
     }
 
     /// Whether an earlier life may still have commands at the target.

@@ -133,10 +133,15 @@ impl Command {
 }
 
 pub(crate) fn allowed(authentication: Authentication) -> Authorization {
+    in_group(1, authentication)
+}
+
+/// The same in a portal group of that tag.
+pub(crate) fn in_group(portal_group_tag: u16, authentication: Authentication) -> Authorization {
     Authorization::Allowed(LoginTerms {
         authentication,
         limits: TargetLimits::default(),
-        portal_group_tag: 1,
+        portal_group_tag,
         target_alias: String::new(),
         command_window: 64,
     })

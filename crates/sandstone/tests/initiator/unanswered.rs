@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use iscsi::target::login::Authentication;
 use sandstone::block::{Pages, Request};
 use sandstone::initiator::settings::{DeviceSettings, TargetSettings};
 
 use super::driver::{Driver, round_robin, target};
-use super::fake_target::{FakeTarget, World};
+use super::fake_target::{FakeTarget, World, in_group};
 
 /// Swallows the first READ or WRITE.
 fn swallows_one() -> FakeTarget {
@@ -84,7 +85,7 @@ fn a_slow_link_is_not_taken_for_a_silent_one() {
         .for_each(|portal| portal.crawl(Duration::from_millis(4)));
     let mut settings = target(&portals[0].url(&format!("?portal={}", portals[1].address)));
     settings.session.keep_alive.quiet = Duration::from_millis(50);
-    settings.session.keep_alive.timeout = Duration::from_millis(200);
+    settings.session.keep_alive.timeout = Duration::from_millis(600);
     let devices = DeviceSettings {
         max_io: Some(1 << 20),
         ..round_robin()
@@ -106,38 +107,118 @@ fn a_slow_link_is_not_taken_for_a_silent_one() {
     assert_eq!(portals.each_ref().map(FakeTarget::lives), [1, 1]);
 }
 
-/// Its write is repeated through its sibling, but not before the target has ended what it left.
-#[test]
-fn a_session_that_leaves_with_a_write_unanswered_is_ended_at_the_target_first() {
+/// Two portals of one world, of which the first swallows writes, and a driver that never takes their end
+/// for granted.
+fn one_swallows() -> (FakeTarget, FakeTarget, TargetSettings, Driver) {
     let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
     let swallows = FakeTarget::portal(
         Arc::clone(&world),
         |_, command| Ok(command.opcode() == 0x8a),
     );
-    let sibling = FakeTarget::portal(Arc::clone(&world), |_, _| Ok(false));
+    let sibling = FakeTarget::portal(world, |_, _| Ok(false));
     let settings = target(&swallows.url(&format!("?portal={}", sibling.address)));
+    let driver = Driver::open_with(settings.clone(), never_taken_for_granted()).unwrap();
+    (swallows, sibling, settings, driver)
+}
+
+fn never_taken_for_granted() -> DeviceSettings {
     let mut devices = round_robin();
     devices.base.fence_timeout_us = None;
-    let mut driver = Driver::open_with(settings.clone(), devices).unwrap();
-    for token in [1, 2] {
-        let data = Pages::from_bytes(&[5; 4096]);
-        driver.submit(
-            token,
-            Request::Write {
-                offset: token * 4096,
-                data,
-                durable: false,
-            },
-        );
-    }
-    assert_eq!(driver.take().len(), 1, "one of them is swallowed");
-    let rest = TargetSettings {
-        routes: settings.routes[1..].to_vec(),
-        ..settings
-    };
-    driver.adapter.modify(0, rest, false).unwrap();
+    devices
+}
+
+fn write(driver: &mut Driver, token: u64) {
+    let data = Pages::from_bytes(&[5; 4096]);
+    driver.submit(
+        token,
+        Request::Write {
+            offset: token * 4096,
+            data,
+            durable: false,
+        },
+    );
+}
+
+fn one_ends(driver: &mut Driver) {
     let taken = driver.take_until(Instant::now() + Duration::from_secs(30));
     assert!(matches!(taken[..], [(_, Ok(_))]), "{taken:?}");
-    assert_eq!(world.lock().unwrap().disks[0].writes, 2);
+}
+
+/// Its write is repeated through its sibling, but not before the target has ended what it left.
+#[test]
+fn a_session_that_leaves_with_a_write_unanswered_is_ended_at_the_target_first() {
+    let (swallows, _sibling, mut settings, mut driver) = one_swallows();
+    write(&mut driver, 1);
+    write(&mut driver, 2);
+    one_ends(&mut driver);
+    settings.routes.remove(0);
+    driver.adapter.modify(0, settings, false).unwrap();
+    one_ends(&mut driver);
+    assert_eq!(swallows.world().disks[0].writes, 2);
     assert_eq!(swallows.lives(), 2, "a LOGIN ended what it left there");
+}
+
+/// The same where its own portal is closed: the LOGIN takes a detour.
+#[test]
+fn a_session_that_leaves_a_portal_that_is_gone_is_ended_through_its_sibling() {
+    let (swallows, sibling, mut settings, mut driver) = one_swallows();
+    write(&mut driver, 1);
+    write(&mut driver, 2);
+    one_ends(&mut driver);
+    settings.routes.remove(0);
+    driver.adapter.modify(0, settings, false).unwrap();
+    driver.idle(Duration::from_millis(50));
+    drop(swallows);
+    one_ends(&mut driver);
+    assert_eq!(sibling.world().disks[0].writes, 2);
+    assert_eq!(sibling.lives(), 2, "its own life and the detour");
+}
+
+/// What was in a portal group long ago is over: it does not stand in the way of a fence in another.
+#[test]
+fn a_session_that_moved_to_another_portal_group_is_fenced_there() {
+    let fake = FakeTarget::start(World::of(&[1 << 20]), |peer, command| {
+        let swallows = peer.life == 1 && command.opcode() == 0x8a;
+        if swallows {
+            peer.close();
+        }
+        Ok(swallows)
+    });
+    let mut driver = Driver::open_with(target(&fake.url("")), never_taken_for_granted()).unwrap();
+    fake.authorize(in_group(2, Authentication::None));
+    fake.cut();
+    while fake.lives() < 2 {
+        driver.idle(Duration::from_millis(5));
+    }
+    write(&mut driver, 1);
+    one_ends(&mut driver);
+    assert_eq!((fake.lives(), fake.world().disks[0].writes), (3, 1));
+}
+
+/// A kernel acknowledges bytes for a program that hangs; they are no sign of life.
+#[test]
+fn a_program_that_hangs_is_given_up_although_its_kernel_takes_more() {
+    let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
+    let hangs = FakeTarget::portal(Arc::clone(&world), |_, command| {
+        if command.opcode() == 0x8a {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        Ok(false)
+    });
+    let sibling = FakeTarget::portal(world, |_, _| Ok(false));
+    let settings = target(&hangs.url(&format!("?portal={}", sibling.address)));
+    let mut driver = Driver::open_with(settings, round_robin()).unwrap();
+    let mut ended = Vec::new();
+    // One of the first two is stuck; more follow, each of which the kernel takes.
+    for token in 0..64 {
+        write(&mut driver, token);
+        let until = Instant::now() + Duration::from_millis(50);
+        while Instant::now() < until {
+            ended.extend(driver.take_until(until).into_iter().map(|(token, _)| token));
+        }
+        if ended.contains(&0) && ended.contains(&1) {
+            return;
+        }
+    }
+    panic!("still stuck after {ended:?}");
 }

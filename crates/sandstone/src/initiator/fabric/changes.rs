@@ -165,7 +165,7 @@ impl Fabric {
         }
         if !is_idle {
             // What was not answered may still be performed, until the target knows that we are gone.
-            nexus.note_unfenced();
+            self.note_unfenced(at);
             self.drop_link(at);
         }
         if self.nexuses[at].needs_fence() {
@@ -174,10 +174,14 @@ impl Fabric {
             });
             self.give_up_confirmation(at, now);
         }
-        if self.waits_for_fence(at) {
+        if self.waits_for_fence(at, now) {
             if matches!(self.nexuses[at].state, State::Gone) {
                 let retry_us = now + FENCE_AGAIN_US;
                 self.nexuses[at].state = State::Down { retry_us };
+                if self.nexuses[at].fence_from_us.is_some() {
+                    // The own portal is closed to us.
+                    self.take_detour(at, now);
+                }
             }
             return;
         }

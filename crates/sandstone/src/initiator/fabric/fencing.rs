@@ -17,6 +17,9 @@ pub(super) const DETOUR_AFTER_US: u64 = 50_000;
 /// nobody but its own portal could confirm that they are over, and that may be gone for good.
 const UNCONFIRMED_US: u64 = 5_000_000;
 
+/// How long a session that leaves tries to end what it left, beyond the time for its commands to end.
+const LEAVE_US: u64 = 15_000_000;
+
 /// A portal group, by its tag, where the target told it.
 pub(in super::super) type PortalGroup = Option<u16>;
 
@@ -35,8 +38,28 @@ impl Fabric {
         }
     }
 
+    /// A life is lost: what it sent may still be performed. A group in which nothing of earlier lives can
+    /// land any more needs no fence.
+    pub(super) fn note_unfenced(&mut self, at: usize) {
+        let is_haunted = self.is_haunted(at);
+        let nexus = &mut self.nexuses[at];
+        let group = nexus.portal_group();
+        if !is_haunted {
+            nexus.unfenced.clear();
+        }
+        if !nexus.unfenced.contains(&group) {
+            nexus.unfenced.push(group);
+        }
+    }
+
+    /// Whether some write of lost lives may still land.
+    fn is_haunted(&self, at: usize) -> bool {
+        let mut paths = self.nexuses[at].paths.iter();
+        paths.any(|path| self.devices[path.device].policy.may_still_land(path.path))
+    }
+
     /// Another session's way to a portal group in which a lost life was.
-    fn detour(&self, at: usize) -> Option<(SocketAddr, Option<Bind>)> {
+    pub(super) fn detour(&self, at: usize) -> Option<(SocketAddr, Option<Bind>)> {
         let mut groups = self.nexuses[at].unfenced.iter().flatten();
         let through = groups.find_map(|group| {
             self.siblings(at, Some(*group))
@@ -46,13 +69,14 @@ impl Fabric {
         Some((portal, through.bind.clone()))
     }
 
-    /// Other sessions of the same target that lead, or led, to a portal group.
+    /// Other sessions of the same target that lead, or led and are to lead again, to a portal group.
     fn siblings(&self, at: usize, group: PortalGroup) -> impl Iterator<Item = &Nexus> {
         let target = self.nexuses[at].target;
         let others = self.nexuses.iter().enumerate();
         others
             .filter(move |(other, sibling)| *other != at && sibling.target == target)
             .map(|(_, sibling)| sibling)
+            .filter(|sibling| !matches!(sibling.state, State::Gone | State::Leaving { .. }))
             .filter(move |sibling| sibling.portal_group() == group)
     }
 
@@ -81,10 +105,10 @@ impl Fabric {
         }
     }
 
-    /// Where nobody else leads to where a lost life was, its end is not waited for as long.
+    /// Where nobody else leads to where lost lives were, their end is not waited for as long.
     pub(super) fn give_up_confirmation(&mut self, at: usize, now: u64) {
         let mut groups = self.nexuses[at].unfenced.iter();
-        if groups.all(|group| self.siblings(at, *group).next().is_some()) {
+        if groups.any(|group| self.siblings(at, *group).next().is_some()) {
             return;
         }
         let until = now + UNCONFIRMED_US;
@@ -95,12 +119,13 @@ impl Fabric {
 
     /// Whether a session that is not wanted any more has yet to end what it left at the target, and
     /// somebody is there through whom it can.
-    pub(super) fn waits_for_fence(&self, at: usize) -> bool {
+    pub(super) fn waits_for_fence(&self, at: usize, now: u64) -> bool {
         let nexus = &self.nexuses[at];
         let mut groups = nexus.unfenced.iter();
-        let mut paths = nexus.paths.iter();
+        let limit = nexus.parting_until_us.map(|until| until + LEAVE_US);
         !nexus.is_up()
+            && limit.is_some_and(|limit| now < limit)
             && groups.any(|group| self.siblings(at, *group).next().is_some())
-            && paths.any(|path| self.devices[path.device].policy.may_still_land(path.path))
+            && self.is_haunted(at)
     }
 }

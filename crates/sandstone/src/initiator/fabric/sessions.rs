@@ -55,6 +55,7 @@ impl Fabric {
             heard_us: now,
             pinged_us: None,
             acknowledged: 0,
+            ping_ends: 0,
             is_suspect: false,
             life: 0,
             failures: 0,
@@ -74,7 +75,8 @@ impl Fabric {
     /// Time has passed for a session.
     pub(super) fn tick_nexus(&mut self, at: usize, now: u64) {
         let alone = self.is_alone(at);
-        let has_left = self.nexuses[at].parting_until_us.is_some() && !self.waits_for_fence(at);
+        let has_left =
+            self.nexuses[at].parting_until_us.is_some() && !self.waits_for_fence(at, now);
         let (target, nexus) = (self.nexuses[at].target, &mut self.nexuses[at]);
         let session = &self.targets[target].settings.session;
         match &nexus.state {
@@ -114,7 +116,8 @@ impl Fabric {
 
     /// Pings a silent session, stops using one that does not answer, and gives it up. The ping waits in
     /// line behind writes: on a slow link with a deep queue that may take longer than any timeout. So as
-    /// long as the other end takes bytes, time does not count.
+    /// long as the other end takes bytes before it, time does not count. After that it does: a kernel
+    /// acknowledges for a program that hangs, too.
     fn listen(&mut self, at: usize, alone: bool, now: u64) {
         let nexus = &mut self.nexuses[at];
         let alive = self.targets[nexus.target].settings.session.keep_alive;
@@ -136,6 +139,7 @@ impl Fabric {
                     session.ping(out);
                     nexus.pinged_us = Some(now);
                     nexus.acknowledged = link.acknowledged();
+                    nexus.ping_ends = link.queued_bytes();
                     self.mark_dirty(at);
                 }
             }
@@ -145,7 +149,7 @@ impl Fabric {
                 let is_due = now.saturating_sub(pinged) >= us(limit)
                     || (!nexus.is_suspect && !alone && now >= suspicion);
                 let acknowledged = if is_due { link.acknowledged() } else { 0 };
-                if acknowledged > nexus.acknowledged {
+                if acknowledged > nexus.acknowledged && acknowledged <= nexus.ping_ends {
                     nexus.acknowledged = acknowledged;
                     nexus.pinged_us = Some(now);
                 } else if now.saturating_sub(pinged) >= us(limit) {
@@ -191,6 +195,10 @@ impl Fabric {
         let settings = &self.targets[self.nexuses[at].target].settings;
         let nexus = &mut self.nexuses[at];
         let is_detour = detour.is_some();
+        if !is_detour && nexus.needs_fence() {
+            // Also where the connection cannot even be begun: our own way may be what failed.
+            nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
+        }
         let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
         let login = settings.session.login(&settings.name, nexus.isid);
         let link = match Link::connect(address, bind.as_ref(), &settings.session.tcp, login) {
@@ -208,9 +216,6 @@ impl Fabric {
             since_us: now,
             detour: is_detour,
         };
-        if !is_detour && nexus.needs_fence() {
-            nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
-        }
     }
 
     /// A socket has something for us.
@@ -342,6 +347,11 @@ impl Fabric {
         nexus.pinged_us = None;
         nexus.is_suspect = false;
         self.login_fences(at, login.portal_group_tag, now);
+        let is_parting = self.nexuses[at].parting_until_us.is_some();
+        if is_parting && self.waits_for_fence(at, now) && self.detour(at).is_some() {
+            // Its own portal leads elsewhere by now; there is more to be ended where it was before.
+            return self.take_detour(at, now);
+        }
         if detour {
             // It has done its duty; the session itself belongs to its own portal.
             self.drop_link(at);
@@ -397,18 +407,17 @@ impl Fabric {
     /// A session is lost, or did not come to be.
     pub(super) fn lose(&mut self, at: usize, error: LinkError) {
         let now = self.now_us();
-        let (was_up, leaving) = match &self.nexuses[at].state {
-            State::Up { .. } => (true, false),
-            State::Leaving { .. } | State::Gone => (false, true),
-            State::Coming { .. } | State::Down { .. } => (false, false),
-        };
+        let state = &self.nexuses[at].state;
+        let was_up = matches!(state, State::Up { .. });
+        let was_detour = matches!(state, State::Coming { detour: true, .. });
+        let leaving = matches!(state, State::Leaving { .. } | State::Gone);
         let was_scanning = self.nexuses[at].scan.is_some();
         self.drop_link(at);
         if leaving {
             return;
         }
         if was_up {
-            self.nexuses[at].note_unfenced();
+            self.note_unfenced(at);
         }
         if self.nexuses[at].parting_until_us.is_some() {
             return self.take_leave(at, now);
@@ -419,13 +428,15 @@ impl Fabric {
             .back_off;
         let is_alone = !self.nexuses[at].paths.is_empty() && self.is_alone(at);
         let nexus = &mut self.nexuses[at];
-        let elsewhere = self::elsewhere(&error).filter(|_| nexus.redirections < MAX_REDIRECTIONS);
+        // A detour's portal speaks for the session whose way it is.
+        let may_follow = !was_detour && nexus.redirections < MAX_REDIRECTIONS;
+        let elsewhere = self::elsewhere(&error).filter(|_| may_follow);
         if let Some((address, permanent)) = elsewhere {
             nexus.redirected = Some(address);
             if permanent {
                 nexus.moved_to = Some(address);
             }
-        } else if !was_up {
+        } else if !was_up && !was_detour {
             // A portal that a redirection named may be gone: the next try begins where we were told.
             nexus.moved_to = None;
         }
