@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use smallvec::SmallVec;
 
 use super::Lane;
+use crate::block::uring::Ring;
 use crate::spin::Spin;
 
 /// Requests in flight from which on it pays to look again instead of sleeping.
@@ -94,12 +96,16 @@ impl Lane {
                 tv_nsec: i64::from(left.subsec_nanos()),
             }
         });
+        // Each by itself: through the descriptor that stands for all of them a wake-up takes longer.
+        let ring = self.ring.as_ref().map(Ring::poll_fd);
+        let residents = self.residents.all.iter().map(|one| one.poll_fd());
         let bell_fd = bell.0.as_fd();
-        let work: BorrowedFd<'_> = self.poll_fd().unwrap_or(bell_fd);
-        let mut fds = [
-            PollFd::new(&bell_fd, PollFlags::IN),
-            PollFd::new(&work, PollFlags::IN),
-        ];
+        let all: SmallVec<[BorrowedFd<'_>; 4]> =
+            [bell_fd].into_iter().chain(ring).chain(residents).collect();
+        let mut fds: SmallVec<[PollFd<'_>; 4]> = all
+            .iter()
+            .map(|fd| PollFd::new(fd, PollFlags::IN))
+            .collect();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
