@@ -42,6 +42,14 @@ impl OpenError {
         }
     }
 
+    /// What is wrong, without what to try next.
+    pub fn problem(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{}: {source}", self.problem),
+            None => self.problem.clone(),
+        }
+    }
+
     /// What to try next, a clause without a full stop.
     pub fn advice(&self) -> &str {
         &self.advice
@@ -50,11 +58,8 @@ impl OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.problem)?;
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
-        }
-        write!(f, "; nothing was changed; {}", self.advice)
+        let (problem, advice) = (self.problem(), &self.advice);
+        write!(f, "{problem}; nothing was changed; {advice}")
     }
 }
 

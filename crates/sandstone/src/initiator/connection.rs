@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use iscsi::chap::Entropy;
 use iscsi::initiator::{
     Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Residual, Session,
     SessionEvent, SessionUser,
 };
 use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute};
+
+use crate::entropy::KernelEntropy;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -73,14 +74,6 @@ impl SessionUser for Exchange {
 
     fn event(&mut self, event: SessionEvent) {
         self.logged_out |= matches!(event, SessionEvent::LoggedOut(_));
-    }
-}
-
-struct KernelEntropy;
-
-impl Entropy for KernelEntropy {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the kernel has random numbers");
     }
 }
 

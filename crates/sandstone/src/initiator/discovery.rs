@@ -11,7 +11,6 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use iscsi::initiator::{CommandEnd, LoginError, SessionEvent, SessionUser};
-use iscsi::pdu::Isid;
 use iscsi::send_targets::{self, DiscoveredPortal, DiscoveredTarget};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -19,6 +18,7 @@ use super::link::{Link, LinkError, Received};
 use super::settings::{Bind, SessionSettings};
 use super::url::with_port;
 use crate::config::name;
+use crate::entropy::random_isid;
 
 /// Redirections that are followed, one after another.
 const MAX_REDIRECTIONS: u32 = 4;
@@ -162,9 +162,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     /// The text that answers SendTargets=All.
     fn ask(&self, address: SocketAddr) -> Result<Vec<u8>, Reason> {
-        let mut isid = [0x80, 0, 0, 0, 0, 0];
-        getrandom::fill(&mut isid[1..]).map_err(|error| Reason::System(io::Error::other(error)))?;
-        let mut login = self.settings.login("", Isid(isid));
+        let mut login = self.settings.login("", random_isid());
         login.target_name = None;
         let mut link =
             Link::connect(address, self.bind, &self.settings.tcp, login).map_err(Reason::Link)?;

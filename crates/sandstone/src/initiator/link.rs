@@ -7,7 +7,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use iscsi::chap::Entropy;
 use iscsi::initiator::{
     LoggedIn, Login, LoginError, LoginProgress, LoginSettings, Session, SessionError, SessionUser,
 };
@@ -15,6 +14,7 @@ use iscsi::pdu::{BHS_LENGTH, Bhs};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::settings::{Bind, TcpOptions};
+use crate::entropy::KernelEntropy;
 use crate::tcp_info::TcpInfo;
 
 /// The longest login response: what we declared before login is RFC 7143's 8 KiB.
@@ -71,14 +71,6 @@ impl std::error::Error for LinkError {
             Self::Session(error) => Some(error),
             _ => None,
         }
-    }
-}
-
-struct KernelEntropy;
-
-impl Entropy for KernelEntropy {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the kernel has random numbers");
     }
 }
 

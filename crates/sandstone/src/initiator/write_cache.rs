@@ -6,13 +6,13 @@
 use std::io;
 use std::net::ToSocketAddrs as _;
 
-use iscsi::pdu::Isid;
 use scsi::application_client::report_luns;
 use scsi::application_client::sense::{Reaction, SenseCode};
 
 use super::connection::{Connection, Outcome};
 use super::settings::{DeviceSettings, SessionSettings, TargetSettings};
 use super::url::{LunUrl, UrlError};
+use crate::entropy::random_isid;
 
 const CACHING: u8 = 0x08;
 /// WCE, in byte 2 of the page.
@@ -84,10 +84,8 @@ impl WriteCache {
         let portal = route.map_or("", |route| route.portal.as_str());
         let mut addresses = portal.to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
-        let mut isid = [0x80, 0, 0, 0, 0, 0];
-        getrandom::fill(&mut isid[1..]).expect("the kernel has random numbers");
         let session = &self.target.session;
-        Connection::open(address, session.login(&self.target.name, Isid(isid)))
+        Connection::open(address, session.login(&self.target.name, random_isid()))
     }
 
     /// The Caching mode page as it is now.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iscsi::chap::{ChapCredential, Entropy};
+use iscsi::chap::ChapCredential;
 use iscsi::negotiation::{DigestPolicy, TargetLimits};
 use iscsi::pdu::{BHS_LENGTH, Bhs, LoginStatus};
 use iscsi::target::login::{
@@ -20,6 +20,7 @@ use super::registry::{RegisteredSession, Seat, SessionName};
 use super::shared::Shared;
 use crate::config::access::{self, Access};
 use crate::config::model::{ChapSecret, TargetParameters, TargetSpec};
+use crate::entropy::KernelEntropy;
 
 /// Commands in flight per session where the administrator sets nothing.
 pub(super) const DEFAULT_QUEUE_DEPTH: u16 = 128;
@@ -138,15 +139,6 @@ impl LoginConnection {
 }
 
 /// Random bytes of the kernel.
-struct KernelEntropy;
-
-impl Entropy for KernelEntropy {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        // Without random numbers no challenge is safe: better no login than a predictable one.
-        getrandom::fill(bytes).expect("the kernel has random numbers");
-    }
-}
-
 /// What the configuration and the sessions that exist say of one login.
 struct Policy<'a> {
     shared: &'a Arc<Shared>,

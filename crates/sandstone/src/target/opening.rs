@@ -152,7 +152,7 @@ impl Opener {
 fn apply_error(spec: &UnitSpec, error: &block::open::OpenError) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
-        message: error.to_string(),
+        message: error.problem(),
         next: error.advice().to_owned(),
     }
 }

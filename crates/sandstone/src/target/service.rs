@@ -366,7 +366,7 @@ impl Service {
                 ));
             }
             crate::block::open::extend(&spec.backend, &self.opener.state, wanted)
-                .map_err(|error| failed(error.to_string(), error.advice()))?;
+                .map_err(|error| failed(error.problem(), error.advice()))?;
             let geometry = unit.device.refresh().map_err(|error| {
                 failed(
                     error.to_string(),

@@ -29,7 +29,7 @@ impl Knob for WriteCacheKnob {
     }
 
     fn about(&self) -> &str {
-        "the unit's volatile write cache (WCE of its Caching mode page), as it was again afterwards"
+        "the unit's volatile write cache (WCE of its Caching mode page); put back at the end"
     }
 
     fn values(&self) -> Vec<String> {

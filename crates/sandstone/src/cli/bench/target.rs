@@ -72,7 +72,7 @@ fn new_lane() -> Result<Lane, Error> {
 
 fn refused(error: OpenError) -> Error {
     let next = error.advice().to_owned();
-    Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
+    Error::new(ErrorKind::Refused, error.problem(), next).caused_by(error)
 }
 
 impl TargetArgs {

@@ -146,7 +146,7 @@ fn attach(args: &Args) -> Result<(Server, Attached), Error> {
     let device =
         locate::open(&args.what, args.block_size, loops.first_lane()).map_err(|error| {
             let next = error.advice().to_owned();
-            Error::new(ErrorKind::Unavailable, error.to_string(), next)
+            Error::new(ErrorKind::Unavailable, error.problem(), next)
         })?;
     let geometry = device.geometry();
     let socket = args.socket.clone().map(Endpoint::Unix);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use iscsi::initiator::{LoginError, SessionEvent};
-use iscsi::pdu::{AsyncEvent, Isid, LogoutResult};
+use iscsi::pdu::{AsyncEvent, LogoutResult};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::super::link::{Link, LinkError, Received};
@@ -13,6 +13,7 @@ use super::super::settings::Bind;
 use super::fencing::DETOUR_AFTER_US;
 use super::traffic::Exchange;
 use super::{Fabric, READS_PER_TURN, Readiness};
+use crate::entropy::random_isid;
 use crate::multipath::Actions;
 
 /// A session that lasted so long, or served I/O, was of use: the next one is tried at once.
@@ -25,8 +26,7 @@ const MAX_REDIRECTIONS: u32 = 8;
 const LOGOUT_US: u64 = 2_000_000;
 
 impl Fabric {
-    /// A session that is to be made at once. Its ISID is random (RFC 7143 §11.12.5, type 10b) so that
-    /// two programs under one initiator name do not end each other's sessions.
+    /// A session that is to be made at once.
     pub(super) fn new_nexus(
         &self,
         target: usize,
@@ -35,12 +35,10 @@ impl Fabric {
         bind: Option<Bind>,
         now: u64,
     ) -> Nexus {
-        let mut isid = [0x80, 0, 0, 0, 0, 0];
-        getrandom::fill(&mut isid[1..]).expect("the kernel has random numbers");
         Nexus {
             target,
             channel,
-            isid: Isid(isid),
+            isid: random_isid(),
             portal,
             moved_to: None,
             redirected: None,
