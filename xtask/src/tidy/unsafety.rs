@@ -12,11 +12,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "TCP_INFO, which no safe crate in use asks for",
     ),
     (
-        "crates/sandstone/src/block/page.rs",
+        "crates/pages/src/page.rs",
         "reference-counted pages that are one pointer",
     ),
     (
-        "crates/sandstone/src/block/slab.rs",
+        "crates/pages/src/slab.rs",
         "where pages come from: raw memory and its counts",
     ),
     (

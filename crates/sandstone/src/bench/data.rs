@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::deck::Deck;
 use super::random::Random;
-use crate::block::page::{PAGE_SIZE, Page, PageMut};
 use crate::block::{Pages, PagesMut};
+use pages::{PAGE_SIZE, Page, PageMut};
 
 /// Random bytes that are made once.
 const POOL: usize = 16 << 20;

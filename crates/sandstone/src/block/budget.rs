@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::page::PAGE_SIZE;
+use pages::PAGE_SIZE;
 
 /// The part of the budget that is divided among the sessions.
 const FLOORS: u64 = 4;

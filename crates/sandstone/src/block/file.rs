@@ -22,10 +22,10 @@ use rustix::io::Errno;
 
 use super::kernel_file::{DirectIo, KernelFile};
 use super::open::OpenError;
-use super::page::{PAGE_SIZE, PageMut};
 use super::{
     BlockDevice, BlockError, Geometry, Lane, PoolSpace, Request, Submitted, Ticket, Usage,
 };
+use pages::{PAGE_SIZE, PageMut};
 
 /// Requests of this size keep any file system busy enough.
 const OPTIMAL: u32 = 256 << 10;

@@ -16,12 +16,12 @@ use rustix::io::Errno;
 
 use super::flush::{Flushes, Waiter};
 use super::lane::{Outcome, Remote};
-use super::page::PAGE_SIZE;
 use super::transfer::{Bytes, Progress, Transfer};
 use super::{
     BlockError, BlockErrorKind, Done, Geometry, Lane, Pages, PagesMut, Request, Submitted, Ticket,
     pool,
 };
+use pages::PAGE_SIZE;
 
 /// Most runs that one [`Request::Extents`] tells.
 const MAX_EXTENTS: usize = 1024;

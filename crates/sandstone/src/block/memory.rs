@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use smallvec::SmallVec;
 
 use super::memory_pool::MemoryPool;
-use super::page::{PAGE_SIZE, Page, PageMut, Pages, prefetch};
 use super::{
     BlockDevice, BlockError, BlockErrorKind, Done, Foreseen, Geometry, Lane, PoolSpace, Request,
     Submitted, Ticket, Usage,
 };
+use pages::{PAGE_SIZE, Page, PageMut, Pages, prefetch};
 
 /// Pages below one lock.
 const GROUP: usize = 64;

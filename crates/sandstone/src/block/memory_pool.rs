@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::page::PAGE_SIZE;
+use pages::PAGE_SIZE;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 

@@ -3,7 +3,7 @@
 //!
 //! A device is shared by every event loop and never blocks one: [`BlockDevice::submit`] either
 //! finishes at once ([`Submitted::Ready`]) or later, through the completion queue of the
-//! [`lane::Lane`] that the calling loop owns. Bytes travel in [`page::Pages`]: reference-counted,
+//! [`lane::Lane`] that the calling loop owns. Bytes travel in [`Pages`]: reference-counted,
 //! 4 KiB-aligned pages that are immutable once shared, so that a read is answered straight from
 //! where the data lies and a half-received write is never seen by anyone.
 //!
@@ -33,10 +33,7 @@ pub mod lane;
 pub mod memory;
 pub mod memory_pool;
 pub mod open;
-pub mod page;
-mod pages;
 mod pool;
-mod slab;
 pub mod statistics;
 mod transfer;
 mod uring;
@@ -45,7 +42,7 @@ use std::fmt;
 
 pub use error::{BlockError, BlockErrorKind};
 pub use lane::{Lane, Ticket};
-pub use page::{Pages, PagesMut};
+pub use pages::{Pages, PagesMut};
 
 /// The shape of a device; all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

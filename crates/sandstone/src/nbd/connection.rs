@@ -20,8 +20,8 @@ use super::output::Output;
 use super::stream::{Received, Stream};
 use crate::block::budget::{Reservation, Share};
 use crate::block::lane::Outcome;
-use crate::block::page::PAGE_SIZE;
 use crate::block::{BlockDevice, Lane, Pages, PagesMut, Submitted, Ticket};
+use pages::PAGE_SIZE;
 
 /// Requests of one connection that may be at the device; those after them wait in the socket.
 const MAX_IN_FLIGHT: usize = 512;

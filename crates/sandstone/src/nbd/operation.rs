@@ -48,7 +48,7 @@ pub(super) fn only_answers(command: &Command) -> bool {
 
 /// Bytes of memory that a command takes while it is under way: whole pages.
 pub(super) fn memory(command: &Command) -> u64 {
-    const PAGE: u64 = crate::block::page::PAGE_SIZE as u64;
+    const PAGE: u64 = pages::PAGE_SIZE as u64;
     match command {
         Command::Read { offset, len }
         | Command::Cache { offset, len }

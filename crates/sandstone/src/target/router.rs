@@ -16,8 +16,8 @@ use super::payload::{DataIn, DataOut, Intent};
 use super::unit::{MappedUnit, TaskEntry};
 use super::view::View;
 use crate::block::budget::{Reservation, Share};
-use crate::block::page::{PAGE_SIZE, footprint};
 use crate::block::{Pages, PagesMut};
+use pages::{PAGE_SIZE, footprint};
 use std::sync::Arc;
 
 /// One session's way to its logical units.

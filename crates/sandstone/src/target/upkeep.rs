@@ -18,7 +18,7 @@ impl EventLoop {
         self.last_tick = self.now;
         if self.core.lane.in_flight() == 0 && self.core.shared.budget.used() == 0 {
             // A quiet moment: what the last burst took goes back to the system.
-            crate::block::page::trim();
+            pages::trim();
         }
         let now = self.clock();
         let timeout = self.core.shared.limits.login_timeout;

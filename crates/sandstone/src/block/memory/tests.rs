@@ -129,7 +129,7 @@ fn extents_of_a_full_device_are_told_a_piece_at_a_time() {
 
 #[test]
 fn a_large_empty_device_costs_little() {
-    let before = crate::block::page::mapped_bytes();
+    let before = pages::mapped_bytes();
     let device = MemoryDevice::new(1 << 40, 4096, 1 << 40).expect("a sound size");
     write(&device, (1 << 40) - 4096, Pages::from_bytes(&[1; 4096])).expect("fits");
     assert!(read(&device, 1 << 39, 8192) == [0; 8192]);
@@ -143,7 +143,7 @@ fn a_large_empty_device_costs_little() {
     .expect("quick");
     assert!(read(&device, (1 << 40) - 4096, 4096) == [0; 4096]);
     assert_eq!(device.usage().expect("known").allocated, 0);
-    assert!(crate::block::page::mapped_bytes() < before + (64 << 20));
+    assert!(pages::mapped_bytes() < before + (64 << 20));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::{Pages, PagesMut};
 
 const MANY: usize = if cfg!(miri) { 600 } else { 20_000 };
 /// Miri is slow: it looks at some bytes of a page only.

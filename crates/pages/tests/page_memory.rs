@@ -3,8 +3,8 @@
 
 use std::sync::mpsc;
 
-use sandstone::block::PagesMut;
-use sandstone::block::page::{mapped_bytes, trim};
+use pages::PagesMut;
+use pages::{mapped_bytes, trim};
 
 const MIB: usize = 1 << 20;
 

@@ -2,7 +2,7 @@
 //!
 //! The unit in which all data lies in memory and travels. A page handle is one pointer (so is
 //! `Option<Page>`); cloning it is one relaxed atomic increment. Where pages come from is
-//! [`super::slab`]'s business; runs of bytes over several pages are [`super::pages::Pages`].
+//! [`super::slab`]'s business; runs of bytes over several pages are [`super::run::Pages`].
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -12,9 +12,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
 use super::slab::PageAddress;
-
-pub use super::pages::{Pages, PagesMut};
-pub use super::slab::{mapped_bytes, trim};
 
 /// Bytes in a page, and its alignment.
 pub const PAGE_SIZE: usize = 4096;
@@ -31,7 +28,7 @@ pub const fn footprint(len: usize, skew: usize) -> usize {
 
 /// Asks for the cache line of a value to be brought near the processor while it goes on.
 #[inline]
-pub(super) fn prefetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -75,7 +72,7 @@ impl Page {
     /// the first 1024 bytes; the rest follows by itself once they are read in order. Most of what a cold
     /// page costs is waiting for memory.
     #[inline]
-    pub(super) fn prefetch(&self, bytes: bool) {
+    pub fn prefetch(&self, bytes: bool) {
         if self.is_zero() {
             return;
         }

@@ -1,0 +1,17 @@
+//! The store: disks make a pool, in which volumes are thin, checksummed, compressed and snapshotted.
+//!
+//! Sans-IO: the engine takes requests, completions of the devices and the time, and returns requests
+//! for the devices and answers. It owns no file, thread, clock or random source, so that every power
+//! cut and every misbehaving disk can be simulated from a seed.
+//!
+//! Who stands on whom, from the bottom: [`format`] (every byte on a disk) and [`vdev`] (disks that
+//! hold blocks together); `map` (which block of a volume lies where) and `space` (what is free);
+//! `log` (what makes a write durable) and `checkpoint` (what makes the log short); volumes,
+//! snapshots and the pool on top. Only `vdev` speaks to devices; only `log` and `checkpoint` order
+//! durability.
+
+pub mod checksum;
+pub mod format;
+pub mod vdev;
+
+pub use pages;

@@ -1,0 +1,1 @@
+//! Disks that hold blocks together: leaves, mirrors, raidz.
