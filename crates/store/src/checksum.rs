@@ -16,3 +16,8 @@ pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
         }
     }
 }
+
+/// The checksum of what only this pool may have written: keyed with a secret of its labels.
+pub fn keyed(secret: u64, bytes: &[u8]) -> u128 {
+    xxhash_rust::xxh3::xxh3_128_with_seed(bytes, secret)
+}

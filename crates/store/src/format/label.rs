@@ -1,0 +1,196 @@
+//! The label of a leaf: who it is, what pool it belongs to, and the ring of checkpoints' roots.
+//!
+//! Four copies, two at the front of the leaf and two at its end, each of 256 KiB:
+//!
+//! ```text
+//!       0  magic "SANDLABL"                                    8 bytes
+//!       8  format version                                      u16
+//!      10  zero                                                6 bytes
+//!      16  pool guid                                           u64
+//!      24  leaf guid                                           u64
+//!      32  generation of the configuration                     u64
+//!      40  bytes of the configuration                          u64
+//!      48  checksum of bytes 0..96 and the configuration,
+//!          this field 0                                        u128
+//!      64  zero                                                32 bytes
+//!      96  the configuration, JSON
+//! 131072  ring of 32 sectors: the root of epoch E lies in slot E mod 32
+//! ```
+//!
+//! The copies of one end are never written together with those of the other, so that a torn label
+//! leaves an intact one.
+
+use super::bytes::Reader;
+use super::{SECTOR_SIZE, VERSION};
+use crate::checksum;
+
+const MAGIC: &[u8; 8] = b"SANDLABL";
+const HEADER: usize = 96;
+const CHECKSUM: std::ops::Range<usize> = 48..64;
+
+/// Bytes of one copy.
+pub const LABEL_SIZE: usize = 256 << 10;
+/// Where the ring begins in a copy.
+pub const RING_OFFSET: usize = 128 << 10;
+/// Roots in the ring.
+pub const RING_SLOTS: u64 = 32;
+/// Copies on a leaf.
+pub const COPIES: u64 = 4;
+
+/// What a label says, without its ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The pool.
+    pub pool: u64,
+    /// The leaf that holds it.
+    pub leaf: u64,
+    /// Counts up with every change of the configuration.
+    pub generation: u64,
+    /// The pool's configuration, JSON.
+    pub config: Vec<u8>,
+}
+
+/// Why bytes are no label that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoLabel {
+    /// There is none: the leaf belongs to no pool.
+    Absent,
+    /// There is one, torn or damaged.
+    Damaged,
+    /// It was written by a later version of the program.
+    Later(u16),
+}
+
+impl Label {
+    /// The longest configuration.
+    pub const MAX_CONFIG: usize = RING_OFFSET - HEADER;
+
+    /// Where a copy lies on a leaf of `size` bytes (a multiple of [`LABEL_SIZE`]).
+    pub fn offset(copy: u64, size: u64) -> u64 {
+        let label = LABEL_SIZE as u64;
+        match copy {
+            0 | 1 => copy * label,
+            _ => size - (COPIES - copy) * label,
+        }
+    }
+
+    /// Where the root of an epoch lies in a copy.
+    pub fn slot_offset(epoch: u64) -> u64 {
+        RING_OFFSET as u64 + epoch % RING_SLOTS * SECTOR_SIZE as u64
+    }
+
+    /// All but the ring, in whole sectors.
+    ///
+    /// # Panics
+    /// Where the configuration is longer than [`Label::MAX_CONFIG`].
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(
+            self.config.len() <= Self::MAX_CONFIG,
+            "too long a configuration"
+        );
+        let mut bytes = Vec::with_capacity(RING_OFFSET);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 6]);
+        let len = self.config.len() as u64;
+        for number in [self.pool, self.leaf, self.generation, len] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.resize(HEADER, 0);
+        bytes.extend_from_slice(&self.config);
+        let checksum = checksum::keyed(0, &bytes);
+        bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        bytes.resize(bytes.len().next_multiple_of(SECTOR_SIZE), 0);
+        bytes
+    }
+
+    /// From the front of a copy.
+    pub fn decode(bytes: &[u8]) -> Result<Self, NoLabel> {
+        let mut reader = Reader(bytes);
+        if reader.take(8).ok_or(NoLabel::Absent)? != MAGIC {
+            return Err(NoLabel::Absent);
+        }
+        match reader.u16() {
+            Some(VERSION) => {}
+            Some(version) if version > VERSION => return Err(NoLabel::Later(version)),
+            _ => return Err(NoLabel::Damaged),
+        }
+        Self::decode_current(bytes).ok_or(NoLabel::Damaged)
+    }
+
+    fn decode_current(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes.get(16..)?);
+        let (pool, leaf, generation) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let len = usize::try_from(reader.u64()?).ok()?;
+        let stored = reader.u128()?;
+        if len > Self::MAX_CONFIG {
+            return None;
+        }
+        let mut blank = bytes.get(..HEADER + len)?.to_vec();
+        blank[CHECKSUM].fill(0);
+        let is_intact = checksum::keyed(0, &blank) == stored;
+        is_intact.then(|| Self {
+            pool,
+            leaf,
+            generation,
+            config: blank.split_off(HEADER),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_label_survives_the_disk(
+            (pool, leaf, generation) in any::<(u64, u64, u64)>(),
+            config in prop::collection::vec(any::<u8>(), 0..9000),
+            (at, flip) in (any::<prop::sample::Index>(), 1_u8..),
+        ) {
+            let label = Label { pool, leaf, generation, config };
+            let mut bytes = label.encode();
+            prop_assert_eq!(Label::decode(&bytes), Ok(label.clone()));
+            let at = at.index(HEADER + label.config.len());
+            bytes[at] ^= flip;
+            // Bytes 10..16 and 64..96 are covered as well.
+            prop_assert_ne!(Label::decode(&bytes), Ok(label));
+        }
+
+        #[test]
+        fn any_bytes_are_borne(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Label::decode(&[MAGIC.as_slice(), &VERSION.to_le_bytes(), &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn copies_lie_at_both_ends() {
+        let size = 64 << 20;
+        let offsets = [0, 1, 2, 3].map(|copy| Label::offset(copy, size));
+        assert_eq!(
+            offsets,
+            [0, 256 << 10, size - (512 << 10), size - (256 << 10)]
+        );
+        assert_eq!(Label::slot_offset(33), Label::slot_offset(1));
+        assert_eq!(Label::slot_offset(31) as usize + SECTOR_SIZE, LABEL_SIZE);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_apart() {
+        let label = Label {
+            pool: 1,
+            leaf: 2,
+            generation: 3,
+            config: b"{}".to_vec(),
+        };
+        let bytes = label.encode();
+        assert_eq!(Label::decode(&[0; SECTOR_SIZE]), Err(NoLabel::Absent));
+        assert_eq!(Label::decode(&bytes[..97]), Err(NoLabel::Damaged));
+        let mut later = bytes.clone();
+        later[8] = 2;
+        assert_eq!(Label::decode(&later), Err(NoLabel::Later(2)));
+    }
+}
