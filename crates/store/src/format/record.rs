@@ -1,14 +1,14 @@
 //! A record of the log: what makes one group of changes durable.
 //!
-//! A record fills whole sectors, mostly one. The data of its group lies where its entries point,
-//! as a rule directly behind it. Little-endian:
+//! A record is one sector. The data of its group lies where its entries point, as a rule directly
+//! behind it. Little-endian:
 //!
 //! ```text
 //!    0  magic "SANDLOGR"                        8 bytes
 //!    8  format version                          u16
-//!   10  sectors of this record                  u16
-//!   12  number of entries                       u16
-//!   14  flags (bit 0: data follows inline)      u16
+//!   10  number of entries                       u16
+//!   12  flags (bit 0: data follows inline)      u16
+//!   14  zero                                    2 bytes
 //!   16  pool guid                               u64
 //!   24  sequence number                         u64
 //!   32  epoch in which its blocks are born      u64
@@ -22,12 +22,13 @@
 //!  entry: u8 kind, 3 bytes zero, u32 dataset, then
 //!    1 map        u64 block, 32 bytes pointer
 //!    2 clear      u64 first block, u64 number of blocks
-//!    3 operation  u32 length, u32 zero, that many bytes, zeros up to a multiple of 8
+//!    3 operation  u64 length, that many bytes, zeros up to a multiple of 8
+//!    4 stored     u64 length, 32 bytes pointer: an operation that is too long for a record
 //! ```
 //!
 //! The checksum is keyed so that a guest cannot write a block that would pass for a record.
 
-use pages::{Pages, PagesMut};
+use pages::Pages;
 
 use super::bytes::Reader;
 use super::pointer::{Address, Epoch, Pointer};
@@ -39,8 +40,10 @@ const HEADER: usize = 96;
 const CHECKSUM: std::ops::Range<usize> = 72..88;
 const INLINE: u16 = 1;
 
-/// The sectors of the longest record.
-pub const MAX_RECORD_SECTORS: u16 = 256;
+/// Bytes for entries in a record.
+pub const ROOM: usize = SECTOR_SIZE - HEADER;
+/// The longest operation that is kept in a record itself.
+pub const MAX_OPERATION: usize = 2048;
 
 /// What all records of a pool have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,13 @@ pub enum Entry {
     },
     /// Something happened to a dataset as a whole; the bytes are the catalogue's business.
     Operation(Vec<u8>),
+    /// The same, in a block of its own.
+    StoredOperation {
+        /// Its bytes.
+        len: u64,
+        /// Where they lie.
+        pointer: Pointer,
+    },
 }
 
 impl Entry {
@@ -83,6 +93,7 @@ impl Entry {
             Self::Map { .. } => 48,
             Self::Clear { .. } => 24,
             Self::Operation(bytes) => 16 + bytes.len().next_multiple_of(8),
+            Self::StoredOperation { .. } => 48,
         }
     }
 }
@@ -107,35 +118,20 @@ pub struct Record {
 }
 
 impl Record {
-    /// Bytes that are left for entries in a record of `sectors`.
-    pub const fn room(sectors: u16) -> usize {
-        sectors as usize * SECTOR_SIZE - HEADER
-    }
-
-    /// The sectors that it takes.
-    pub fn sectors(&self) -> u16 {
-        let entries: usize = self.entries.iter().map(Entry::size).sum();
-        (HEADER + entries).div_ceil(SECTOR_SIZE) as u16
-    }
-
-    /// Its bytes, in whole sectors, and its checksum.
+    /// Its sector, and its checksum.
     ///
     /// # Panics
-    /// Where the entries need more than [`MAX_RECORD_SECTORS`].
+    /// Where the entries need more than [`ROOM`].
     pub fn encode(&self, key: PoolKey) -> (Pages, u128) {
-        let sectors = self.sectors();
-        assert!(
-            sectors <= MAX_RECORD_SECTORS,
-            "a record of {sectors} sectors"
-        );
-        let mut bytes = Vec::with_capacity(usize::from(sectors) * SECTOR_SIZE);
+        let mut bytes = Vec::with_capacity(SECTOR_SIZE);
         bytes.extend_from_slice(MAGIC);
-        for number in [
+        let numbers = [
             VERSION,
-            sectors,
             self.entries.len() as u16,
             u16::from(self.is_inline),
-        ] {
+            0,
+        ];
+        for number in numbers {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for number in [
@@ -152,40 +148,25 @@ impl Record {
         for entry in &self.entries {
             encode_entry(entry, &mut bytes);
         }
-        bytes.resize(usize::from(sectors) * SECTOR_SIZE, 0);
+        assert!(bytes.len() <= SECTOR_SIZE, "entries beyond a record");
+        bytes.resize(SECTOR_SIZE, 0);
         let checksum = checksum::keyed(key.secret, &bytes);
         bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
-        let mut pages = PagesMut::allocate(bytes.len());
-        pages.copy_from(0, &bytes);
-        (pages.freeze(), checksum)
+        (Pages::from_bytes(&bytes), checksum)
     }
 
-    /// How many sectors the record that begins with this one claims to have, so that the rest can be
-    /// read; `None` where no record begins here.
-    pub fn claimed_sectors(first: &[u8], key: PoolKey) -> Option<u16> {
-        let mut reader = Reader(first);
+    /// The record in a sector and its checksum; `None` where it is torn, damaged or another pool's.
+    pub fn decode(sector: &[u8], key: PoolKey) -> Option<(Self, u128)> {
+        let mut blank: [u8; SECTOR_SIZE] = sector.try_into().ok()?;
+        let mut reader = Reader(sector);
         let is_record = reader.take(8)? == MAGIC && reader.u16()? == VERSION;
-        let sectors = reader.u16()?;
-        let _entries_and_flags = reader.u32()?;
-        let is_ours = is_record && reader.u64()? == key.guid;
-        (is_ours && (1..=MAX_RECORD_SECTORS).contains(&sectors)).then_some(sectors)
-    }
-
-    /// The record in these bytes and its checksum; `None` where it is torn, damaged or another pool's.
-    pub fn decode(bytes: &[u8], key: PoolKey) -> Option<(Self, u128)> {
-        let sectors = Self::claimed_sectors(bytes, key)?;
-        if bytes.len() != usize::from(sectors) * SECTOR_SIZE {
-            return None;
-        }
-        let stored = u128::from_le_bytes(bytes[CHECKSUM].try_into().ok()?);
-        let mut blank = bytes.to_vec();
+        let stored = u128::from_le_bytes(blank[CHECKSUM].try_into().ok()?);
         blank[CHECKSUM].fill(0);
-        if checksum::keyed(key.secret, &blank) != stored {
+        if !is_record || checksum::keyed(key.secret, &blank) != stored {
             return None;
         }
-        let mut reader = Reader(&bytes[12..]);
-        let (count, flags) = (reader.u16()?, reader.u16()?);
-        let _guid = reader.u64()?;
+        let (count, flags, zero) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        let is_ours = reader.u64()? == key.guid;
         let record = Self {
             seq: reader.u64()?,
             epoch: Epoch(reader.u64()?),
@@ -193,9 +174,10 @@ impl Record {
             next: Address::from_bits(reader.u64()?),
             previous: reader.u128()?,
             is_inline: flags == INLINE,
-            entries: decode_entries(bytes.get(HEADER..)?, count)?,
+            entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
-        (flags <= INLINE && record.epoch <= Epoch::LAST).then_some((record, stored))
+        let is_valid = is_ours && zero == 0 && flags <= INLINE && record.epoch <= Epoch::LAST;
+        is_valid.then_some((record, stored))
     }
 }
 
@@ -204,6 +186,7 @@ fn encode_entry(entry: &Entry, bytes: &mut Vec<u8>) {
         Entry::Map { dataset, .. } => (1_u32, dataset.0),
         Entry::Clear { dataset, .. } => (2, dataset.0),
         Entry::Operation(_) => (3, 0),
+        Entry::StoredOperation { .. } => (4, 0),
     };
     bytes.extend_from_slice(&kind.to_le_bytes());
     bytes.extend_from_slice(&dataset.to_le_bytes());
@@ -220,6 +203,10 @@ fn encode_entry(entry: &Entry, bytes: &mut Vec<u8>) {
             bytes.extend_from_slice(&(operation.len() as u64).to_le_bytes());
             bytes.extend_from_slice(operation);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        Entry::StoredOperation { len, pointer } => {
+            bytes.extend_from_slice(&len.to_le_bytes());
+            bytes.extend_from_slice(&pointer.encode());
         }
     }
 }
@@ -261,6 +248,10 @@ fn decode_entries(bytes: &[u8], count: u16) -> Option<Vec<Entry>> {
                 }
                 Entry::Operation(operation[..len].to_vec())
             }
+            4 if dataset.0 == 0 => Entry::StoredOperation {
+                len: reader.u64()?,
+                pointer: Pointer::decode(&reader.array()?).filter(|pointer| !pointer.is_hole())?,
+            },
             _ => return None,
         });
     }
@@ -306,13 +297,13 @@ mod tests {
                     count: count.into(),
                 }
             });
-        let operation = prop::collection::vec(any::<u8>(), 0..300).prop_map(Entry::Operation);
+        let operation = prop::collection::vec(any::<u8>(), 0..90).prop_map(Entry::Operation);
         prop_oneof![map, clear, operation]
     }
 
     fn any_record() -> impl Strategy<Value = Record> {
         let numbers = (any::<u64>(), 0..=Epoch::LAST.0, any::<u64>(), any::<u64>());
-        let entries = prop::collection::vec(any_entry(), 0..120);
+        let entries = prop::collection::vec(any_entry(), 0..=40);
         (numbers, any::<u128>(), any::<bool>(), entries).prop_map(
             |((seq, epoch, durable_seq, next), previous, is_inline, entries)| Record {
                 seq,
@@ -330,9 +321,7 @@ mod tests {
         #[test]
         fn every_record_survives_the_disk(record in any_record()) {
             let (pages, checksum) = record.encode(KEY);
-            let bytes = pages.to_vec();
-            prop_assert_eq!(Record::claimed_sectors(&bytes, KEY), Some(record.sectors()));
-            prop_assert_eq!(Record::decode(&bytes, KEY), Some((record, checksum)));
+            prop_assert_eq!(Record::decode(&pages.to_vec(), KEY), Some((record, checksum)));
         }
 
         #[test]
@@ -344,17 +333,15 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_borne(mut bytes in prop::collection::vec(any::<u8>(), 0..9000), whole in any::<bool>()) {
-            if whole && bytes.len() >= 96 {
-                // Past the checksum: entries of any kind.
-                bytes.resize(SECTOR_SIZE, 0);
-                bytes[..8].copy_from_slice(MAGIC);
-                bytes[8..12].copy_from_slice(&[VERSION as u8, 0, 1, 0]);
-                bytes[16..24].copy_from_slice(&KEY.guid.to_le_bytes());
-                bytes[CHECKSUM].fill(0);
-                let checksum = checksum::keyed(KEY.secret, &bytes);
-                bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
-            }
+        fn any_entries_are_borne(entries in prop::collection::vec(any::<u8>(), ROOM), kinds in 0..5_u8, count: u16) {
+            let mut bytes = [vec![0; HEADER], entries].concat();
+            bytes[..8].copy_from_slice(MAGIC);
+            bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+            bytes[10..12].copy_from_slice(&count.to_le_bytes());
+            bytes[16..24].copy_from_slice(&KEY.guid.to_le_bytes());
+            bytes[HEADER..HEADER + 4].copy_from_slice(&[kinds, 0, 0, 0]);
+            let checksum = checksum::keyed(KEY.secret, &bytes);
+            bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
             let _ = Record::decode(&bytes, KEY);
         }
     }
@@ -376,6 +363,6 @@ mod tests {
 
     #[test]
     fn a_sector_describes_eighty_blocks() {
-        assert_eq!(Record::room(1) / 48, 83);
+        assert_eq!(ROOM / 48, 83);
     }
 }
