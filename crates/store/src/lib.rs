@@ -12,6 +12,8 @@
 
 pub mod checksum;
 pub mod format;
+pub mod log;
 pub mod vdev;
+pub mod volume;
 
 pub use pages;

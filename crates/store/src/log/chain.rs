@@ -1,0 +1,123 @@
+//! The chain of records: where the next one goes, and what it must repeat of the last.
+
+use std::collections::VecDeque;
+
+use crate::format::Address;
+
+/// A group that was sealed and is being written or waits to become durable.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Its number.
+    pub seq: u64,
+    /// Its bytes in memory.
+    pub bytes: usize,
+    /// Where its data lies, to be forgotten in memory when it is written.
+    pub addresses: Vec<Address>,
+    /// Whether all of it is on the devices (perhaps in their caches).
+    pub is_written: bool,
+}
+
+/// The end of the log, and what is under way there.
+#[derive(Debug)]
+pub struct Chain {
+    /// The number of the next group.
+    pub next_seq: u64,
+    /// Where its record goes.
+    pub next: Address,
+    /// The checksum of the last record.
+    pub previous: u128,
+    /// Sealed and not known to be written, oldest first; and those behind them.
+    under_way: VecDeque<Sealed>,
+    /// All groups up to this one are on the devices.
+    pub written_seq: u64,
+    /// All groups up to this one outlive a power cut.
+    pub durable_seq: u64,
+    /// Bytes of groups that are under way.
+    pub bytes: usize,
+}
+
+impl Chain {
+    /// A log that goes on behind group `seq`, all of which is durable.
+    pub fn new(seq: u64, next: Address, previous: u128) -> Self {
+        Self {
+            next_seq: seq + 1,
+            next,
+            previous,
+            under_way: VecDeque::new(),
+            written_seq: seq,
+            durable_seq: seq,
+            bytes: 0,
+        }
+    }
+
+    /// The number of the last group that was sealed.
+    pub fn sealed_seq(&self) -> u64 {
+        self.next_seq - 1
+    }
+
+    /// Groups that are being written.
+    pub fn being_written(&self) -> usize {
+        (self.sealed_seq() - self.written_seq) as usize
+    }
+
+    /// A group was sealed: its record went to `next`, the one after it will lie at `then`.
+    pub fn sealed(&mut self, bytes: usize, addresses: Vec<Address>, checksum: u128, then: Address) {
+        self.under_way.push_back(Sealed {
+            seq: self.next_seq,
+            bytes,
+            addresses,
+            is_written: false,
+        });
+        self.bytes += bytes;
+        self.next_seq += 1;
+        self.next = then;
+        self.previous = checksum;
+    }
+
+    /// A group is on the devices. Returns those that count from now on: it and its predecessors,
+    /// without a gap.
+    pub fn written(&mut self, seq: u64) -> Vec<Sealed> {
+        if let Some(group) = self.under_way.iter_mut().find(|group| group.seq == seq) {
+            group.is_written = true;
+        }
+        let mut counting = Vec::new();
+        while self.under_way.front().is_some_and(|group| group.is_written) {
+            if let Some(group) = self.under_way.pop_front() {
+                self.written_seq = group.seq;
+                self.bytes -= group.bytes;
+                counting.push(group);
+            }
+        }
+        counting
+    }
+
+    /// All that was written before a flush began has become durable.
+    pub fn durable(&mut self, seq: u64) {
+        self.durable_seq = self.durable_seq.max(seq);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_count_in_their_order_only() {
+        let mut chain = Chain::new(6, Address::new(0, 1), 0);
+        for number in 0..3_u64 {
+            chain.sealed(10, Vec::new(), number.into(), Address::new(0, 2 + number));
+        }
+        assert_eq!(
+            (chain.sealed_seq(), chain.being_written(), chain.bytes),
+            (9, 3, 30)
+        );
+        assert!(chain.written(8).is_empty());
+        assert_eq!(chain.written_seq, 6);
+        let counting: Vec<u64> = chain.written(7).iter().map(|group| group.seq).collect();
+        assert_eq!(
+            (counting, chain.written_seq, chain.bytes),
+            (vec![7, 8], 8, 10)
+        );
+        assert_eq!((chain.next, chain.previous), (Address::new(0, 4), 2));
+    }
+}

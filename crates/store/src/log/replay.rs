@@ -1,0 +1,227 @@
+//! Following the chain of records after a crash, from the last checkpoint to its end.
+//!
+//! The first place where no fitting record lies is the end of the log, or damage. Groups that were
+//! not durable when the power went may be missing in any combination, so a gap behind the last group
+//! that is *known to have been durable* is the end: silently. But a record written later says how far
+//! the log was durable then; if it says so of a group that is not there, something that was promised
+//! is lost: that is damage, and it is reported, never cut away.
+//!
+//! Data of groups that are known to be durable is believed here; each of its blocks is verified when
+//! it is read. Data of the groups behind is verified now: a group counts with all its blocks or not
+//! at all.
+
+use crate::format::{Address, Entry, Pointer, PoolKey, Record, SECTOR_SIZE};
+
+/// Bytes behind the end that are searched for later records: what may have been under way at once.
+pub const SEARCH: u32 = 8 << 20;
+
+/// A group that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where its record lies.
+    pub address: Address,
+    /// What it says.
+    pub record: Record,
+    /// The checksum of the record.
+    pub checksum: u128,
+}
+
+/// A record that must be there and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The group that is missing.
+    pub seq: u64,
+    /// Where its record should lie.
+    pub address: Address,
+    /// A later group that proves that it was durable.
+    pub proven_by: u64,
+}
+
+/// The search for the end of the chain.
+#[derive(Debug)]
+pub struct Replay {
+    key: PoolKey,
+    /// What the next record must be.
+    seq: u64,
+    address: Address,
+    previous: u128,
+    /// Up to where groups are known to have been durable.
+    durable_seq: u64,
+}
+
+impl Replay {
+    /// A search from the first record behind a checkpoint on: behind group `seq`, whose record had the
+    /// checksum `previous`.
+    pub fn new(key: PoolKey, seq: u64, address: Address, previous: u128) -> Self {
+        Self {
+            key,
+            seq: seq + 1,
+            address,
+            previous,
+            durable_seq: seq,
+        }
+    }
+
+    /// Where the next record must lie.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The number that the next record must have.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// What the record before had for a checksum.
+    pub fn previous(&self) -> u128 {
+        self.previous
+    }
+
+    /// All groups up to this one were durable.
+    pub fn durable_seq(&self) -> u64 {
+        self.durable_seq
+    }
+
+    /// The next group, if this is the sector at [`Replay::address`] and its record lies in it.
+    pub fn follow(&mut self, sector: &[u8]) -> Option<Found> {
+        let (record, checksum) = Record::decode(sector, self.key)?;
+        if record.seq != self.seq || record.previous != self.previous {
+            return None;
+        }
+        let found = Found {
+            address: self.address,
+            checksum,
+            record,
+        };
+        self.seq += 1;
+        self.address = found.record.next;
+        self.previous = checksum;
+        self.durable_seq = self
+            .durable_seq
+            .max(found.record.durable_seq.min(found.record.seq));
+        Some(found)
+    }
+
+    /// Goes back to before a group whose data is not all there.
+    pub fn cut_before(&mut self, found: &Found) {
+        self.seq = found.record.seq;
+        self.address = found.address;
+        self.previous = found.record.previous;
+    }
+
+    /// Whether the data of a group must be verified before it counts.
+    pub fn must_verify(&self, found: &Found) -> bool {
+        found.record.seq > self.durable_seq
+    }
+
+    /// Looks for later records in bytes near the end. Where one proves that the group that is missing
+    /// there was durable, the log is damaged.
+    pub fn search(&self, bytes: &[u8]) -> Option<Damage> {
+        let later = bytes
+            .chunks_exact(SECTOR_SIZE)
+            .filter_map(|sector| Record::decode(sector, self.key))
+            .filter(|(record, _)| record.seq > self.seq && record.durable_seq >= self.seq);
+        let proof = later.max_by_key(|(record, _)| record.seq)?;
+        Some(Damage {
+            seq: self.seq,
+            address: self.address,
+            proven_by: proof.0.seq,
+        })
+    }
+}
+
+/// The blocks that belong to a group: what must be there for it to count.
+pub fn blocks(record: &Record) -> impl Iterator<Item = Pointer> {
+    record.entries.iter().filter_map(|entry| match entry {
+        Entry::Map { pointer, .. } | Entry::StoredOperation { pointer, .. } => Some(*pointer),
+        Entry::Clear { .. } | Entry::Operation(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Epoch;
+
+    const KEY: PoolKey = PoolKey { guid: 5, secret: 6 };
+
+    /// Records of groups 1.., each of which knows those before the last to be durable.
+    fn log(groups: u64) -> Vec<Vec<u8>> {
+        let mut previous = 0;
+        let mut sectors = Vec::new();
+        for seq in 1..=groups {
+            let record = Record {
+                seq,
+                epoch: Epoch(1),
+                durable_seq: seq.saturating_sub(2),
+                next: Address::new(0, seq + 1),
+                previous,
+                is_inline: false,
+                entries: Vec::new(),
+            };
+            let (pages, checksum) = record.encode(KEY);
+            previous = checksum;
+            sectors.push(pages.to_vec());
+        }
+        sectors
+    }
+
+    fn replay() -> Replay {
+        Replay::new(KEY, 0, Address::new(0, 1), 0)
+    }
+
+    fn follow_all(replay: &mut Replay, sectors: &[Vec<u8>]) -> u64 {
+        while let Some(sector) = sectors.get(replay.address().sector() as usize - 1) {
+            if replay.follow(sector).is_none() {
+                break;
+            }
+        }
+        replay.seq() - 1
+    }
+
+    #[test]
+    fn the_chain_is_followed_to_its_end() {
+        let mut replay = replay();
+        assert_eq!(follow_all(&mut replay, &log(5)), 5);
+        assert_eq!(replay.durable_seq(), 3);
+        assert_eq!(replay.search(&log(5).concat()), None);
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_and_a_hole_before_durable_groups_is_damage() {
+        for missing in 1..=6 {
+            let mut sectors = log(6);
+            sectors[missing - 1].fill(0xee);
+            let mut replay = replay();
+            assert_eq!(follow_all(&mut replay, &sectors), missing as u64 - 1);
+            let damage = replay.search(&sectors.concat());
+            let is_damage = missing <= 4;
+            assert_eq!(damage.is_some(), is_damage, "{missing}: {damage:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_of_another_past_does_not_fit() {
+        let (mut replay, sectors) = (replay(), log(3));
+        replay.follow(&sectors[0]).expect("the first");
+        replay.previous ^= 1;
+        assert_eq!(replay.follow(&sectors[1]), None);
+    }
+
+    #[test]
+    fn what_is_behind_the_durable_groups_is_verified() {
+        let (mut replay, sectors) = (replay(), log(4));
+        let found: Vec<Found> = sectors
+            .iter()
+            .map_while(|sector| replay.follow(sector))
+            .collect();
+        let verified: Vec<bool> = found
+            .iter()
+            .map(|found| replay.must_verify(found))
+            .collect();
+        assert_eq!(verified, [false, false, true, true]);
+        replay.cut_before(&found[2]);
+        assert_eq!((replay.seq(), replay.address()), (3, Address::new(0, 3)));
+        assert_eq!(replay.previous(), found[1].checksum);
+    }
+}
