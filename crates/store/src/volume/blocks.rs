@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(address(&block, 0), address(&old, 0));
         assert_eq!(address(&block, 4096), address(&new, 0));
         assert_eq!(
-            address(&joined(&[new.clone(), old.clone()]), 1),
+            address(&joined(&[new.clone(), old.clone()]), 4096),
             address(&old, 0)
         );
     }
