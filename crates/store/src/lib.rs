@@ -11,6 +11,7 @@
 //! durability.
 
 pub mod checksum;
+pub mod compress;
 pub mod format;
 pub mod log;
 pub mod vdev;

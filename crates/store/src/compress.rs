@@ -1,0 +1,225 @@
+//! Compression of blocks, and the test for zeros.
+//!
+//! A packed block is the payload's length (4 bytes, little-endian), the payload (an LZ4 block or a
+//! Zstandard frame) and zeros up to a whole sector. A block is kept packed only where that saves at
+//! least one sector, so blocks of one sector are never touched.
+//!
+//! Incompressible data must cost next to nothing. For LZ4 nothing is guessed from samples: after
+//! some misses its search takes ever longer steps by itself, so that it passes over 16 KiB of noise in
+//! 3 µs and over 128 KiB in 15 µs, a quarter of what the whole block may cost; and a sample would
+//! miss the blocks that are half full. Zstandard pays up to 13 µs for 16 KiB of noise, so it is asked
+//! only where LZ4 found repetitions, or where the distribution of the bytes alone allows a sector to
+//! be saved ([`may_gain_by_coding`]).
+//!
+//! Unpacking is total: whatever the bytes are, the result is exactly as long as the caller said, or
+//! there is none.
+
+use std::cell::RefCell;
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use pages::{PAGE_SIZE, Pages, PagesMut};
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::format::{Compression, SECTOR_SIZE};
+
+/// The longest block that is packed or unpacked, in bytes. It bounds the memory that a thread keeps
+/// for this.
+pub const MAX_BLOCK: usize = 1 << 20;
+
+/// The levels of Zstandard that an administrator can choose; others are taken as the nearest.
+pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
+
+/// Bytes of the payload's length.
+const PREFIX: usize = 4;
+
+/// Bytes of a block that are counted to estimate what coding can gain.
+const SAMPLE: usize = 4096;
+/// They are taken in runs of this many bytes, evenly over the block.
+const SAMPLE_RUN: usize = 64;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
+}
+
+/// `data`, packed into fewer sectors; `None` where that would save none, or where there is nothing
+/// to do: [`Compression::Off`], or more than [`MAX_BLOCK`] bytes. `level` is Zstandard's
+/// ([`ZSTD_LEVELS`]); LZ4 has none.
+pub fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages> {
+    let sectors = data.len().div_ceil(SECTOR_SIZE);
+    if compression == Compression::Off || sectors < 2 || data.len() > MAX_BLOCK {
+        return None;
+    }
+    let most = (sectors - 1) * SECTOR_SIZE - PREFIX;
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.gather(data);
+        let len = match compression {
+            Compression::Off => return None,
+            Compression::Lz4 => scratch.pack_lz4().filter(|len| *len <= most)?,
+            Compression::Zstd => scratch.pack_zstd(level, most)?,
+        };
+        Some(seal(&scratch.packed[..len]))
+    })
+}
+
+/// The `len` bytes that were packed into `data`. `None` where `data` was not made by [`pack`] of so
+/// many bytes; never more or fewer than `len`.
+pub fn unpack(compression: Compression, data: &Pages, len: usize) -> Option<Pages> {
+    if compression == Compression::Off {
+        return (data.len() >= len).then(|| data.slice(0..len));
+    }
+    if len > MAX_BLOCK || data.len() > MAX_BLOCK {
+        return None;
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.gather(data);
+        let (prefix, rest) = scratch.plain.split_first_chunk::<PREFIX>()?;
+        let payload = rest.get(..u32::from_le_bytes(*prefix) as usize)?;
+        make_room(&mut scratch.packed, len);
+        let target = &mut scratch.packed[..len];
+        let written = match compression {
+            Compression::Off => return None,
+            Compression::Lz4 => lz4_flex::block::decompress_into(payload, target).ok()?,
+            Compression::Zstd => {
+                let decompressor = match &mut scratch.decompressor {
+                    Some(decompressor) => decompressor,
+                    none => none.insert(Decompressor::new().ok()?),
+                };
+                decompressor.decompress_to_buffer(payload, target).ok()?
+            }
+        };
+        (written == len).then(|| Pages::from_bytes(&scratch.packed[..len]))
+    })
+}
+
+/// Whether all bytes are zero. Costs nothing for pages that were never written, and little for data
+/// that does not begin with zeros.
+pub fn is_zero(data: &Pages) -> bool {
+    let mut at = 0;
+    data.chunks().all(|chunk| {
+        let page = (chunk.len() == PAGE_SIZE)
+            .then(|| data.whole_page(at))
+            .flatten();
+        at += chunk.len();
+        page.is_some_and(pages::Page::is_zero) || is_zero_bytes(chunk)
+    })
+}
+
+fn is_zero_bytes(bytes: &[u8]) -> bool {
+    // Wide steps so that the compiler uses vectors; a look after each so that data is found early.
+    let (steps, rest) = bytes.as_chunks::<128>();
+    steps
+        .iter()
+        .all(|step| step.iter().fold(0, |all, byte| all | byte) == 0)
+        && rest.iter().all(|byte| *byte == 0)
+}
+
+/// Prefix, payload, zeros up to a whole sector.
+fn seal(payload: &[u8]) -> Pages {
+    let end = PREFIX + payload.len();
+    let mut sealed = PagesMut::allocate(end.next_multiple_of(SECTOR_SIZE));
+    sealed.copy_from(0, &(payload.len() as u32).to_le_bytes());
+    sealed.copy_from(PREFIX, payload);
+    // The rest is zeros by `freeze`.
+    sealed.freeze()
+}
+
+/// What a thread keeps between blocks: the compressors work on bytes in one piece, and their tables
+/// cost more to make than to use.
+struct Scratch {
+    plain: Vec<u8>,
+    packed: Vec<u8>,
+    /// For blocks below 64 KiB.
+    small_table: CompressTable,
+    large_table: CompressTable,
+    compressor: Option<(i32, Compressor<'static>)>,
+    decompressor: Option<Decompressor<'static>>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self {
+            plain: Vec::new(),
+            packed: Vec::new(),
+            small_table: CompressTable::small(),
+            large_table: CompressTable::large(),
+            compressor: None,
+            decompressor: None,
+        }
+    }
+
+    fn gather(&mut self, data: &Pages) {
+        self.plain.clear();
+        self.plain.reserve(data.len());
+        data.chunks()
+            .for_each(|chunk| self.plain.extend_from_slice(chunk));
+    }
+
+    /// The payload's length.
+    fn pack_lz4(&mut self) -> Option<usize> {
+        make_room(&mut self.packed, get_maximum_output_size(self.plain.len()));
+        let table = if self.plain.len() < usize::from(u16::MAX) {
+            &mut self.small_table
+        } else {
+            &mut self.large_table
+        };
+        compress_into_with_table(&self.plain, &mut self.packed, table).ok()
+    }
+
+    /// The payload's length, where it is at most `most` bytes.
+    fn pack_zstd(&mut self, level: i32, most: usize) -> Option<usize> {
+        let found = self.pack_lz4()?;
+        let has_repetitions = found < self.plain.len() - self.plain.len() / 64;
+        if !has_repetitions && !may_gain_by_coding(&self.plain, most) {
+            return None;
+        }
+        let level = level.clamp(*ZSTD_LEVELS.start(), *ZSTD_LEVELS.end());
+        let compressor = match &mut self.compressor {
+            Some((of, compressor)) if *of == level => compressor,
+            other => &mut other.insert((level, Compressor::new(level).ok()?)).1,
+        };
+        // It gives up as soon as the room does not suffice.
+        compressor
+            .compress_to_buffer(&self.plain, &mut self.packed[..most])
+            .ok()
+    }
+}
+
+fn make_room(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+}
+
+/// Whether giving frequent bytes shorter codes could bring the block down to `most` bytes, by a
+/// sample. With `p` the share of each byte value, no such code needs fewer bits per byte than
+/// Shannon's entropy, and that is at least `-log2(sum of p²)`, which is cheap to count. An
+/// eighth of a bit is left for the sample's error (noise is off by 0.01).
+fn may_gain_by_coding(plain: &[u8], most: usize) -> bool {
+    let runs = SAMPLE / SAMPLE_RUN;
+    let step = (plain.len() / runs).max(SAMPLE_RUN);
+    let mut counts = [[0_u16; 256]; 2];
+    let mut sampled = 0_u64;
+    for start in (0..plain.len()).step_by(step) {
+        let run = &plain[start..plain.len().min(start + SAMPLE_RUN)];
+        sampled += run.len() as u64;
+        // Two tables: equal bytes in a row do not wait for one another.
+        for pair in run.chunks(2) {
+            for (byte, table) in pair.iter().zip(&mut counts) {
+                table[usize::from(*byte)] += 1;
+            }
+        }
+    }
+    let [even, odd] = &counts;
+    let same_pairs: u64 = even
+        .iter()
+        .zip(odd)
+        .map(|(a, b)| u64::from(*a) + u64::from(*b))
+        .map(|count| count * count.saturating_sub(1))
+        .sum();
+    let pairs = sampled * (sampled.max(1) - 1);
+    let bits_per_byte = -(same_pairs.max(1) as f64 / pairs.max(1) as f64).log2();
+    bits_per_byte - 0.125 <= 8.0 * most as f64 / plain.len() as f64
+}
+
+#[cfg(test)]
+mod tests;
