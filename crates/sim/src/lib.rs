@@ -1,5 +1,5 @@
-//! Deterministic simulation of the protocol: our initiators against our target over a network and a
-//! clock that exist only here.
+//! Deterministic simulation: our initiators against our target over a network and a clock that exist only
+//! here, and the store on disks that lie and lose their power.
 //!
 //! The leaf crates take bytes and time as arguments, so a whole storage network runs in one thread and
 //! one seed decides everything: how bytes are cut and delayed, when a connection breaks or goes silent,
@@ -13,6 +13,7 @@
 //! | target: logins, sessions, pings | [`target`] |
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
 //! | all of it, and the model that judges | [`world`] |
+//! | disks that tear, lie, rot, vanish | [`disk`] |
 //!
 //! # What is checked
 //! - Every command ends exactly once in its session, or is given back when the session is lost, and all
@@ -26,6 +27,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod device;
+pub mod disk;
 pub mod initiator;
 pub mod network;
 pub mod random;

@@ -32,6 +32,18 @@ impl Random {
         self.within(0..1000) < share
     }
 
+    /// Puts them into any order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.within(0..end as u64 + 1) as usize);
+        }
+    }
+
+    /// A sequence of its own: what is drawn from it moves nothing here.
+    pub fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+
     /// One of these.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.within(0..choices.len() as u64) as usize]

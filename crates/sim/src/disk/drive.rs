@@ -1,0 +1,471 @@
+//! The disk: takes requests, answers them late and in the seed's order, keeps what is safe apart from
+//! what a power cut may take, and can vanish, hang and come back.
+
+use std::collections::BTreeMap;
+
+use pages::Pages;
+
+use super::cut::{Cut, LooseWrite};
+use super::fault::{Behaviour, Dirty, Fates, Fault, Kind, Struck};
+use super::medium::{Medium, SECTOR_SIZE};
+use super::request::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
+use crate::random::Random;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Completion {
+    /// The number that the request was submitted with.
+    pub id: u64,
+    /// How it ended.
+    pub outcome: DeviceOutcome,
+}
+
+/// Whether the disk answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Here,
+    /// Every request fails.
+    Gone,
+    /// No request is answered.
+    Hung,
+}
+
+/// As what a disk comes back.
+#[derive(Clone, Debug)]
+pub enum Return {
+    /// As it went: a cable.
+    Unharmed,
+    /// Without what was not safe: its power was gone.
+    AfterPowerCut,
+    /// With the contents of another time.
+    Old(Medium),
+    /// With each sector either as it was or as it was at another time.
+    Mixed(Medium),
+}
+
+#[derive(Clone, Debug)]
+struct InFlight {
+    id: u64,
+    op: DeviceOp,
+    /// What a flush will make safe: all that took effect before this.
+    below: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    sectors: u64,
+    /// What reads return.
+    current: Medium,
+    /// What survives a power cut for certain.
+    safe: Medium,
+    /// Writes between the two.
+    loose: Vec<LooseWrite>,
+    /// The number of the next loose write.
+    next_number: u64,
+    /// By when they are answered.
+    in_flight: BTreeMap<(u64, u64), InFlight>,
+    submitted: u64,
+    presence: Presence,
+    behaviour: Behaviour,
+    fates: Fates,
+    random: Random,
+}
+
+impl Disk {
+    /// A disk of zeros with so many sectors of 4 KiB.
+    pub fn new(sectors: u64, behaviour: Behaviour, random: Random) -> Self {
+        Self::from_medium(sectors, Medium::default(), behaviour, random)
+    }
+
+    /// A disk on which `medium` lies safe.
+    pub fn from_medium(sectors: u64, medium: Medium, behaviour: Behaviour, random: Random) -> Self {
+        Self {
+            sectors,
+            current: medium.clone(),
+            safe: medium,
+            loose: Vec::new(),
+            next_number: 0,
+            in_flight: BTreeMap::new(),
+            submitted: 0,
+            presence: Presence::Here,
+            behaviour,
+            fates: Fates::default(),
+            random,
+        }
+    }
+
+    /// Its size in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// How it behaves from now on.
+    pub fn behaviour_mut(&mut self) -> &mut Behaviour {
+        &mut self.behaviour
+    }
+
+    /// The faults that have happened.
+    pub fn struck(&self) -> Struck {
+        self.fates.struck
+    }
+
+    /// Takes a request, to be answered under `id` by [`Disk::complete`].
+    ///
+    /// # Panics
+    /// Where the range is not sectors of this disk: no outcome of a correct store.
+    pub fn submit(&mut self, now_us: u64, id: u64, op: DeviceOp) {
+        let (offset, len) = match &op {
+            DeviceOp::Read { offset, len } => (*offset, u64::from(*len)),
+            DeviceOp::Write { offset, data } => (*offset, data.len() as u64),
+            DeviceOp::Trim { offset, len } => (*offset, *len),
+            DeviceOp::Flush => (0, 0),
+        };
+        let sector = SECTOR_SIZE as u64;
+        assert!(
+            offset.is_multiple_of(sector) && len.is_multiple_of(sector),
+            "bytes {offset}+{len} are not sectors"
+        );
+        assert!(
+            offset.saturating_add(len) <= self.sectors * sector,
+            "bytes {offset}+{len} are beyond {} sectors",
+            self.sectors
+        );
+        let mut latency_us = self.random.within(self.behaviour.latency_us.clone());
+        let stalls = self.behaviour.stalls_per_mille;
+        if stalls > 0 && self.random.per_mille(stalls) {
+            latency_us += self.behaviour.stall_us;
+        }
+        self.submitted += 1;
+        let request = InFlight {
+            id,
+            op,
+            below: self.next_number,
+        };
+        let due = (now_us + latency_us, self.submitted);
+        self.in_flight.insert(due, request);
+    }
+
+    /// When the next answer is due; `None` where none will come of itself.
+    pub fn next_due_us(&self) -> Option<u64> {
+        if self.presence == Presence::Hung {
+            return None;
+        }
+        self.in_flight.keys().next().map(|(due_us, _)| *due_us)
+    }
+
+    /// Whether the next answer is that of a flush: the moment before it is the worst for a power cut.
+    pub fn is_flush_next(&self) -> bool {
+        let next = self.in_flight.values().next();
+        next.is_some_and(|request| matches!(request.op, DeviceOp::Flush))
+    }
+
+    /// Requests that were not answered yet.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The next answer that is due by `now_us`.
+    pub fn complete(&mut self, now_us: u64) -> Option<Completion> {
+        self.next_due_us().filter(|due_us| *due_us <= now_us)?;
+        let (_, InFlight { id, op, below }) = self.in_flight.pop_first()?;
+        let outcome = match (self.presence, op) {
+            (Presence::Here, DeviceOp::Read { offset, len }) => self.read(offset, len),
+            (Presence::Here, DeviceOp::Write { offset, data }) => self.write(offset, data),
+            (Presence::Here, DeviceOp::Trim { offset, len }) => self.trim(offset, len),
+            (Presence::Here, DeviceOp::Flush) => self.flush(below),
+            _ => Err(failure(DeviceErrorKind::Gone, "the device vanished")),
+        };
+        Some(Completion { id, outcome })
+    }
+
+    fn strike(&mut self, kind: Kind) -> Option<Fault> {
+        let chances = &self.behaviour.chances;
+        self.fates.strike(kind, chances, &mut self.random)
+    }
+
+    fn read(&mut self, offset: u64, len: u32) -> DeviceOutcome {
+        let count = u64::from(len) / SECTOR_SIZE as u64;
+        let mut sector = offset / SECTOR_SIZE as u64;
+        match self.strike(Kind::Read) {
+            Some(Fault::FailedRead) => {
+                return Err(failure(DeviceErrorKind::Medium, "a read failed"));
+            }
+            Some(Fault::MisdirectedRead) => {
+                sector = self.random.within(0..self.sectors - count + 1)
+            }
+            Some(Fault::BitRot) => self.rot_near(sector, count),
+            Some(Fault::Ruin) if count > 0 => {
+                let ruined = sector + self.random.within(0..count);
+                self.ruin(ruined);
+            }
+            _ => {}
+        }
+        let Some(data) = self.current.read(sector..sector + count) else {
+            self.fates.struck.failed_reads += 1;
+            return Err(failure(DeviceErrorKind::Medium, "a sector cannot be read"));
+        };
+        Ok(self.with_glimpses(sector, count, data))
+    }
+
+    /// A read may see parts of the writes that are in flight with it.
+    fn with_glimpses(&mut self, sector: u64, count: u64, data: Pages) -> Pages {
+        let mut seen: Option<Medium> = None;
+        for request in self.in_flight.values() {
+            let Some(write) = as_write(request, &self.behaviour) else {
+                continue;
+            };
+            for (at, page) in write.sectors() {
+                if (sector..sector + count).contains(&at) && self.random.per_mille(500) {
+                    let seen = seen.get_or_insert_with(|| self.current.clone());
+                    seen.put(at, page);
+                }
+            }
+        }
+        seen.and_then(|seen| seen.read(sector..sector + count))
+            .unwrap_or(data)
+    }
+
+    fn write(&mut self, offset: u64, data: Pages) -> DeviceOutcome {
+        let count = (data.len() / SECTOR_SIZE) as u64;
+        let mut sector = offset / SECTOR_SIZE as u64;
+        match self.strike(Kind::Write) {
+            Some(Fault::FailedWrite) => {
+                self.take_effect_partly(&in_flight_write(sector, count, Some(data)));
+                return Err(failure(DeviceErrorKind::Failed, "a write failed"));
+            }
+            Some(Fault::LostWrite) => return Ok(Pages::new()),
+            Some(Fault::MisdirectedWrite) => {
+                sector = self.random.within(0..self.sectors - count + 1);
+            }
+            _ => {}
+        }
+        self.take_effect(sector, count, Some(data));
+        Ok(Pages::new())
+    }
+
+    fn trim(&mut self, offset: u64, len: u64) -> DeviceOutcome {
+        if !self.behaviour.trim_keeps_bytes {
+            let sector = offset / SECTOR_SIZE as u64;
+            self.take_effect(sector, len / SECTOR_SIZE as u64, None);
+        }
+        Ok(Pages::new())
+    }
+
+    fn take_effect(&mut self, sector: u64, count: u64, data: Option<Pages>) {
+        let write = LooseWrite {
+            number: self.next_number,
+            sector,
+            count,
+            data,
+        };
+        write.apply(&mut self.current);
+        self.loose.push(write);
+        self.next_number += 1;
+    }
+
+    /// Each sector of a write, or not.
+    fn take_effect_partly(&mut self, write: &LooseWrite) {
+        for (sector, page) in write.sectors() {
+            if self.random.per_mille(500) {
+                let data = Pages::from_page(page, 0, SECTOR_SIZE as u32);
+                self.take_effect(sector, 1, Some(data));
+            }
+        }
+    }
+
+    fn flush(&mut self, below: u64) -> DeviceOutcome {
+        let covered = self.loose.partition_point(|write| write.number < below);
+        match self.strike(Kind::Flush) {
+            Some(Fault::LyingFlush) => {}
+            Some(Fault::FailedFlush(dirty)) => {
+                self.lose_dirty(covered, dirty);
+                return Err(failure(DeviceErrorKind::Failed, "a flush failed"));
+            }
+            _ => {
+                for write in self.loose.drain(..covered) {
+                    write.apply(&mut self.safe);
+                }
+            }
+        }
+        Ok(Pages::new())
+    }
+
+    /// What a failed flush covered: some of it became safe before it failed.
+    fn lose_dirty(&mut self, covered: usize, dirty: Dirty) {
+        if dirty == Dirty::Kept {
+            return;
+        }
+        let covered = self.loose.drain(..covered).collect();
+        let partial = Cut {
+            durable: self.safe.clone(),
+            loose: covered,
+        };
+        self.safe = partial.image(self.behaviour.tearing, &mut self.random);
+        if dirty == Dirty::Dropped {
+            self.current = self.safe.clone();
+            for write in &self.loose {
+                write.apply(&mut self.current);
+            }
+        }
+    }
+
+    /// Lets a fault strike the `nth` request of its kind from now on; 1 is the next one.
+    pub fn arm(&mut self, nth: u64, fault: Fault) {
+        self.fates.arm(nth, fault);
+    }
+
+    /// Turns a bit of a sector over.
+    pub fn rot(&mut self, sector: u64, bit: u32) {
+        self.current.flip(sector, bit);
+        self.safe.flip(sector, bit);
+        self.fates.struck.rotten_bits += 1;
+    }
+
+    /// Turns a bit over in each of so many of the sectors that were written, by the seed.
+    pub fn rot_written(&mut self, sectors: u64) {
+        for _ in 0..sectors {
+            let near = self.random.within(0..self.sectors);
+            if let Some(sector) = self.current.written_near(near) {
+                let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
+                self.rot(sector, bit);
+            }
+        }
+    }
+
+    fn rot_near(&mut self, sector: u64, count: u64) {
+        let near = if count > 0 && self.random.per_mille(800) {
+            sector + self.random.within(0..count)
+        } else {
+            self.random.within(0..self.sectors)
+        };
+        let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
+        if let Some(sector) = self.current.written_near(near) {
+            self.current.flip(sector, bit);
+            self.safe.flip(sector, bit);
+        }
+    }
+
+    /// Lets a sector no longer be read until it is written.
+    pub fn ruin(&mut self, sector: u64) {
+        self.current.ruin(sector);
+        self.safe.ruin(sector);
+    }
+
+    /// Takes the disk away: everything fails from now on. Of writes in flight any sector may be written.
+    pub fn vanish(&mut self) {
+        self.presence = Presence::Gone;
+        self.abandon(false);
+    }
+
+    /// Lets the disk answer nothing any more.
+    pub fn hang(&mut self) {
+        self.presence = Presence::Hung;
+    }
+
+    /// Brings a disk back that vanished or hung. One that hung unharmed answers what it owes.
+    pub fn come_back(&mut self, how: Return) {
+        self.presence = Presence::Here;
+        match how {
+            Return::Unharmed => {}
+            Return::AfterPowerCut => self.power_cut(),
+            Return::Old(medium) => self.restore(medium),
+            Return::Mixed(medium) => {
+                let mut mixed = self.current.clone();
+                let mut sectors: Vec<u64> = self.current.written().collect();
+                sectors.extend(medium.written());
+                sectors.sort_unstable();
+                sectors.dedup();
+                for sector in sectors {
+                    if self.random.per_mille(500) {
+                        mixed.put(sector, medium.sector(sector));
+                    }
+                }
+                self.restore(mixed);
+            }
+        }
+    }
+
+    /// The power fails and returns: requests in flight are never answered, and of what is not safe the
+    /// seed decides what is left.
+    pub fn power_cut(&mut self) {
+        let cut = self.cut();
+        let image = cut.image(self.behaviour.tearing, &mut self.random);
+        self.restore(image);
+    }
+
+    /// The program that used it ends: requests in flight are never answered, but the power stays, so that
+    /// what was answered stays as well.
+    pub fn detach(&mut self) {
+        self.abandon(true);
+    }
+
+    /// Lets any part of each write in flight take effect.
+    fn abandon(&mut self, forget: bool) {
+        let in_flight = self.in_flight.clone();
+        for request in in_flight.values() {
+            if let Some(write) = as_write(request, &self.behaviour) {
+                self.take_effect_partly(&write);
+            }
+        }
+        if forget {
+            self.in_flight.clear();
+        }
+    }
+
+    /// The disk as a power cut would meet it now.
+    pub fn cut(&self) -> Cut {
+        let mut loose = self.loose.clone();
+        let in_flight = self.in_flight.values();
+        loose.extend(in_flight.filter_map(|request| as_write(request, &self.behaviour)));
+        Cut {
+            durable: self.safe.clone(),
+            loose,
+        }
+    }
+
+    /// What reads return, as an image to be restored.
+    pub fn snapshot(&self) -> Medium {
+        self.current.clone()
+    }
+
+    /// Replaces all there is by an image, safely; requests in flight are forgotten.
+    pub fn restore(&mut self, medium: Medium) {
+        self.current = medium.clone();
+        self.safe = medium;
+        self.loose.clear();
+        self.in_flight.clear();
+    }
+}
+
+/// The write that a request in flight may turn out to be.
+fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
+    let sector_size = SECTOR_SIZE as u64;
+    match &request.op {
+        DeviceOp::Write { offset, data } => Some(in_flight_write(
+            offset / sector_size,
+            data.len() as u64 / sector_size,
+            Some(data.clone()),
+        )),
+        DeviceOp::Trim { offset, len } if !behaviour.trim_keeps_bytes => Some(in_flight_write(
+            offset / sector_size,
+            len / sector_size,
+            None,
+        )),
+        _ => None,
+    }
+}
+
+/// A write that has not taken effect: none comes after it.
+fn in_flight_write(sector: u64, count: u64, data: Option<Pages>) -> LooseWrite {
+    LooseWrite {
+        number: u64::MAX,
+        sector,
+        count,
+        data,
+    }
+}
+
+fn failure(kind: DeviceErrorKind, context: &str) -> DeviceError {
+    DeviceError::new(kind, context)
+}

@@ -1,0 +1,217 @@
+//! The lies of a disk: how often each is told, which are told on demand, and how many were.
+
+use std::ops::Range;
+
+use super::cut::Tearing;
+use crate::random::Random;
+
+/// How a disk behaves.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// What a request takes, in microseconds.
+    pub latency_us: Range<u64>,
+    /// How many requests of a thousand take [`Behaviour::stall_us`] longer.
+    pub stalls_per_mille: u64,
+    /// What a stall takes, in microseconds.
+    pub stall_us: u64,
+    /// What a power cut does to writes that are not safe.
+    pub tearing: Tearing,
+    /// A trimmed sector keeps its bytes until it is written, as on disks without RZAT.
+    pub trim_keeps_bytes: bool,
+    /// How often it lies.
+    pub chances: Chances,
+}
+
+impl Default for Behaviour {
+    /// An honest disk of 20 to 200 µs.
+    fn default() -> Self {
+        Self {
+            latency_us: 20..200,
+            stalls_per_mille: 0,
+            stall_us: 0,
+            tearing: Tearing::Slices,
+            trim_keeps_bytes: false,
+            chances: Chances::default(),
+        }
+    }
+}
+
+/// How often a fault strikes a request of its kind, in a thousand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chances {
+    /// [`Fault::LyingFlush`].
+    pub lying_flush: u64,
+    /// [`Fault::FailedFlush`].
+    pub failed_flush: u64,
+    /// [`Fault::FailedWrite`].
+    pub failed_write: u64,
+    /// [`Fault::LostWrite`].
+    pub lost_write: u64,
+    /// [`Fault::MisdirectedWrite`].
+    pub misdirected_write: u64,
+    /// [`Fault::MisdirectedRead`].
+    pub misdirected_read: u64,
+    /// [`Fault::FailedRead`].
+    pub failed_read: u64,
+    /// [`Fault::BitRot`].
+    pub bit_rot: u64,
+    /// [`Fault::Ruin`].
+    pub ruin: u64,
+}
+
+/// What becomes of writes that were not safe when a flush fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirty {
+    /// They stay, and the next flush may make them safe.
+    Kept,
+    /// They are gone at once: reads return what was there before.
+    Dropped,
+    /// Reads return them, but no later flush makes them safe: Linux's page cache after a failed fsync.
+    Forgotten,
+}
+
+/// What can go wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A flush is answered well and made nothing safe.
+    LyingFlush,
+    /// A flush fails.
+    FailedFlush(Dirty),
+    /// A write fails; any of its sectors may be written.
+    FailedWrite,
+    /// A write is answered well and was never written.
+    LostWrite,
+    /// A write is answered well and lands on other sectors.
+    MisdirectedWrite,
+    /// A read returns other sectors.
+    MisdirectedRead,
+    /// A read fails this once.
+    FailedRead,
+    /// Before a read a bit of a sector turns over, mostly of one that is read.
+    BitRot,
+    /// Before a read a sector of it becomes unreadable, until it is written.
+    Ruin,
+}
+
+/// The kinds of requests that faults strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Flush,
+}
+
+impl Fault {
+    fn kind(self) -> Kind {
+        match self {
+            Self::LyingFlush | Self::FailedFlush(_) => Kind::Flush,
+            Self::FailedWrite | Self::LostWrite | Self::MisdirectedWrite => Kind::Write,
+            Self::MisdirectedRead | Self::FailedRead | Self::BitRot | Self::Ruin => Kind::Read,
+        }
+    }
+}
+
+impl Chances {
+    /// Whether a fault strikes this request, and which.
+    fn draw(&self, kind: Kind, random: &mut Random) -> Option<Fault> {
+        let mut hit = |share: u64| share > 0 && random.per_mille(share);
+        match kind {
+            Kind::Flush if hit(self.lying_flush) => Some(Fault::LyingFlush),
+            Kind::Flush if hit(self.failed_flush) => {
+                let dirty = [Dirty::Kept, Dirty::Dropped, Dirty::Forgotten];
+                Some(Fault::FailedFlush(random.one_of(&dirty)))
+            }
+            Kind::Write if hit(self.failed_write) => Some(Fault::FailedWrite),
+            Kind::Write if hit(self.lost_write) => Some(Fault::LostWrite),
+            Kind::Write if hit(self.misdirected_write) => Some(Fault::MisdirectedWrite),
+            Kind::Read if hit(self.misdirected_read) => Some(Fault::MisdirectedRead),
+            Kind::Read if hit(self.failed_read) => Some(Fault::FailedRead),
+            Kind::Read if hit(self.bit_rot) => Some(Fault::BitRot),
+            Kind::Read if hit(self.ruin) => Some(Fault::Ruin),
+            _ => None,
+        }
+    }
+}
+
+/// Faults that happened, so that a test can tell an attack from a quiet day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Struck {
+    /// Flushes that lied.
+    pub lying_flushes: u64,
+    /// Flushes that failed.
+    pub failed_flushes: u64,
+    /// Writes that failed.
+    pub failed_writes: u64,
+    /// Writes that were lost.
+    pub lost_writes: u64,
+    /// Writes that landed elsewhere.
+    pub misdirected_writes: u64,
+    /// Reads of other sectors.
+    pub misdirected_reads: u64,
+    /// Reads that failed, of themselves or for an unreadable sector.
+    pub failed_reads: u64,
+    /// Bits that turned over.
+    pub rotten_bits: u64,
+    /// Sectors that became unreadable, power cuts not counted.
+    pub ruined_sectors: u64,
+}
+
+impl Struck {
+    pub(super) fn count(&mut self, fault: Fault) {
+        *match fault {
+            Fault::LyingFlush => &mut self.lying_flushes,
+            Fault::FailedFlush(_) => &mut self.failed_flushes,
+            Fault::FailedWrite => &mut self.failed_writes,
+            Fault::LostWrite => &mut self.lost_writes,
+            Fault::MisdirectedWrite => &mut self.misdirected_writes,
+            Fault::MisdirectedRead => &mut self.misdirected_reads,
+            Fault::FailedRead => &mut self.failed_reads,
+            Fault::BitRot => &mut self.rotten_bits,
+            Fault::Ruin => &mut self.ruined_sectors,
+        } += 1;
+    }
+}
+
+/// Faults to come: by chance, and those that were ordered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fates {
+    armed: Vec<(u64, Fault)>,
+    pub struck: Struck,
+}
+
+impl Fates {
+    /// Orders a fault for the `nth` request of its kind from now on; 1 is the next one.
+    pub(super) fn arm(&mut self, nth: u64, fault: Fault) {
+        self.armed.push((nth.max(1), fault));
+    }
+
+    /// What strikes this request.
+    pub(super) fn strike(
+        &mut self,
+        kind: Kind,
+        chances: &Chances,
+        random: &mut Random,
+    ) -> Option<Fault> {
+        for (left, fault) in &mut self.armed {
+            if fault.kind() == kind {
+                *left -= 1;
+            }
+        }
+        let due = self.armed.iter().position(|(left, _)| *left == 0);
+        let fault = match due {
+            Some(at) => {
+                let (_, fault) = self.armed.remove(at);
+                // Two that were ordered for one request: the other takes the next.
+                for (left, _) in &mut self.armed {
+                    *left = (*left).max(1);
+                }
+                Some(fault)
+            }
+            None => chances.draw(kind, random),
+        };
+        if let Some(fault) = fault {
+            self.struck.count(fault);
+        }
+        fault
+    }
+}
