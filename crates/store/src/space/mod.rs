@@ -1,0 +1,531 @@
+//! What is free: every sector of every top-level vdev, who may take it, and when it may be taken again.
+//!
+//! Two bitmaps per top-level vdev are all the memory this takes (64 MiB per TiB), beside a few bytes
+//! for each region of 16 MiB: `busy` says what must not be allocated, `view` what the checkpoint to
+//! come (or being made) will say is in use. A sector goes through these states:
+//!
+//! | state | `busy` | `view` |
+//! |---|---|---|
+//! | free | 0 | 0 |
+//! | in use | 1 | 1 |
+//! | young: taken by the log while a checkpoint is being made that does not know it | 1 | 0 |
+//! | dropped in making checkpoint e, until e is durable | 1 | 1 |
+//! | after that, until e + 1 is durable | 1 | 0 |
+//!
+//! So the checkpoint e says of a block that it dropped that it is in use, and has it in its list of
+//! [`deferred`](Space::deferred) extents besides. Nothing that the last two durable checkpoints or
+//! the log behind them can reach is ever written over.
+//!
+//! Work that grows with the size of a checkpoint is done in slices, by [`Space::settle`].
+
+mod bits;
+mod extents;
+mod flags;
+mod fragmentation;
+mod sectors;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::format::Address;
+use bits::REGION;
+pub use extents::Extent;
+use extents::Extents;
+use sweep::Vdev;
+
+/// Bytes of a page of the bitmap, as it lies on disks.
+pub const PAGE_BYTES: usize = 4096;
+/// Sectors that a page of the bitmap tells of.
+pub const PAGE_SECTORS: u64 = 8 * PAGE_BYTES as u64;
+/// The longest extent that can be allocated: a region.
+pub const LONGEST: u32 = REGION;
+
+/// Who allocates. Each stream has regions of its own, as far as there are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Blocks of volumes, and the records of the log between them.
+    Data,
+    /// Everything that checkpoints write.
+    Metadata,
+}
+
+impl Stream {
+    const COUNT: usize = 2;
+}
+
+/// Which checkpoint is the first to know an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The one being made, or the next if none is.
+    Checkpoint,
+    /// The next one, though one is being made: for the log, which goes on meanwhile. The same as
+    /// [`Purpose::Checkpoint`] while none is.
+    Young,
+}
+
+/// Sectors that are not what the caller believes: a damaged image or a fault in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They do not exist.
+    Beyond(Extent),
+    /// Some are in use already.
+    DoubleAllocation(Extent),
+    /// Some are free already.
+    NotAllocated(Extent),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (extent, what) = match self {
+            Self::Beyond(extent) => (extent, "do not exist"),
+            Self::DoubleAllocation(extent) => (extent, "are in use already"),
+            Self::NotAllocated(extent) => (extent, "are free already"),
+        };
+        let (vdev, first, end) = (extent.vdev, extent.sector, extent.end());
+        write!(f, "sectors {first}..{end} of top-level vdev {vdev} {what}")
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Sectors, counted exactly. `size` = `available` + `deferred` + `allocated`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All.
+    pub size: u64,
+    /// Free.
+    pub available: u64,
+    /// Dropped, and free after one or two more checkpoints.
+    pub deferred: u64,
+    /// In use.
+    pub allocated: u64,
+}
+
+/// A page of a top-level vdev's bitmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Page {
+    /// The top-level vdev.
+    pub vdev: u16,
+    /// Its position: it tells of the [`PAGE_SECTORS`] sectors from `number` × [`PAGE_SECTORS`] on.
+    pub number: u32,
+}
+
+/// What is free in a pool.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    vdevs: Vec<Vdev>,
+    is_making: bool,
+    /// Dropped in making the checkpoint to come or being made.
+    dropped: Extents,
+    /// Young sectors that were dropped while a checkpoint is being made.
+    dropped_young: Extents,
+    /// Dropped in making the last durable checkpoint.
+    deferred: Extents,
+    /// How many of the deferred have been taken out of `view`.
+    forgotten: usize,
+    /// Dropped in making the one before: free, except in `busy`.
+    freed: Extents,
+    double_drops: u64,
+}
+
+impl Space {
+    /// A pool in which everything is free, by the sectors of each top-level vdev.
+    pub fn new(sizes: &[u64]) -> Self {
+        let mut space = Self::default();
+        for size in sizes {
+            space.add_vdev(*size);
+        }
+        space
+    }
+
+    /// Adds a top-level vdev; its position.
+    ///
+    /// # Panics
+    /// Where the pool would have more than addresses can name.
+    pub fn add_vdev(&mut self, sectors: u64) -> u16 {
+        assert!(sectors <= Address::SECTORS && self.vdevs.len() <= u16::MAX.into());
+        self.vdevs.push(Vdev::new(sectors));
+        (self.vdevs.len() - 1) as u16
+    }
+
+    /// Makes a top-level vdev larger. Its new sectors are free; pages that tell of them alone need
+    /// not lie on disk before one is taken.
+    ///
+    /// # Panics
+    /// Where it would become smaller, or larger than addresses can say.
+    pub fn grow(&mut self, vdev: u16, sectors: u64) {
+        let old = &mut self.vdevs[usize::from(vdev)].sectors;
+        assert!(sectors >= old.size() && sectors <= Address::SECTORS);
+        old.grow(sectors);
+    }
+
+    /// Takes `sectors` free ones at the stream's position or behind it, else in the stream's next
+    /// region. `None`: this vdev has no such run (one of at most [`LONGEST`]).
+    #[inline]
+    pub fn allocate(
+        &mut self,
+        stream: Stream,
+        vdev: u16,
+        sectors: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        self.place(stream, vdev, (sectors, sectors), |found| found, purpose)
+    }
+
+    /// Takes the next run of at least `least` free sectors, as much of it as is wanted. What is not
+    /// used of it in the end can be [given back](Space::give_back).
+    ///
+    /// # Panics
+    /// Where `wanted` is below `least`.
+    #[inline]
+    pub fn allocate_run(
+        &mut self,
+        stream: Stream,
+        vdev: u16,
+        least: u32,
+        wanted: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        assert!(wanted >= least, "between {least} and {wanted} sectors");
+        self.place(stream, vdev, (least, wanted), |found| found, purpose)
+    }
+
+    /// Takes the one sector in which the log's next record will lie, if possible one that so many
+    /// free ones follow: the stream's next allocation begins with those, so that a record and the
+    /// data behind it are one device write.
+    ///
+    /// Where it is taken before a checkpoint begins and written after, that checkpoint says already
+    /// that it is in use: replay must not mark it again.
+    pub fn reserve(
+        &mut self,
+        stream: Stream,
+        vdev: u16,
+        followed_by: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let run = followed_by.saturating_add(1);
+        self.place(stream, vdev, (run, run), |_| 1, purpose)
+            .or_else(|| self.place(stream, vdev, (1, 1), |_| 1, purpose))
+    }
+
+    #[inline]
+    fn place(
+        &mut self,
+        stream: Stream,
+        vdev: u16,
+        run: (u32, u32),
+        taken: impl Fn(u32) -> u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let is_young = self.is_making && purpose == Purpose::Young;
+        let place = &mut self.vdevs[usize::from(vdev)];
+        let mut found = place.allocate(stream, run, &taken, is_young);
+        if found.is_none() && !self.freed.is_empty() {
+            while self.free_one() {}
+            found = self.vdevs[usize::from(vdev)].allocate(stream, run, &taken, is_young);
+        }
+        found.map(|(sector, sectors)| Extent {
+            vdev,
+            sector,
+            sectors,
+        })
+    }
+
+    /// Makes sectors free at once that were allocated and never became part of anything durable; a
+    /// part of an extent may be given back.
+    pub fn give_back(&mut self, extent: Extent) {
+        let vdev = &mut self.vdevs[usize::from(extent.vdev)];
+        vdev.sectors.forget(extent.sector, extent.sectors);
+        let freed = vdev.sectors.release(extent.sector, extent.sectors);
+        debug_assert_eq!(freed, extent.sectors, "{extent:?} was not allocated");
+        vdev.step_back(extent.sector, extent.sectors);
+    }
+
+    /// Notes that sectors are in use: at import what the log says, after the checkpoint's
+    /// [pages](Space::load_page) and [deferred extents](Space::load_deferred).
+    ///
+    /// # Errors
+    /// They do not exist, or some are in use already; nothing is changed then.
+    pub fn mark_allocated(&mut self, extent: Extent, purpose: Purpose) -> Result<(), Fault> {
+        self.check_exists(extent)?;
+        let is_young = self.is_making && purpose == Purpose::Young;
+        let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
+        if sectors.count_busy(extent.sector, extent.sectors) > 0 {
+            return Err(Fault::DoubleAllocation(extent));
+        }
+        sectors.take_all(extent.sector, extent.sectors, is_young);
+        Ok(())
+    }
+
+    /// Drops sectors that something durable may still reach: they stay as they are until two more
+    /// checkpoints are durable, counting one that is being made, unless they are too young for it.
+    ///
+    /// # Errors
+    /// They do not exist, or some are not in use. Not every second drop is found here:
+    /// see [`Space::double_drops`].
+    pub fn drop_later(&mut self, extent: Extent) -> Result<(), Fault> {
+        self.check_exists(extent)?;
+        let is_settled = self.is_settled();
+        let sectors = &self.vdevs[usize::from(extent.vdev)].sectors;
+        let in_view = sectors.count_view(extent.sector, extent.sectors);
+        let is_whole = if self.is_making || !is_settled {
+            sectors.count_busy(extent.sector, extent.sectors) == extent.sectors
+        } else {
+            in_view == extent.sectors
+        };
+        let is_young = self.is_making && in_view == 0;
+        if !is_whole || is_young && !sectors.may_be_young(extent.sector) {
+            return Err(Fault::NotAllocated(extent));
+        }
+        if is_young {
+            self.dropped_young.push(extent);
+        } else {
+            self.dropped.push(extent);
+        }
+        Ok(())
+    }
+
+    fn check_exists(&self, extent: Extent) -> Result<(), Fault> {
+        self.vdevs
+            .get(usize::from(extent.vdev))
+            .filter(|vdev| vdev.sectors.holds(extent.sector, extent.sectors))
+            .map(drop)
+            .ok_or(Fault::Beyond(extent))
+    }
+
+    /// How many sectors were dropped twice, as far as it was found only when they were to be freed.
+    /// Such an extent is never freed, since somebody else might have it by then. More than none is a
+    /// fault in the store, or a damaged image.
+    pub fn double_drops(&self) -> u64 {
+        self.double_drops
+    }
+}
+
+/// Checkpoints. In this order: [`begin_checkpoint`](Space::begin_checkpoint); allocate and drop for
+/// the trees; then, until no page is dirty any more: for each [`next_dirty_page`](Space::next_dirty_page)
+/// drop the old place and allocate a new one, and allocate what the [deferred](Space::deferred)
+/// extents need; then write the deferred extents and, for each page, [`write_page`](Space::write_page);
+/// when the checkpoint is durable, [`commit_checkpoint`](Space::commit_checkpoint), then
+/// [`settle`](Space::settle) now and then.
+impl Space {
+    /// From now on, allocations for [`Purpose::Young`] are unknown to the checkpoint being made.
+    /// Finishes what is left to [`settle`](Space::settle).
+    ///
+    /// # Panics
+    /// Where one is being made already.
+    pub fn begin_checkpoint(&mut self) {
+        assert!(!self.is_making, "one checkpoint at a time");
+        while !self.settle(usize::MAX) {}
+        self.is_making = true;
+    }
+
+    /// Whether a checkpoint is being made.
+    pub fn is_making_checkpoint(&self) -> bool {
+        self.is_making
+    }
+
+    /// The next page that changed and needs a new place on disk. Each comes once in a checkpoint,
+    /// in ascending order; finding places may make more pages dirty, so ask until there is none. A
+    /// page that changes after it was [written](Space::write_page) comes again.
+    pub fn next_dirty_page(&mut self) -> Option<Page> {
+        (0..).zip(&mut self.vdevs).find_map(|(vdev, of)| {
+            let number = of.sectors.place_dirty()?;
+            Some(Page { vdev, number })
+        })
+    }
+
+    /// Pages that [`next_dirty_page`](Space::next_dirty_page) has still to return.
+    pub fn dirty_pages(&self) -> usize {
+        let counts = self.vdevs.iter().map(|vdev| vdev.sectors.unwritten().0);
+        counts.sum()
+    }
+
+    /// A page as it must be written now; zeros are a page that need not lie anywhere.
+    pub fn write_page(&mut self, page: Page) -> [u8; PAGE_BYTES] {
+        let vdev = &mut self.vdevs[usize::from(page.vdev)];
+        vdev.sectors.write_page(page.number)
+    }
+
+    /// What was dropped in making the checkpoint, which import must know: see
+    /// [`load_deferred`](Space::load_deferred). Not sorted; drops made meanwhile append to it.
+    pub fn deferred(&self) -> impl ExactSizeIterator<Item = Extent> + '_ {
+        self.dropped.iter()
+    }
+
+    /// The checkpoint being made is durable: what the last one dropped can be freed, and young
+    /// sectors belong to the next. Most of this is left to [`settle`](Space::settle).
+    ///
+    /// # Panics
+    /// Where none is being made. In tests also where a page was not written.
+    pub fn commit_checkpoint(&mut self) {
+        assert!(self.is_making, "no checkpoint is being made");
+        debug_assert!(
+            (self.vdevs.iter()).all(|vdev| vdev.sectors.unwritten() == (0, 0)),
+            "a page was not written"
+        );
+        self.is_making = false;
+        let young = std::mem::take(&mut self.dropped_young);
+        let dropped = std::mem::replace(&mut self.dropped, young);
+        self.freed = std::mem::replace(&mut self.deferred, dropped);
+        self.forgotten = 0;
+    }
+
+    /// Does a part of what a durable checkpoint left to be done: at most `budget` extents or regions,
+    /// each well below a microsecond. True when nothing is left.
+    pub fn settle(&mut self, budget: usize) -> bool {
+        for _ in 0..budget {
+            // In this order: `age` may find nothing busy that is neither young nor in `view`, and
+            // what the last checkpoint dropped is still in it.
+            let did = self.free_one() || self.age_one() || self.forget_one();
+            if !did {
+                return true;
+            }
+        }
+        self.is_settled()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.freed.is_empty()
+            && self.forgotten == self.deferred.len()
+            && (self.is_making || self.vdevs.iter().all(|vdev| !vdev.sectors.has_young()))
+    }
+
+    fn free_one(&mut self) -> bool {
+        let Some(extent) = self.freed.pop() else {
+            return false;
+        };
+        let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
+        let freed = sectors.release(extent.sector, extent.sectors);
+        debug_assert_eq!(freed, extent.sectors, "{extent:?} was freed already");
+        true
+    }
+
+    fn age_one(&mut self) -> bool {
+        // While a checkpoint is being made, those that are young are so in its eyes.
+        !self.is_making && self.vdevs.iter_mut().any(|vdev| vdev.sectors.age())
+    }
+
+    fn forget_one(&mut self) -> bool {
+        let Some(extent) = self.deferred.get(self.forgotten) else {
+            return false;
+        };
+        self.forgotten += 1;
+        let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
+        let forgotten = sectors.forget(extent.sector, extent.sectors);
+        if forgotten < extent.sectors {
+            self.double_drops += u64::from(extent.sectors - forgotten);
+            self.deferred.void(self.forgotten - 1);
+        }
+        true
+    }
+}
+
+/// Import, in this order: pages, deferred extents, then [`mark_allocated`](Space::mark_allocated)
+/// for what the log allocated since.
+impl Space {
+    /// Takes a page of the checkpoint's bitmap; one that lies nowhere is zeros and need not be loaded.
+    ///
+    /// # Errors
+    /// Sectors beyond the vdev's end are in use, or the page was loaded before.
+    pub fn load_page(&mut self, page: Page, bytes: &[u8; PAGE_BYTES]) -> Result<(), Fault> {
+        let extent = Extent {
+            vdev: page.vdev,
+            sector: u64::from(page.number) * PAGE_SECTORS,
+            sectors: PAGE_SECTORS as u32,
+        };
+        let vdev = self.vdevs.get_mut(usize::from(page.vdev));
+        let is_loaded = vdev.is_some_and(|vdev| vdev.sectors.load_page(page.number, bytes));
+        is_loaded.then_some(()).ok_or(Fault::Beyond(extent))
+    }
+
+    /// Takes one of the extents that the checkpoint dropped: they become free with the next one.
+    ///
+    /// # Errors
+    /// They do not exist, or the checkpoint's bitmap does not have them, or no longer.
+    pub fn load_deferred(&mut self, extent: Extent) -> Result<(), Fault> {
+        self.check_exists(extent)?;
+        let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
+        if sectors.count_view(extent.sector, extent.sectors) < extent.sectors {
+            return Err(Fault::NotAllocated(extent));
+        }
+        sectors.forget(extent.sector, extent.sectors);
+        self.deferred.push(extent);
+        self.forgotten = self.deferred.len();
+        Ok(())
+    }
+}
+
+/// Figures.
+impl Space {
+    /// Sectors of the pool.
+    pub fn counts(&self) -> Counts {
+        let size = self.vdevs.iter().map(|vdev| vdev.sectors.size()).sum();
+        let free: u64 = (self.vdevs.iter())
+            .map(|vdev| vdev.sectors.free_sectors())
+            .sum();
+        let available = free + self.freed.sectors();
+        let deferred =
+            self.dropped.sectors() + self.dropped_young.sectors() + self.deferred.sectors();
+        Counts {
+            size,
+            available,
+            deferred,
+            allocated: size.saturating_sub(available + deferred),
+        }
+    }
+
+    /// Top-level vdevs.
+    pub fn vdevs(&self) -> u16 {
+        self.vdevs.len() as u16
+    }
+
+    /// Sectors of a top-level vdev.
+    pub fn size(&self, vdev: u16) -> u64 {
+        self.vdevs[usize::from(vdev)].sectors.size()
+    }
+
+    /// Free sectors of a top-level vdev, without those that are free and not yet settled.
+    pub fn free(&self, vdev: u16) -> u64 {
+        self.vdevs[usize::from(vdev)].sectors.free_sectors()
+    }
+
+    /// The pages that a top-level vdev's bitmap has.
+    pub fn pages(&self, vdev: u16) -> u32 {
+        self.size(vdev).div_ceil(PAGE_SECTORS) as u32
+    }
+
+    /// The top-level vdev whose turn it is to take `sectors`, among those that are allowed and have
+    /// so many free: over many turns each gets a share in proportion to its free space.
+    pub fn choose_vdev(&mut self, sectors: u64, allowed: impl Fn(u16) -> bool) -> Option<u16> {
+        let mut total = 0;
+        let mut chosen: Option<(u16, i128)> = None;
+        for (number, vdev) in (0..).zip(&mut self.vdevs) {
+            let free = vdev.sectors.free_sectors();
+            if free < sectors || free == 0 || !allowed(number) {
+                continue;
+            }
+            total += i128::from(free);
+            vdev.credit += i128::from(free);
+            if chosen.is_none_or(|(_, most)| vdev.credit > most) {
+                chosen = Some((number, vdev.credit));
+            }
+        }
+        let (number, _) = chosen?;
+        self.vdevs[usize::from(number)].credit -= total;
+        Some(number)
+    }
+
+    /// Bytes of memory that this takes, the lists of dropped extents included.
+    pub fn memory(&self) -> usize {
+        let lists = [
+            &self.dropped,
+            &self.dropped_young,
+            &self.deferred,
+            &self.freed,
+        ];
+        let vdevs = self.vdevs.iter().map(|vdev| vdev.memory());
+        vdevs.sum::<usize>() + lists.iter().map(|list| list.memory()).sum::<usize>()
+    }
+}

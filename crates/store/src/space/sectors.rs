@@ -1,0 +1,321 @@
+//! The sectors of one top-level vdev: the two bitmaps, what is counted of them by region, and which
+//! pages of `view` differ from those on disk.
+
+use super::bits::{self, FULL, REGION, Region};
+use super::flags::Flags;
+use super::{PAGE_BYTES, PAGE_SECTORS};
+
+/// Regions of a page.
+const PAGE_REGIONS: u32 = (PAGE_SECTORS / REGION as u64) as u32;
+/// Words of a region, in bytes.
+const REGION_BYTES: usize = size_of::<Region>();
+
+/// Sectors of one top-level vdev. Those of the last region that lie beyond its end are in use in
+/// both bitmaps, so that no search meets them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sectors {
+    size: u64,
+    free_sectors: u64,
+    /// What must not be allocated.
+    busy: Vec<Region>,
+    /// What the next checkpoint says is in use.
+    view: Vec<Region>,
+    /// Free sectors of each region.
+    free: Vec<u16>,
+    /// The longest free run of each region; too high where it has not been measured since the last
+    /// allocation, never too low.
+    longest: Vec<u16>,
+    /// No region's `longest` is above this.
+    bound: u32,
+    /// Regions with sectors that are busy and come into `view` only after the running checkpoint.
+    young: Flags,
+    /// Pages of `view` that changed and have no place for this change.
+    dirty: Flags,
+    /// Pages that have one, and have not been written to it.
+    placed: Flags,
+}
+
+impl Sectors {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn free_sectors(&self) -> u64 {
+        self.free_sectors
+    }
+
+    pub(super) fn regions(&self) -> u32 {
+        self.busy.len() as u32
+    }
+
+    /// Of each region in turn: free sectors and its longest run.
+    pub(super) fn emptiness(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let both = self.free.iter().zip(&self.longest);
+        both.map(|(free, longest)| (u32::from(*free), u32::from(*longest)))
+    }
+
+    pub(super) fn free_of(&self, region: u32) -> u32 {
+        self.free[region as usize].into()
+    }
+
+    pub(super) fn longest_of(&self, region: u32) -> u32 {
+        self.longest[region as usize].into()
+    }
+
+    pub(super) fn bound(&self) -> u32 {
+        self.bound
+    }
+
+    /// Notes that no region has a run of `run` sectors.
+    pub(super) fn limit_bound(&mut self, run: u32) {
+        self.bound = self.bound.min(run - 1);
+    }
+
+    pub(super) fn busy(&self, region: u32) -> &Region {
+        &self.busy[region as usize]
+    }
+
+    /// Finds a region's longest run.
+    pub(super) fn measure(&mut self, region: u32) {
+        self.longest[region as usize] = bits::longest(self.busy(region)) as u16;
+    }
+
+    /// Adds sectors at the end.
+    pub(super) fn grow(&mut self, size: u64) {
+        let regions = size.div_ceil(REGION.into()) as usize;
+        for bitmap in [&mut self.busy, &mut self.view] {
+            bitmap.resize(regions, FULL);
+        }
+        self.free.resize(regions, 0);
+        self.longest.resize(regions, 0);
+        self.young.reach(regions);
+        let pages = size.div_ceil(PAGE_SECTORS) as usize;
+        self.dirty.reach(pages);
+        self.placed.reach(pages);
+        for (region, start, length) in parts(self.size, size - self.size) {
+            bits::clear(&mut self.view[region as usize], start, length);
+            self.unset_busy(region, start, length);
+        }
+        self.size = size;
+    }
+
+    /// Whether these sectors exist.
+    pub(super) fn holds(&self, sector: u64, sectors: u32) -> bool {
+        sector
+            .checked_add(sectors.into())
+            .is_some_and(|end| end <= self.size)
+    }
+
+    /// How many of these are busy.
+    pub(super) fn count_busy(&self, sector: u64, sectors: u32) -> u32 {
+        count(&self.busy, sector, sectors)
+    }
+
+    /// How many of these are in `view`.
+    pub(super) fn count_view(&self, sector: u64, sectors: u32) -> u32 {
+        count(&self.view, sector, sectors)
+    }
+
+    /// Takes free sectors, which lie in one region.
+    #[inline]
+    pub(super) fn take(&mut self, region: u32, start: u32, length: u32, is_young: bool) {
+        debug_assert_eq!(bits::count(self.busy(region), start, length), 0);
+        bits::set(&mut self.busy[region as usize], start, length);
+        self.free[region as usize] -= length as u16;
+        self.free_sectors -= u64::from(length);
+        if is_young {
+            self.young.insert(region);
+        } else {
+            bits::set(&mut self.view[region as usize], start, length);
+            self.touch(region);
+        }
+    }
+
+    /// Takes free sectors, wherever they lie.
+    pub(super) fn take_all(&mut self, sector: u64, sectors: u32, is_young: bool) {
+        for (region, start, length) in parts(sector, sectors.into()) {
+            self.take(region, start, length, is_young);
+        }
+    }
+
+    /// Makes sectors free to be taken; how many were busy.
+    pub(super) fn release(&mut self, sector: u64, sectors: u32) -> u32 {
+        parts(sector, sectors.into())
+            .map(|(region, start, length)| self.unset_busy(region, start, length))
+            .sum()
+    }
+
+    /// Takes sectors out of `view`; how many were in it.
+    pub(super) fn forget(&mut self, sector: u64, sectors: u32) -> u32 {
+        let mut forgotten = 0;
+        for (region, start, length) in parts(sector, sectors.into()) {
+            let changed = bits::clear(&mut self.view[region as usize], start, length);
+            if changed > 0 {
+                self.touch(region);
+            }
+            forgotten += changed;
+        }
+        forgotten
+    }
+
+    #[inline]
+    fn unset_busy(&mut self, region: u32, start: u32, length: u32) -> u32 {
+        let index = region as usize;
+        let freed = bits::clear(&mut self.busy[index], start, length);
+        if freed > 0 {
+            self.free[index] += freed as u16;
+            self.free_sectors += u64::from(freed);
+            let run = bits::run_around(&self.busy[index], start, length);
+            self.longest[index] = self.longest[index].max(run as u16);
+            self.bound = self.bound.max(run);
+        }
+        freed
+    }
+
+    /// Brings the young sectors of one region into `view`; false where no region has any. All that
+    /// is busy must belong there.
+    pub(super) fn age(&mut self) -> bool {
+        let Some(region) = self.young.pop() else {
+            return false;
+        };
+        if self.view[region as usize] != self.busy[region as usize] {
+            self.view[region as usize] = self.busy[region as usize];
+            self.touch(region);
+        }
+        true
+    }
+
+    /// Whether sectors of the region that holds this one were taken as young.
+    pub(super) fn may_be_young(&self, sector: u64) -> bool {
+        self.young.contains((sector / u64::from(REGION)) as u32)
+    }
+
+    pub(super) fn has_young(&self) -> bool {
+        self.young.len() > 0
+    }
+
+    #[inline]
+    fn touch(&mut self, region: u32) {
+        let page = region / PAGE_REGIONS;
+        if !self.placed.contains(page) {
+            self.dirty.insert(page);
+        }
+    }
+
+    /// The lowest page that is dirty and has no place; from now on it counts as having one.
+    pub(super) fn place_dirty(&mut self) -> Option<u32> {
+        let page = self.dirty.pop()?;
+        self.placed.insert(page);
+        Some(page)
+    }
+
+    /// Pages that still differ from what lies on disk: without a place, and not yet written.
+    pub(super) fn unwritten(&self) -> (usize, usize) {
+        (self.dirty.len(), self.placed.len())
+    }
+
+    /// The bytes of a page, which it is written with now; what changes later makes it dirty again.
+    pub(super) fn write_page(&mut self, page: u32) -> [u8; PAGE_BYTES] {
+        if self.placed.contains(page) {
+            self.placed.remove(page);
+        }
+        self.page(page)
+    }
+
+    /// The bytes of a page: bit n of byte m is sector 8m + n of it.
+    pub(super) fn page(&self, page: u32) -> [u8; PAGE_BYTES] {
+        let mut bytes = [0; PAGE_BYTES];
+        let first = page * PAGE_REGIONS;
+        for (region, chunk) in (first..).zip(bytes.chunks_exact_mut(REGION_BYTES)) {
+            let Some(words) = self.view.get(region as usize) else {
+                break;
+            };
+            let mut words = *words;
+            let inside = self.inside(region);
+            bits::clear(&mut words, inside, REGION - inside);
+            for (word, bytes) in words.iter().zip(chunk.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// How many sectors of a region exist.
+    fn inside(&self, region: u32) -> u32 {
+        let first = u64::from(region) * u64::from(REGION);
+        self.size.saturating_sub(first).min(REGION.into()) as u32
+    }
+
+    /// Takes a page from disk, before anything else of it was taken; false where it says that
+    /// sectors beyond the end are in use, or where some of its sectors already are.
+    pub(super) fn load_page(&mut self, page: u32, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let first = u64::from(page) * u64::from(PAGE_REGIONS);
+        let mut loaded = Vec::with_capacity(PAGE_REGIONS as usize);
+        for (region, chunk) in (first..).zip(bytes.chunks_exact(REGION_BYTES)) {
+            let mut words: Region = [0; _];
+            for (word, bytes) in words.iter_mut().zip(chunk.chunks_exact(8)) {
+                *word = bytes
+                    .iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            }
+            if region >= self.busy.len() as u64 {
+                if words != [0; _] {
+                    return false;
+                }
+                continue;
+            }
+            let region = region as u32;
+            let inside = self.inside(region);
+            if bits::count(&words, inside, REGION - inside) > 0
+                || bits::count(self.busy(region), 0, inside) > 0
+            {
+                return false;
+            }
+            bits::set(&mut words, inside, REGION - inside);
+            loaded.push((region, words));
+        }
+        for (region, words) in loaded {
+            let index = region as usize;
+            self.busy[index] = words;
+            self.view[index] = words;
+            let free = REGION - bits::count(&words, 0, REGION);
+            self.free_sectors -= u64::from(self.free[index]);
+            self.free_sectors += u64::from(free);
+            self.free[index] = free as u16;
+            self.measure(region);
+        }
+        true
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.busy.capacity() + self.view.capacity()) * REGION_BYTES
+            + (self.free.capacity() + self.longest.capacity()) * size_of::<u16>()
+            + self.young.memory()
+            + self.dirty.memory()
+            + self.placed.memory()
+    }
+}
+
+/// How many bits of a range are set.
+fn count(bitmap: &[Region], sector: u64, sectors: u32) -> u32 {
+    parts(sector, sectors.into())
+        .map(|(region, start, length)| bits::count(&bitmap[region as usize], start, length))
+        .sum()
+}
+
+/// A range of sectors, region by region: region, start in it, length.
+#[inline]
+fn parts(sector: u64, sectors: u64) -> impl Iterator<Item = (u32, u32, u32)> {
+    let end = sector + sectors;
+    let mut at = sector;
+    std::iter::from_fn(move || {
+        (at < end).then(|| {
+            let start = (at % u64::from(REGION)) as u32;
+            let length = u64::from(REGION - start).min(end - at) as u32;
+            let region = (at / u64::from(REGION)) as u32;
+            at += u64::from(length);
+            (region, start, length)
+        })
+    })
+}

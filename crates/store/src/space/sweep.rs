@@ -1,0 +1,179 @@
+//! Where the next allocation goes: each stream sweeps one region after the other in ascending order,
+//! so that what is written one after the other lies so on the device, and takes the emptiest regions
+//! first, so that runs are long.
+//!
+//! Regions are compared by sixteenths of their emptiness and, within one, by their distance, so that
+//! a pool that is equally full everywhere is swept from its beginning to its end and around.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use super::Stream;
+use super::bits::{self, REGION};
+use super::sectors::Sectors;
+
+/// How many regions are chosen at a time: looking at all regions of a vdev (100 µs per TiB) is
+/// shared by what is allocated from this many.
+const CHOSEN: usize = 256;
+/// Classes of emptiness: one for each sixteenth, and the empty.
+const CLASSES: usize = 17;
+/// From this class on a region is good for metadata, and the lowest is taken: metadata comes and
+/// goes with every checkpoint, and would otherwise leave no region whole for data.
+const METADATA_CLASS: usize = 12;
+
+/// The best that a stream asks for.
+fn highest_class(stream: Stream) -> usize {
+    match stream {
+        Stream::Data => CLASSES - 1,
+        Stream::Metadata => METADATA_CLASS,
+    }
+}
+
+/// How good a region with so many free sectors is for a stream.
+fn class_of(stream: Stream, free: u32) -> usize {
+    ((free * 16 / REGION) as usize).min(highest_class(stream))
+}
+
+/// One stream's way over one vdev.
+#[derive(Clone, Debug, Default)]
+struct Sweep {
+    region: Option<u32>,
+    /// Where in it the next search begins.
+    position: u32,
+    /// The regions to come, with the class that each had when it was chosen.
+    next: VecDeque<(u32, usize)>,
+}
+
+/// A top-level vdev: its sectors and who sweeps them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vdev {
+    pub(super) sectors: Sectors,
+    sweeps: [Sweep; Stream::COUNT],
+    /// Its share of allocations that it has not had yet, in sectors times rounds.
+    pub(super) credit: i128,
+}
+
+impl Vdev {
+    pub(super) fn new(size: u64) -> Self {
+        let mut vdev = Self::default();
+        vdev.sectors.grow(size);
+        vdev
+    }
+
+    /// Finds `least` to `most` free sectors for a stream and takes the first `taken` of them; their
+    /// first sector and how many were found.
+    pub(super) fn allocate(
+        &mut self,
+        stream: Stream,
+        (least, most): (u32, u32),
+        taken: impl FnOnce(u32) -> u32,
+        is_young: bool,
+    ) -> Option<(u64, u32)> {
+        let (region, start) = self.find(stream, least)?;
+        let found = match most {
+            most if most == least => least,
+            most => bits::run_at(self.sectors.busy(region), start, most),
+        };
+        let taken = taken(found);
+        self.sectors.take(region, start, taken, is_young);
+        self.sweeps[stream as usize].position = start + taken;
+        let sector = u64::from(region) * u64::from(REGION) + u64::from(start);
+        Some((sector, taken))
+    }
+
+    /// Sets a stream back that went over these sectors last, which have become free.
+    pub(super) fn step_back(&mut self, sector: u64, sectors: u32) {
+        let region = (sector / u64::from(REGION)) as u32;
+        let start = (sector % u64::from(REGION)) as u32;
+        for sweep in &mut self.sweeps {
+            if sweep.region == Some(region) && sweep.position == start + sectors {
+                sweep.position = start;
+            }
+        }
+    }
+
+    fn find(&mut self, stream: Stream, run: u32) -> Option<(u32, u32)> {
+        if run == 0 || run > self.sectors.bound() {
+            return None;
+        }
+        let sweep = &mut self.sweeps[stream as usize];
+        if let Some(region) = sweep.region
+            && self.sectors.longest_of(region) >= run
+        {
+            if let Some(start) = bits::find(self.sectors.busy(region), sweep.position, run) {
+                return Some((region, start));
+            }
+            self.sectors.measure(region);
+        }
+        let others = self.sweeps[1 - stream as usize].region;
+        loop {
+            while let Some((region, class)) = self.sweeps[stream as usize].next.pop_front() {
+                let free = self.sectors.free_of(region);
+                let sweep = &mut self.sweeps[stream as usize];
+                let is_others = others == Some(region) && !sweep.next.is_empty();
+                // Another stream may have used it up meanwhile.
+                let is_worse = class_of(stream, free) < class;
+                if self.sectors.longest_of(region) < run || is_others || is_worse {
+                    continue;
+                }
+                if let Some(start) = bits::find(self.sectors.busy(region), 0, run) {
+                    sweep.region = Some(region);
+                    return Some((region, start));
+                }
+                self.sectors.measure(region);
+            }
+            let next = self.choose(stream, run, others);
+            if next.is_empty() {
+                self.sectors.limit_bound(run);
+                return None;
+            }
+            self.sweeps[stream as usize].next = next;
+        }
+    }
+
+    /// The regions to sweep next that may have such a run.
+    fn choose(&self, stream: Stream, run: u32, others: Option<u32>) -> VecDeque<(u32, usize)> {
+        let mut counts = [0_usize; CLASSES];
+        for (free, longest) in self.sectors.emptiness() {
+            if longest >= run {
+                counts[class_of(stream, free)] += 1;
+            }
+        }
+        // All of the emptiest classes that together are not too many, and the nearest of the next.
+        let mut room = CHOSEN;
+        let mut lowest = highest_class(stream);
+        while lowest > 0 && counts[lowest] <= room {
+            room -= counts[lowest];
+            lowest -= 1;
+        }
+        let regions = self.sectors.regions();
+        let first = match (stream, self.sweeps[stream as usize].region) {
+            (Stream::Data, Some(region)) => (region + 1) % regions,
+            _ => 0,
+        };
+        let mut chosen = Vec::with_capacity(CHOSEN);
+        for region in (first..regions).chain(0..first) {
+            if self.sectors.longest_of(region) < run || others == Some(region) {
+                continue;
+            }
+            let class = class_of(stream, self.sectors.free_of(region));
+            if class > lowest {
+                chosen.push((region, class));
+            } else if class == lowest && room > 0 {
+                room -= 1;
+                chosen.push((region, class));
+            }
+        }
+        chosen.sort_by_key(|(_, class)| Reverse(*class));
+        if chosen.is_empty() {
+            let rest = others.filter(|region| self.sectors.longest_of(*region) >= run);
+            return rest.into_iter().map(|region| (region, 0)).collect();
+        }
+        chosen.into()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let queues = self.sweeps.iter().map(|sweep| sweep.next.capacity());
+        self.sectors.memory() + queues.sum::<usize>() * size_of::<(u32, usize)>()
+    }
+}
