@@ -4,26 +4,37 @@ use std::collections::BTreeMap;
 
 use pages::Pages;
 
-use crate::format::record::{MAX_OPERATION, ROOM};
-use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::format::record::ROOM;
+use crate::format::{DatasetId, Pointer};
 
-/// The most data in a group, in bytes: one device write of a good size.
-pub const MAX_DATA: usize = 1 << 20;
+/// The most payload in a group, in bytes: one device write of a good size.
+pub const MAX_PAYLOAD: usize = 1 << 20;
 /// What the entry of a block or a stored operation takes in a record.
 const MAP_SIZE: usize = 48;
 const CLEAR_SIZE: usize = 24;
 
+/// A block that has its place already; so whoever wrote it cannot be told later that there is none.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Where it will lie.
+    pub pointer: Pointer,
+    /// What will lie there: whole sectors, perhaps compressed.
+    pub payload: Pages,
+    /// The block's bytes.
+    pub data: Pages,
+}
+
 /// One change of a group.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A block has these bytes (all of it, not compressed).
+    /// A block has new bytes.
     Block {
         /// The volume.
         dataset: DatasetId,
         /// In units of volblocksize.
         block: u64,
         /// Its bytes.
-        data: Pages,
+        placed: Placed,
     },
     /// Blocks are zeros.
     Clear {
@@ -36,6 +47,15 @@ pub enum Change {
     },
     /// Something happened to datasets.
     Operation(Vec<u8>),
+    /// The same, too long for a record.
+    StoredOperation {
+        /// Where it will lie.
+        pointer: Pointer,
+        /// Its bytes in whole sectors.
+        payload: Pages,
+        /// How many count.
+        len: u64,
+    },
 }
 
 /// The group that is being gathered.
@@ -45,8 +65,9 @@ pub struct OpenGroup {
     changes: Vec<Option<Change>>,
     /// Where each block's change stands.
     blocks: BTreeMap<(DatasetId, u64), usize>,
+    clears: usize,
     entry_bytes: usize,
-    data_bytes: usize,
+    payload_bytes: usize,
     /// When the first change came.
     pub since_us: u64,
 }
@@ -57,112 +78,108 @@ impl OpenGroup {
         self.entry_bytes == 0
     }
 
-    /// Bytes of data in it.
-    pub fn data_bytes(&self) -> usize {
-        self.data_bytes
+    /// Bytes that it will write besides its record.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
     }
 
-    /// Whether so many blocks of `block_size` bytes and so many clearings fit in besides. An empty
-    /// group takes one block of any size.
-    pub fn has_room(&self, blocks: usize, block_size: usize, clears: usize) -> bool {
-        let entries = self.entry_bytes + blocks * MAP_SIZE + clears * CLEAR_SIZE;
-        entries <= ROOM && self.data_bytes + blocks * block_size <= MAX_DATA
+    /// Whether one more change fits in, whose payload has so many bytes.
+    pub fn has_room(&self, payload: usize) -> bool {
+        self.entry_bytes + MAP_SIZE <= ROOM && self.payload_bytes + payload <= MAX_PAYLOAD
     }
 
-    /// The most blocks that any group takes at once.
-    pub const fn most_blocks(block_size: usize) -> usize {
-        let by_data = MAX_DATA / block_size;
-        let by_entries = (ROOM - CLEAR_SIZE) / MAP_SIZE;
-        if by_data < by_entries {
-            by_data
-        } else {
-            by_entries
-        }
+    /// Whether so many blocks of `block_size` bytes, and two clearings, fit into one group: whether a
+    /// change of so many blocks outlives a power cut as a whole or not at all.
+    pub const fn holds(blocks: usize, block_size: usize) -> bool {
+        blocks * MAP_SIZE + 2 * CLEAR_SIZE <= ROOM && blocks * block_size <= MAX_PAYLOAD
     }
 
-    /// A block has new bytes. A version of it in this group is forgotten.
-    pub fn write(&mut self, dataset: DatasetId, block: u64, data: Pages) {
-        let change = Change::Block {
+    /// Whether it has room for these besides what it holds.
+    pub fn has_room_for(&self, blocks: usize, block_size: usize) -> bool {
+        self.entry_bytes + blocks * MAP_SIZE + 2 * CLEAR_SIZE <= ROOM
+            && self.payload_bytes + blocks * block_size <= MAX_PAYLOAD
+    }
+
+    /// A block has new bytes. Returns where its last version would have lain, if it was in this group:
+    /// nobody will ever look there.
+    pub fn write(&mut self, dataset: DatasetId, block: u64, placed: Placed) -> Option<Pointer> {
+        self.payload_bytes += placed.payload.len();
+        let change = Some(Change::Block {
             dataset,
             block,
-            data,
-        };
+            placed,
+        });
         if let Some(at) = self.blocks.get(&(dataset, block)) {
-            self.changes[*at] = Some(change);
-            return;
-        }
-        if let Change::Block { data, .. } = &change {
-            self.data_bytes += data.len().next_multiple_of(SECTOR_SIZE);
+            let void = std::mem::replace(&mut self.changes[*at], change);
+            return self.forget_payload(void);
         }
         self.entry_bytes += MAP_SIZE;
         self.blocks.insert((dataset, block), self.changes.len());
-        self.changes.push(Some(change));
+        self.changes.push(change);
+        None
     }
 
-    /// Blocks are zeros from now on.
-    pub fn clear(&mut self, dataset: DatasetId, block: u64, count: u64) {
+    /// Blocks are zeros from now on. Returns the places of those that had bytes in this group.
+    pub fn clear(&mut self, dataset: DatasetId, block: u64, count: u64) -> Vec<Pointer> {
         let range = (dataset, block)..(dataset, block.saturating_add(count));
         let void: Vec<_> = self
             .blocks
             .range(range)
             .map(|(key, at)| (*key, *at))
             .collect();
+        let mut places = Vec::new();
         for (key, at) in void {
             self.blocks.remove(&key);
-            if let Some(Change::Block { data, .. }) = self.changes[at].take() {
-                self.data_bytes -= data.len().next_multiple_of(SECTOR_SIZE);
-                self.entry_bytes -= MAP_SIZE;
-            }
+            self.entry_bytes -= MAP_SIZE;
+            let change = self.changes[at].take();
+            places.extend(self.forget_payload(change));
         }
         self.entry_bytes += CLEAR_SIZE;
+        self.clears += 1;
         self.changes.push(Some(Change::Clear {
             dataset,
             block,
             count,
         }));
+        places
+    }
+
+    fn forget_payload(&mut self, change: Option<Change>) -> Option<Pointer> {
+        let Some(Change::Block { placed, .. }) = change else {
+            return None;
+        };
+        self.payload_bytes -= placed.payload.len();
+        Some(placed.pointer)
     }
 
     /// Something happened to datasets. The caller sees to it that nothing else is in the group.
-    pub fn operate(&mut self, operation: Vec<u8>) {
+    pub fn operate(&mut self, change: Change) {
         debug_assert!(self.is_empty(), "an operation has a group of its own");
-        self.entry_bytes += if operation.len() > MAX_OPERATION {
-            self.data_bytes += operation.len().next_multiple_of(SECTOR_SIZE);
-            MAP_SIZE
-        } else {
-            16 + operation.len().next_multiple_of(8)
+        self.entry_bytes += match &change {
+            Change::Operation(operation) => 16 + operation.len().next_multiple_of(8),
+            _ => MAP_SIZE,
         };
-        self.changes.push(Some(Change::Operation(operation)));
+        self.changes.push(Some(change));
     }
 
-    /// What a block holds by this group: its bytes, or `None` where the group says nothing of it.
-    /// Clearings are looked at by the caller's layers as soon as the group is sealed; here they
-    /// answer with nothing but zeros.
+    /// What the group says of a block; `None` where it says nothing.
     pub fn look_up(&self, dataset: DatasetId, block: u64) -> Option<Held<'_>> {
-        if let Some(at) = self.blocks.get(&(dataset, block)) {
-            if let Some(Some(Change::Block { data, .. })) = self.changes.get(*at) {
-                return Some(Held::Data(data));
-            }
+        if let Some(at) = self.blocks.get(&(dataset, block))
+            && let Some(Some(Change::Block { placed, .. })) = self.changes.get(*at)
+        {
+            return Some(Held::Data(placed));
         }
         let clears = |change: &Option<Change>| {
             matches!(change, Some(Change::Clear { dataset: of, block: first, count })
                 if *of == dataset && (*first..first.saturating_add(*count)).contains(&block))
         };
-        self.changes.iter().any(clears).then_some(Held::Zeros)
-    }
-
-    /// Whether it holds data of a volume's blocks.
-    pub fn holds_any(&self, dataset: DatasetId) -> bool {
-        self.blocks
-            .range((dataset, 0)..=(dataset, u64::MAX))
-            .next()
-            .is_some()
+        let is_cleared = self.clears > 0 && self.changes.iter().any(clears);
+        is_cleared.then_some(Held::Zeros)
     }
 
     /// Takes everything out, in order.
-    pub fn take(&mut self) -> impl Iterator<Item = Change> {
-        self.blocks.clear();
-        (self.entry_bytes, self.data_bytes) = (0, 0);
-        std::mem::take(&mut self.changes).into_iter().flatten()
+    pub fn take(&mut self) -> impl Iterator<Item = Change> + use<> {
+        std::mem::take(self).changes.into_iter().flatten()
     }
 }
 
@@ -170,66 +187,89 @@ impl OpenGroup {
 #[derive(Debug)]
 pub enum Held<'a> {
     /// These bytes.
-    Data(&'a Pages),
+    Data(&'a Placed),
     /// Zeros.
     Zeros,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::{Address, SECTOR_SIZE};
 
     const VOLUME: DatasetId = DatasetId(3);
 
-    fn bytes(tag: u8) -> Pages {
-        Pages::from_bytes(&[tag; SECTOR_SIZE])
+    fn placed(tag: u8) -> Placed {
+        let data = Pages::from_bytes(&[tag; SECTOR_SIZE]);
+        Placed {
+            pointer: Pointer {
+                address: Address::new(0, tag.into()),
+                sectors: 1,
+                ..Pointer::HOLE
+            },
+            payload: data.clone(),
+            data,
+        }
     }
 
     proptest! {
-        /// Whatever comes in, in its order, is what a reader of the group and a replay of it see.
+        /// Whatever comes in, in its order, is what a reader of the group and a replay of it see; and
+        /// every place that was given is in the group or was returned.
         #[test]
         fn the_last_version_counts(steps in prop::collection::vec((0..12_u64, 0..4_u64, 0..4_u8), 0..60)) {
             let mut group = OpenGroup::default();
             let mut model = BTreeMap::new();
+            let mut places = BTreeSet::new();
             for (number, (block, count, kind)) in steps.iter().enumerate() {
+                let tag = number as u8 + 1;
                 if *kind == 0 {
-                    group.clear(VOLUME, *block, *count);
-                    (*block..block + count).for_each(|block| drop(model.insert(block, 0)));
+                    for void in group.clear(VOLUME, *block, *count) {
+                        prop_assert!(places.remove(&void.address));
+                    }
+                    (*block..block + count).for_each(|block| {
+                        model.insert(block, 0);
+                    });
                 } else {
-                    group.write(VOLUME, *block, bytes(number as u8 + 1));
-                    model.insert(*block, number as u8 + 1);
+                    places.insert(placed(tag).pointer.address);
+                    if let Some(void) = group.write(VOLUME, *block, placed(tag)) {
+                        prop_assert!(places.remove(&void.address));
+                    }
+                    model.insert(*block, tag);
                 }
             }
-            let (entries, data) = (group.entry_bytes, group.data_bytes);
+            let sizes = (group.entry_bytes, group.payload_bytes);
             for block in 0..16 {
                 let held = group.look_up(VOLUME, block).map(|held| match held {
-                    Held::Data(data) => data.to_vec()[0],
+                    Held::Data(placed) => placed.data.to_vec()[0],
                     Held::Zeros => 0,
                 });
                 prop_assert_eq!(held, model.get(&block).copied());
             }
             let mut replayed = BTreeMap::new();
-            let (mut entry_bytes, mut data_bytes) = (0, 0);
+            let mut counted = (0, 0);
             for change in group.take() {
                 match change {
-                    Change::Block { block, data, .. } => {
-                        replayed.insert(block, data.to_vec()[0]);
-                        (entry_bytes, data_bytes) = (entry_bytes + 48, data_bytes + data.len());
+                    Change::Block { block, placed, .. } => {
+                        replayed.insert(block, placed.data.to_vec()[0]);
+                        prop_assert!(places.remove(&placed.pointer.address));
+                        counted = (counted.0 + 48, counted.1 + placed.payload.len());
                     }
                     Change::Clear { block, count, .. } => {
-                        (block..block + count).for_each(|block| drop(replayed.insert(block, 0)));
-                        entry_bytes += 24;
+                        (block..block + count).for_each(|block| {
+                            replayed.insert(block, 0);
+                        });
+                        counted.0 += 24;
                     }
-                    Change::Operation(_) => unreachable!("none went in"),
+                    _ => unreachable!("none went in"),
                 }
             }
             prop_assert_eq!(replayed, model);
-            prop_assert_eq!((entries, data), (entry_bytes, data_bytes));
-            prop_assert!(group.is_empty());
+            prop_assert_eq!(sizes, counted);
+            prop_assert!(group.is_empty() && places.is_empty());
         }
     }
 
@@ -237,11 +277,11 @@ mod tests {
     fn room_is_what_a_record_has() {
         let mut group = OpenGroup::default();
         for block in 0..83 {
-            assert!(group.has_room(1, SECTOR_SIZE, 0), "{block}");
-            group.write(VOLUME, block, bytes(1));
+            assert!(group.has_room(SECTOR_SIZE), "{block}");
+            group.write(VOLUME, block, placed(1));
         }
-        assert!(!group.has_room(1, SECTOR_SIZE, 0));
-        assert!(!group.has_room(0, 0, 1));
-        assert_eq!(OpenGroup::most_blocks(128 << 10), 8);
+        assert!(!group.has_room(SECTOR_SIZE));
+        assert!(OpenGroup::holds(82, SECTOR_SIZE) && !OpenGroup::holds(83, SECTOR_SIZE));
+        assert!(OpenGroup::holds(8, 128 << 10) && !OpenGroup::holds(9, 128 << 10));
     }
 }
