@@ -14,6 +14,7 @@ pub mod checksum;
 pub mod compress;
 pub mod format;
 pub mod log;
+pub mod map;
 pub mod space;
 pub mod vdev;
 pub mod volume;

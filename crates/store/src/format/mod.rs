@@ -3,11 +3,13 @@
 
 mod bytes;
 pub mod label;
+pub mod node;
 pub mod pointer;
 pub mod record;
 pub mod root;
 
 pub use label::Label;
+pub use node::{FAN_OUT, Node, NodeError, NodeFault, NodeId};
 pub use pointer::{Address, Algorithm, Compression, Epoch, Pointer};
 pub use record::{Entry, PoolKey, Record};
 pub use root::Root;

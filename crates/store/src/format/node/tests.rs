@@ -1,0 +1,134 @@
+//! Nodes on disks: round trips, and everything that is not the node that was meant.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::format::{Address, Algorithm};
+
+const ID: NodeId = NodeId {
+    volume: DatasetId(7),
+    level: 1,
+    index: 3,
+};
+const BIRTH: Epoch = Epoch(1000);
+
+fn filled(slots: &[(usize, u64, u128)]) -> Node {
+    let mut node = Node::new(ID, BIRTH);
+    for &(slot, sector, checksum) in slots {
+        let address = Address::new(2, sector);
+        let (birth, algorithm) = (Epoch(sector % 1001), Algorithm::Xxh3);
+        node.set(
+            slot,
+            Pointer {
+                address,
+                birth,
+                sectors: 1,
+                algorithm,
+                checksum,
+                ..Pointer::HOLE
+            },
+        );
+    }
+    node
+}
+
+fn fault(bytes: &[u8]) -> NodeFault {
+    Node::<FAN_OUT>::decode(ID, BIRTH, bytes)
+        .expect_err("it is damaged")
+        .kind
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn nodes_survive_the_disk(
+        slots in prop::collection::vec((0..FAN_OUT, 0..Address::SECTORS, any::<u128>()), 0..600),
+    ) {
+        let node = filled(&slots);
+        let (compression, block) = node.to_block();
+        prop_assert_eq!(block.len() % SECTOR_SIZE, 0);
+        let pointer = Pointer { birth: BIRTH, sectors: 1, compression, ..Pointer::HOLE };
+        prop_assert_eq!(Node::from_block(ID, &pointer, &block), Ok(node.clone()));
+        let pointers: Vec<_> = node.iter().collect();
+        let empty = (0..FAN_OUT).all(|slot| pointers[slot].is_hole());
+        prop_assert_eq!(node.is_empty(), empty);
+        for slot in (0..FAN_OUT).step_by(31) {
+            let expected = (slot..FAN_OUT).find(|&slot| !pointers[slot].is_hole());
+            prop_assert_eq!(node.next_filled(slot), expected);
+        }
+    }
+
+    #[test]
+    fn what_decodes_encodes_to_the_same_bytes(
+        damage in prop::collection::vec((0..Node::<FAN_OUT>::SIZE, any::<u8>()), 0..4),
+    ) {
+        let mut bytes = filled(&[(0, 1, 1), (9, 5000, 77), (511, 4, u128::MAX)]).encode();
+        for (at, byte) in damage {
+            bytes[at] = byte;
+        }
+        if let Ok(node) = Node::<FAN_OUT>::decode(ID, BIRTH, &bytes) {
+            prop_assert_eq!(node.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), len in 0..20_000_usize) {
+        let mut block = filled(&[]).encode();
+        block.resize(len, 0xff);
+        let at = len.saturating_sub(bytes.len()) / 2;
+        let end = (at + bytes.len()).min(len);
+        block[at..end].copy_from_slice(&bytes[..end - at]);
+        let _ = Node::<FAN_OUT>::decode(ID, BIRTH, &block);
+        for compression in [Compression::Off, Compression::Lz4, Compression::Zstd] {
+            let pointer = Pointer { birth: BIRTH, sectors: 1, compression, ..Pointer::HOLE };
+            let _ = Node::<FAN_OUT>::from_block(ID, &pointer, &Pages::from_bytes(&block));
+        }
+    }
+}
+
+#[test]
+fn a_node_in_the_place_of_another_is_found_out() {
+    let bytes = filled(&[(1, 2, 3)]).encode();
+    for other in [
+        NodeId {
+            volume: DatasetId(8),
+            ..ID
+        },
+        NodeId { level: 0, ..ID },
+        NodeId { index: 4, ..ID },
+    ] {
+        let error = Node::<FAN_OUT>::decode(other, BIRTH, &bytes).expect_err("it is another");
+        assert_eq!(
+            error,
+            NodeError {
+                expected: other,
+                kind: NodeFault::Misplaced(ID)
+            }
+        );
+    }
+    let error = Node::<FAN_OUT>::decode(ID, BIRTH.next(), &bytes).expect_err("it is an older one");
+    assert_eq!(error.kind, NodeFault::Birth(BIRTH));
+}
+
+#[test]
+fn each_damage_has_its_name() {
+    let bytes = filled(&[(1, 2, 3)]).encode();
+    let damaged = |at: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    assert_eq!(fault(&bytes[..bytes.len() - 1]), NodeFault::Short);
+    assert_eq!(fault(&damaged(0, b'X')), NodeFault::NotANode);
+    assert_eq!(fault(&damaged(8, 2)), NodeFault::Version(2));
+    assert_eq!(fault(&damaged(11, 8)), NodeFault::Header);
+    assert_eq!(fault(&damaged(12, 1)), NodeFault::Header);
+    assert_eq!(fault(&damaged(20, 1)), NodeFault::Header);
+    assert_eq!(fault(&damaged(63, 1)), NodeFault::Header);
+    // The checksum of a hole, and a birth after the node's own.
+    assert_eq!(
+        fault(&damaged(64 + 16 * 512 + 16 * 5, 1)),
+        NodeFault::Pointer(5)
+    );
+    assert_eq!(fault(&damaged(64 + 12 * 512 + 1, 1)), NodeFault::Pointer(1));
+}

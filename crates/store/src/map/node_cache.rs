@@ -1,0 +1,237 @@
+//! Nodes in memory, by address: a bounded cache that a scan does not empty.
+//!
+//! S3-FIFO (Yang et al., SOSP 2023): new nodes pass through a small queue, and only those that are
+//! asked for again there, or soon after they fell out of it, come into the main one. Both are queues
+//! with second chances, so that a hit is one counter and no list is relinked.
+//!
+//! A node that somebody else holds too is never evicted: who writes one holds its `Arc` until the
+//! device has it, so that nobody reads from the device what is not there yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::format::node::FAN_OUT;
+use crate::format::{Address, Node, NodeError, NodeId, Pointer};
+use pages::Pages;
+
+use super::hash::BuildNumberHasher;
+
+/// A node has to be read before the caller can go on: read the block that `pointer` names, give it
+/// to [`NodeCache::fill`], and call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The block.
+    pub pointer: Pointer,
+    /// The node that it must be.
+    pub id: NodeId,
+}
+
+/// Nodes in memory.
+#[derive(Debug)]
+pub struct NodeCache<const N: usize = FAN_OUT> {
+    /// How many nodes may stay.
+    limit: usize,
+    /// Where in `entries` the node at an address is.
+    places: HashMap<u64, u32, BuildNumberHasher>,
+    entries: Vec<Option<Entry<N>>>,
+    free: Vec<u32>,
+    /// New nodes; about a tenth.
+    small: VecDeque<u32>,
+    main: VecDeque<u32>,
+    /// Addresses that fell out of `small` lately, with the number of their fall.
+    ghosts: HashMap<u64, u64, BuildNumberHasher>,
+    falls: VecDeque<(u64, u64)>,
+    fallen: u64,
+    hits: u64,
+    misses: u64,
+}
+
+#[derive(Debug)]
+struct Entry<const N: usize> {
+    /// The whole pointer: an address is written anew with another node some time.
+    pointer: Pointer,
+    node: Arc<Node<N>>,
+    /// Hits since it entered its queue, 3 at most.
+    hits: u8,
+}
+
+/// How many held nodes an eviction passes before it gives up for this time.
+const HELD_TO_PASS: usize = 64;
+
+impl<const N: usize> NodeCache<N> {
+    /// The fewest nodes that a cache keeps: look-ups need a node per level at once, several are
+    /// under way, and each must find what it had read when it comes back.
+    pub const MIN_NODES: usize = 64;
+
+    /// A cache of about `capacity` bytes.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            limit: (capacity / Node::<N>::FOOTPRINT).max(Self::MIN_NODES),
+            places: HashMap::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            ghosts: HashMap::default(),
+            falls: VecDeque::new(),
+            fallen: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Changes the size.
+    pub fn resize(&mut self, capacity: usize) {
+        self.limit = (capacity / Node::<N>::FOOTPRINT).max(Self::MIN_NODES);
+        self.evict();
+    }
+
+    /// The node `id` that `pointer` names.
+    ///
+    /// # Errors
+    /// It is not here.
+    #[inline]
+    pub fn get(&mut self, pointer: &Pointer, id: NodeId) -> Result<&Arc<Node<N>>, Missing> {
+        let found = match self.places.get(&pointer.address.to_bits()) {
+            Some(&place) => self.entries[place as usize].as_mut(),
+            None => None,
+        };
+        match found {
+            Some(entry) if entry.pointer == *pointer => {
+                self.hits += 1;
+                entry.hits = (entry.hits + 1).min(3);
+                Ok(&entry.node)
+            }
+            _ => {
+                self.misses += 1;
+                Err(Missing {
+                    pointer: *pointer,
+                    id,
+                })
+            }
+        }
+    }
+
+    /// Whether the node that `pointer` names is here; this is not counted as a use.
+    pub fn has(&self, pointer: &Pointer) -> bool {
+        self.places
+            .get(&pointer.address.to_bits())
+            .and_then(|&place| self.entries[place as usize].as_ref())
+            .is_some_and(|entry| entry.pointer == *pointer)
+    }
+
+    /// Takes a node that was read: `block` is what `missing.pointer` names, its checksum is right.
+    ///
+    /// # Errors
+    /// The block is not that node.
+    pub fn fill(&mut self, missing: &Missing, block: &Pages) -> Result<(), NodeError> {
+        let node = Node::from_block(missing.id, &missing.pointer, block)?;
+        self.insert(missing.pointer, Arc::new(node));
+        Ok(())
+    }
+
+    /// Takes a node that was read or made; `pointer` names it. What was known at that address is
+    /// replaced.
+    pub fn insert(&mut self, pointer: Pointer, node: Arc<Node<N>>) {
+        let address = pointer.address.to_bits();
+        let entry = Entry {
+            pointer,
+            node,
+            hits: 0,
+        };
+        if let Some(&place) = self.places.get(&address) {
+            self.entries[place as usize] = Some(entry);
+            return;
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place as usize] = Some(entry);
+                place
+            }
+            None => {
+                self.entries.push(Some(entry));
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.places.insert(address, place);
+        if self.ghosts.remove(&address).is_some() {
+            self.main.push_back(place);
+        } else {
+            self.small.push_back(place);
+        }
+        self.evict();
+    }
+
+    /// Nodes in memory.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// About how many bytes of memory the nodes take.
+    pub fn bytes(&self) -> usize {
+        self.len() * Node::<N>::FOOTPRINT
+    }
+
+    /// Look-ups that found their node, and that did not, since the start.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.hits, self.misses)
+    }
+
+    /// Evicts down to the limit, as far as nodes are not held.
+    fn evict(&mut self) {
+        let mut held = 0;
+        while self.len() > self.limit && held < HELD_TO_PASS {
+            let is_small = self.main.is_empty() || self.small.len() > self.limit / 10;
+            let queue = if is_small {
+                &mut self.small
+            } else {
+                &mut self.main
+            };
+            let Some(place) = queue.pop_front() else {
+                return;
+            };
+            let Some(entry) = self.entries[place as usize].as_mut() else {
+                continue;
+            };
+            if Arc::strong_count(&entry.node) > 1 {
+                held += 1;
+                queue.push_back(place);
+            } else if entry.hits > 0 {
+                entry.hits = if is_small { 0 } else { entry.hits - 1 };
+                self.main.push_back(place);
+            } else {
+                let address = entry.pointer.address;
+                self.forget(place, address, is_small);
+            }
+        }
+    }
+
+    /// Removes the entry at `place`, which is in no queue any more.
+    fn forget(&mut self, place: u32, address: Address, as_ghost: bool) {
+        let address = address.to_bits();
+        self.entries[place as usize] = None;
+        self.free.push(place);
+        self.places.remove(&address);
+        if !as_ghost {
+            return;
+        }
+        self.fallen += 1;
+        self.ghosts.insert(address, self.fallen);
+        self.falls.push_back((address, self.fallen));
+        while self.falls.len() > self.limit {
+            if let Some((address, fall)) = self.falls.pop_front()
+                && self.ghosts.get(&address) == Some(&fall)
+            {
+                self.ghosts.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

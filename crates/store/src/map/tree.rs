@@ -1,0 +1,170 @@
+//! The map of a volume as a checkpoint wrote it: a radix tree over block numbers.
+//!
+//! A leaf holds the pointers of 512 consecutive blocks, a node above it those of 512 nodes. A hole
+//! may stand for a whole subtree. The tree is as high as the highest block ever written needs, and
+//! does not become lower: a volume may be made larger or smaller without touching it.
+
+use crate::format::node::FAN_OUT;
+use crate::format::{DatasetId, NodeId, Pointer};
+
+use super::{Missing, NodeCache};
+
+/// A tree that lies on the disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree<const N: usize = FAN_OUT> {
+    /// The number that its nodes carry; a clone goes on with its origin's.
+    pub volume: DatasetId,
+    /// The topmost node, or a hole.
+    pub root: Pointer,
+    /// Levels of nodes, at least 1: the root's level is one less.
+    pub height: u8,
+}
+
+impl<const N: usize> Tree<N> {
+    /// Bits of a block number that a level resolves.
+    const BITS: u32 = N.trailing_zeros();
+    /// The largest height: block numbers stay below 2^63.
+    pub const MAX_HEIGHT: u8 = (63 / Self::BITS) as u8;
+
+    /// A tree of holes.
+    pub fn new(volume: DatasetId) -> Self {
+        Self {
+            volume,
+            root: Pointer::HOLE,
+            height: 1,
+        }
+    }
+
+    /// A tree that a checkpoint noted; `None` where no tree is that high or that low.
+    pub fn open(volume: DatasetId, root: Pointer, height: u8) -> Option<Self> {
+        (1..=Self::MAX_HEIGHT).contains(&height).then_some(Self {
+            volume,
+            root,
+            height,
+        })
+    }
+
+    /// How many blocks a node of `level` stands for.
+    pub fn span(level: u8) -> u64 {
+        1_u64
+            .checked_shl(Self::BITS * (u32::from(level) + 1))
+            .unwrap_or(u64::MAX)
+    }
+
+    /// The lowest tree that has block `index`.
+    pub fn height_for(index: u64) -> u8 {
+        (1..Self::MAX_HEIGHT)
+            .find(|&height| index < Self::span(height - 1))
+            .unwrap_or(Self::MAX_HEIGHT)
+    }
+
+    /// The blocks that a node stands for.
+    pub fn blocks_of(id: NodeId) -> std::ops::Range<u64> {
+        let start = id.index.saturating_mul(Self::span(id.level));
+        start..start.saturating_add(Self::span(id.level))
+    }
+
+    /// The child of `id` in `slot`; of a leaf there is none.
+    pub fn child(id: NodeId, slot: usize) -> NodeId {
+        NodeId {
+            level: id.level - 1,
+            index: (id.index << Self::BITS) + slot as u64,
+            ..id
+        }
+    }
+
+    /// In which slot of a node of `level` block `index` is found.
+    pub fn slot(level: u8, index: u64) -> usize {
+        let shifted = index
+            .checked_shr(Self::BITS * u32::from(level))
+            .unwrap_or(0);
+        shifted as usize & (N - 1)
+    }
+
+    /// Blocks from this one on have no place in the tree.
+    pub fn end(&self) -> u64 {
+        Self::span(self.height - 1)
+    }
+
+    /// The root's place.
+    pub fn root_id(&self) -> NodeId {
+        NodeId {
+            volume: self.volume,
+            level: self.height - 1,
+            index: 0,
+        }
+    }
+
+    /// The pointer of block `index`; beyond the tree there are holes.
+    ///
+    /// # Errors
+    /// The node that has to be read first.
+    pub fn look_up(&self, cache: &mut NodeCache<N>, index: u64) -> Result<Pointer, Missing> {
+        let mut found = [Pointer::HOLE];
+        self.look_up_run(cache, index, &mut found)?;
+        Ok(found[0])
+    }
+
+    /// The pointers of the blocks from `first` on into `found`, with one descent per leaf.
+    ///
+    /// # Errors
+    /// The node that has to be read first. `found` is of no use then.
+    pub fn look_up_run(
+        &self,
+        cache: &mut NodeCache<N>,
+        first: u64,
+        found: &mut [Pointer],
+    ) -> Result<(), Missing> {
+        let mut index = first;
+        let mut rest = found;
+        while !rest.is_empty() {
+            let until_end = self.end().saturating_sub(index);
+            if until_end == 0 {
+                rest.fill(Pointer::HOLE);
+                break;
+            }
+            let (level, pointer) = self.descend(cache, index)?;
+            let span = Self::span(level);
+            let here = (span - index % span).min(rest.len() as u64) as usize;
+            let (run, behind) = rest.split_at_mut(here);
+            if pointer.is_hole() {
+                run.fill(Pointer::HOLE);
+            } else {
+                let id = NodeId {
+                    volume: self.volume,
+                    level: 0,
+                    index: index >> Self::BITS,
+                };
+                let leaf = cache.get(&pointer, id)?;
+                let slot = Self::slot(0, index);
+                for (at, found) in run.iter_mut().enumerate() {
+                    *found = leaf.get(slot + at);
+                }
+            }
+            index += here as u64;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// The leaf of block `index`, or the level of the hole that stands for it.
+    fn descend(&self, cache: &mut NodeCache<N>, index: u64) -> Result<(u8, Pointer), Missing> {
+        let mut level = self.height - 1;
+        let mut pointer = self.root;
+        while level > 0 && !pointer.is_hole() {
+            let id = NodeId {
+                volume: self.volume,
+                level,
+                index: index
+                    .checked_shr(Self::BITS * (u32::from(level) + 1))
+                    .unwrap_or(0),
+            };
+            pointer = cache.get(&pointer, id)?.get(Self::slot(level, index));
+            level -= 1;
+        }
+        Ok((level, pointer))
+    }
+}
+
+#[cfg(test)]
+mod tests;
