@@ -188,14 +188,17 @@ fn same(one: &str, other: &str) -> Result<()> {
 
 /// Two paths to one server, and a URL over both that changes path after each I/O. What a silent path holds
 /// back arrives late, and where no LOGIN could end its session meanwhile, a fence that only times out
-/// lets it land over newer data (seen with tgt): here only the end of the session counts.
-fn two_paths(server: &Server) -> Result<([PathProxy; 2], String)> {
+/// lets it land over newer data (seen with tgt): here only the end of the session counts. And tgt says that
+/// a session is over while threads of it are still at writes: what our initiator waits after that for tgt by
+/// itself, it is told here, for the lab's tgt names another vendor.
+fn two_paths(server: &Server, tgt: bool) -> Result<([PathProxy; 2], String)> {
     let paths = [
         PathProxy::start(server.portal(0))?,
         PathProxy::start(server.portal(0))?,
     ];
+    let settle = if tgt { "&fence_settle=5000" } else { "" };
     let url = format!(
-        "iscsi://{}/{}/{}?portal={}&psp=rr&iops=1&fence_timeout=never",
+        "iscsi://{}/{}/{}?portal={}&psp=rr&iops=1&fence_timeout=never{settle}",
         paths[0].address, server.target, server.lun, paths[1].address
     );
     Ok((paths, url))
@@ -211,7 +214,7 @@ fn attach(bench: &Bench, tgt: bool) -> Result<Outcome> {
         ..Spec::default()
     };
     let mut server = serve(bench, tgt, spec)?;
-    let (paths, url) = two_paths(&server)?;
+    let (paths, url) = two_paths(&server, tgt)?;
     let attached = attached(bench, &url)?;
     let uri = attached.uri.clone();
     let (source, back) = (attached.path("source.raw")?, attached.path("back.raw")?);
@@ -306,7 +309,7 @@ fn storm(bench: &Bench, tgt: bool) -> Result<Outcome> {
         ..Spec::default()
     };
     let mut server = serve(bench, tgt, spec)?;
-    let (paths, url) = two_paths(&server)?;
+    let (paths, url) = two_paths(&server, tgt)?;
     let (seconds, number) = (format!("{}s", bench.seconds), seed.to_string());
     let mut command = Command::new(program);
     command.args(["bench", "run", &url, "--destroy-data", "--verify", "--json"]);

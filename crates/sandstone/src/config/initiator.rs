@@ -51,6 +51,10 @@ pub struct AdapterTimes {
     /// 140000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_timeout_ms: Option<FenceTimeout>,
+    /// Milliseconds that they still count so after its end was confirmed; default: by the vendor of the
+    /// device, 0 for Sandstone, 5000 for IET and tgt, 1000 for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence_settle_ms: Option<u32>,
     /// Milliseconds of silence with commands outstanding before a NOP-Out, default 250.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_after_ms: Option<u32>,
@@ -83,6 +87,7 @@ impl AdapterTimes {
         Self {
             apd_timeout_s: self.apd_timeout_s.or(old.apd_timeout_s),
             fence_timeout_ms: self.fence_timeout_ms.or(old.fence_timeout_ms),
+            fence_settle_ms: self.fence_settle_ms.or(old.fence_settle_ms),
             ping_after_ms: self.ping_after_ms.or(old.ping_after_ms),
             dead_after_ms: self.dead_after_ms.or(old.dead_after_ms),
             idle_ping_after_ms: self.idle_ping_after_ms.or(old.idle_ping_after_ms),
@@ -278,6 +283,7 @@ mod tests {
             spec.times = AdapterTimes {
                 apd_timeout_s: Some(300),
                 fence_timeout_ms: Some(fence),
+                fence_settle_ms: Some(3_000),
                 ping_after_ms: Some(300),
                 dead_after_ms: Some(600),
                 idle_ping_after_ms: Some(7_000),

@@ -131,7 +131,7 @@ fn device_times(times: &AdapterTimes) -> multipath::Settings {
     settings
 }
 
-/// Every time with the value that is in force.
+/// Every time with the value that is in force; `None` where it is not the same for all devices.
 pub fn times_in_force(times: &AdapterTimes) -> AdapterTimes {
     let (alive, back_off) = (keep_alive(times), back_off(times));
     let devices = device_times(times);
@@ -141,6 +141,8 @@ pub fn times_in_force(times: &AdapterTimes) -> AdapterTimes {
     AdapterTimes {
         apd_timeout_s: Some(whole(devices.apd_timeout_us, 1_000_000)),
         fence_timeout_ms: Some(fence.map_or(FenceTimeout::NEVER, FenceTimeout::After)),
+        // Each device has its vendor's.
+        fence_settle_ms: times.fence_settle_ms,
         ping_after_ms: ms(alive.quiet),
         dead_after_ms: ms(alive.timeout),
         idle_ping_after_ms: ms(alive.idle),
@@ -182,6 +184,7 @@ pub(super) fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
     DeviceSettings {
         rules: spec.rules.clone(),
         base: device_times(&spec.times),
+        fence_settle_us: spec.times.fence_settle_ms.map(|ms| u64::from(ms) * 1000),
         chosen: chosen.collect(),
         ..DeviceSettings::default()
     }

@@ -33,9 +33,11 @@ pub const COMMAND_TIMEOUT_S: RangeInclusive<u32> = 1..=3600;
 pub const APD_TIMEOUT_S: RangeInclusive<u32> = 0..=99_999;
 /// Milliseconds that a lost session's writes may be waited for: as long.
 pub const FENCE_TIMEOUT_MS: RangeInclusive<u32> = 0..=99_999_000;
+/// Milliseconds that they may be waited for after the session's end was confirmed.
+pub const FENCE_SETTLE_MS: RangeInclusive<u32> = 0..=600_000;
 
 /// Every option.
-pub const OPTIONS: [OptionHelp; 25] = [
+pub const OPTIONS: [OptionHelp; 26] = [
     option(
         "portal",
         "a host[:port]",
@@ -122,6 +124,11 @@ pub const OPTIONS: [OptionHelp; 25] = [
         "fence_timeout",
         "milliseconds from 0 to 99999000, or never",
         "how long a lost session's writes are waited for",
+    ),
+    option(
+        "fence_settle",
+        "milliseconds from 0 to 600000",
+        "how long they are waited for after the target said that the session is over (default: by vendor)",
     ),
     option(
         "command_timeout",
@@ -237,6 +244,10 @@ impl Options {
                     "never" => None,
                     _ => Some(u64::from(number(value, FENCE_TIMEOUT_MS)?) * 1000),
                 };
+            }
+            "fence_settle" => {
+                let ms = number(value, FENCE_SETTLE_MS)?;
+                device.fence_settle_us = Some(u64::from(ms) * 1000);
             }
             "apd_timeout" => {
                 device.base.apd_timeout_us = u64::from(number(value, APD_TIMEOUT_S)?) * 1_000_000

@@ -176,6 +176,8 @@ pub struct DeviceSettings {
     pub base: multipath::Settings,
     /// Path selection whatever the rules say.
     pub psp: Option<(Psp, RoundRobin)>,
+    /// How long writes of a lost session may still land after its end was confirmed, whatever the vendor.
+    pub fence_settle_us: Option<u64>,
     /// The most bytes that one command moves (DiskMaxIOSize, max_sectors_kb); longer requests are
     /// split. `None`: what the device names, else 1 MiB.
     pub max_io: Option<u32>,
@@ -206,6 +208,7 @@ impl DeviceSettings {
             settings.psp = *psp;
             settings.round_robin = *round_robin;
         }
+        settings.fence_settle_us = self.fence_settle_us.unwrap_or(settings.fence_settle_us);
         if let Some(chosen) = self.chosen.get(name) {
             settings.psp = chosen.psp.unwrap_or(settings.psp);
             settings.round_robin = chosen.round_robin.unwrap_or(settings.round_robin);

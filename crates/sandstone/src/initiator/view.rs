@@ -129,6 +129,8 @@ pub struct InitiatorDevice {
     pub apd_timeout_s: u64,
     /// Milliseconds that writes of a lost session are waited for; `None`: until somebody confirms its end.
     pub fence_timeout_ms: Option<u64>,
+    /// Milliseconds that they are waited for after its end was confirmed.
+    pub fence_settle_ms: u64,
     /// Why it cannot be used now; `None` where it can.
     pub fault: Option<String>,
 }

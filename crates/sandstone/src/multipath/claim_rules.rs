@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::claim_rule::{ClaimOption, ClaimRule};
+use super::fence_settle;
 use super::path::PathIdentity;
 use super::path_selection::Psp;
 use super::round_robin::RoundRobin;
@@ -85,6 +86,9 @@ pub struct Claim {
     pub psp: Psp,
     /// Its round robin limits.
     pub round_robin: RoundRobin,
+    /// How long writes of a lost session may still land after its end was confirmed. It follows from
+    /// the vendor alone; no rule changes it.
+    pub fence_settle_us: u64,
     /// The rule, `None` where none matched and the default of the transport holds.
     pub rule: Option<(RuleGroup, ClaimRule)>,
 }
@@ -96,6 +100,7 @@ impl Claim {
             satp: self.satp,
             psp: self.psp,
             round_robin: self.round_robin,
+            fence_settle_us: self.fence_settle_us,
             ..settings
         }
     }
@@ -124,6 +129,7 @@ impl ClaimRules {
             round_robin: RoundRobin::default()
                 .with_options(options)
                 .unwrap_or_default(),
+            fence_settle_us: fence_settle::of_vendor(&identity.vendor),
             rule,
         }
     }

@@ -80,7 +80,7 @@ impl Device {
     }
 
     /// Replaces what governs the device, for all I/Os from now on. An outage under way ends with the new
-    /// timeout; writes of sessions that are lost already keep the fence that they have.
+    /// timeout; writes of sessions that are lost already keep the time that they have.
     pub fn set_settings(&mut self, settings: Settings, now_us: u64, out: &mut Actions) {
         let window = settings.depth();
         for path in self.paths.iter_mut().flatten() {
@@ -109,9 +109,10 @@ impl Device {
         super::path_selection::get(&self.paths, id).is_none() && !self.ghosts.haunt(id)
     }
 
-    /// Whether writes that went under a number may still land.
-    pub fn may_still_land(&self, id: PathId) -> bool {
-        self.ghosts.haunt(id)
+    /// Whether [`Self::path_fenced`] would tell anything new: a write that went under this number may
+    /// still land, and its session is not known to be over.
+    pub fn needs_fence(&self, id: PathId) -> bool {
+        self.ghosts.need_fence(id)
     }
 
     /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and

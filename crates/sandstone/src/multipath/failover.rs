@@ -46,7 +46,7 @@ impl Device {
         path.in_flight = 0;
         path.probe_at_us = None;
         self.take_back(id, now_us);
-        if self.ghosts.haunt(id) {
+        if self.ghosts.need_fence(id) {
             out.push(Action::Fence { path: id });
         }
         true
@@ -74,12 +74,14 @@ impl Device {
         }
     }
 
-    /// No session that the path had until its last [`Self::path_dead`] can change a block any more:
-    /// the target ended their tasks (session reinstatement, RFC 7143 6.3.5) or said so. What was
-    /// learned of an earlier session must not be reported after a later one was lost: the later
-    /// one's writes would count as ended too.
+    /// Every session that the path had until its last [`Self::path_dead`] is over: the target ended
+    /// their tasks (session reinstatement, RFC 7143 6.3.5) or said so. Their writes have a settle time
+    /// ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)) from the first time on that
+    /// this is reported. What was learned of an earlier session must not be reported after a later one
+    /// was lost: the later one's writes would count as ended too.
     pub fn path_fenced(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
-        if self.ghosts.fenced(id) {
+        let settled_us = now_us.saturating_add(self.settings.fence_settle_us);
+        if self.ghosts.fenced(id, now_us, settled_us) {
             self.release_held();
             self.dispatch(now_us, out);
         }

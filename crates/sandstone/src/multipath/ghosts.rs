@@ -6,6 +6,10 @@
 //! be over ([`Device::path_fenced`](super::Device::path_fenced)) or the fence timeout has passed,
 //! nothing that changes overlapping blocks is sent. Reads need not wait: the lost write has not been
 //! answered, so either content is right.
+//!
+//! A session that is over should have no task left (RFC 7143 §6.3.5), but not every target waits for
+//! those that its disks are at. So a ghost whose session is over settles for some time more
+//! ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)).
 
 use super::io::IoShape;
 use super::path::PathId;
@@ -17,8 +21,10 @@ struct Ghost {
     shape: IoShape,
     /// When its session was lost.
     since_us: u64,
-    /// When it counts as over without confirmation.
+    /// When it counts as over: without confirmation, or once it has settled after one.
     until_us: Option<u64>,
+    /// Its session is known to be over. Nothing that is learned later makes it last longer or shorter.
+    is_fenced: bool,
 }
 
 /// The longest that a ghost is made to last, however often the target answers without confirming its
@@ -47,12 +53,19 @@ impl Ghosts {
             shape,
             since_us,
             until_us,
+            is_fenced: false,
         });
+    }
+
+    /// Those of `path` that wait for confirmation.
+    fn unfenced(&mut self, path: PathId) -> impl Iterator<Item = &mut Ghost> {
+        let ghosts = self.0.iter_mut();
+        ghosts.filter(move |ghost| ghost.path == path && !ghost.is_fenced)
     }
 
     /// Those of `path` that have a timeout last at least until then.
     pub(super) fn lengthen(&mut self, path: PathId, until_us: u64) {
-        for ghost in self.0.iter_mut().filter(|ghost| ghost.path == path) {
+        for ghost in self.unfenced(path) {
             let longest_us = ghost.since_us.saturating_add(LONGEST_US);
             ghost.until_us = ghost
                 .until_us
@@ -62,7 +75,7 @@ impl Ghosts {
 
     /// Those of `path` that have a timeout last no longer than that.
     pub(super) fn shorten(&mut self, path: PathId, until_us: u64) {
-        for ghost in self.0.iter_mut().filter(|ghost| ghost.path == path) {
+        for ghost in self.unfenced(path) {
             ghost.until_us = ghost.until_us.map(|until| until.min(until_us));
         }
     }
@@ -80,11 +93,21 @@ impl Ghosts {
         self.0.iter().any(|ghost| ghost.path == path)
     }
 
-    /// No session that `path` had can change a block any more. Whether that frees anything.
-    pub(super) fn fenced(&mut self, path: PathId) -> bool {
-        let before = self.0.len();
-        self.0.retain(|ghost| ghost.path != path);
-        self.0.len() < before
+    /// Whether some write of `path` may still land whose session is not known to be over.
+    pub(super) fn need_fence(&self, path: PathId) -> bool {
+        let mut ghosts = self.0.iter();
+        ghosts.any(|ghost| ghost.path == path && !ghost.is_fenced)
+    }
+
+    /// Every session that `path` had is over: what they left lands until `until_us`, or never. That
+    /// time is theirs also where nobody would have waited as long for the confirmation. Whether
+    /// anything is free now.
+    pub(super) fn fenced(&mut self, path: PathId, now_us: u64, until_us: u64) -> bool {
+        for ghost in self.unfenced(path) {
+            ghost.is_fenced = true;
+            ghost.until_us = Some(until_us);
+        }
+        self.expire(now_us)
     }
 
     /// Forgets those whose time has passed. Whether there were any.

@@ -9,7 +9,7 @@
 //! | which path does an I/O take? | `path_selection.rs`, limits of round robin in `round_robin.rs` |
 //! | when is it sent, and who waits? | `queue.rs` |
 //! | what happens when a path is lost or restored? | `failover.rs` |
-//! | why does a write wait after that? | `ghosts.rs` |
+//! | why does a write wait after that? | `ghosts.rs`, for how long after the fence in `fence_settle.rs` |
 //! | when is an I/O repeated, when does it fail? | `retry.rs` |
 //! | which rule claims a device? | `claim_rules.rs`, one rule in `claim_rule.rs`, ESXi's own in `system_rules.rs` |
 //! | what does the administrator see? | `snapshot.rs`, sums in `counters.rs` |
@@ -29,6 +29,7 @@ mod claim_rules;
 mod counters;
 mod device;
 mod failover;
+mod fence_settle;
 mod ghosts;
 mod io;
 mod path;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::fence_settle;
 use super::path_selection::Psp;
 use super::round_robin::RoundRobin;
 use super::satp::Satp;
@@ -29,6 +30,10 @@ pub struct Settings {
     /// How long a write of a lost session counts as able to land although nobody confirmed its
     /// end: as long as all paths may be down. `None`: until someone does.
     pub fence_timeout_us: Option<u64>,
+    /// How long a write of a lost session may still land after the session's end was confirmed. None
+    /// should (RFC 7143 §6.3.5: tasks are ended before the LOGIN is answered), but a target may answer
+    /// while a thread of it is still at a write. By default as long as claim rules say for the vendor.
+    pub fence_settle_us: u64,
     /// How long I/O waits while all paths are down (Misc.APDTimeout, 140 s).
     pub apd_timeout_us: u64,
     /// How long one I/O is repeated or waits for an active path while paths live. 180 s, the disk
@@ -50,6 +55,7 @@ impl Default for Settings {
             queue_full_sample_size: 4,
             queue_full_threshold: 8,
             fence_timeout_us: Some(140_000_000),
+            fence_settle_us: fence_settle::of_vendor(""),
             apd_timeout_us: 140_000_000,
             command_time_limit_us: 180_000_000,
             explicit_allow: true,

@@ -178,6 +178,10 @@ fn options_of_a_url_are_honoured_or_refused_by_name() {
             "fence_timeout=9000",
             "adapter set --fence-timeout TIME|never",
         ),
+        (
+            "fence_settle=0",
+            "initiator adapter set --fence-settle TIME",
+        ),
         ("initiator_name=iqn.2026-01.x:y", "adapter set --name IQN"),
     ];
     for (option, wanted) in refused {

@@ -25,8 +25,14 @@ fn times_are_set_shown_and_kept_without_losing_a_session() {
         get()
     );
     assert!(device().contains("Fence Timeout: 140s\n"), "{}", device());
+    assert!(
+        get().contains("Fence Settle: by vendor (by default)\n"),
+        "{}",
+        get()
+    );
+    assert!(device().contains("Fence Settle: 0s\n"), "{}", device());
 
-    let line = "initiator adapter set --apd-timeout 5m --fence-timeout never --ping-after 300ms --dead-after 600ms --idle-ping-after 2s --dead-after-alone 20s --retry-first 200ms --retry-most 3s";
+    let line = "initiator adapter set --apd-timeout 5m --fence-timeout never --fence-settle 2500ms --ping-after 300ms --dead-after 600ms --idle-ping-after 2s --dead-after-alone 20s --retry-first 200ms --retry-most 3s";
     let said = run(state, &format!("{line} --dry-run")).good();
     assert!(said.contains("times.apd_timeout_s        300\n"), "{said}");
     assert!(
@@ -44,6 +50,7 @@ fn times_are_set_shown_and_kept_without_losing_a_session() {
     let shown = [
         "APD Timeout: 300s",
         "Fence Timeout: never",
+        "Fence Settle: 2500ms",
         "Ping After: 300ms",
         "Dead After: 600ms",
         "Idle Ping After: 2s",
@@ -57,7 +64,7 @@ fn times_are_set_shown_and_kept_without_losing_a_session() {
             assert!(got.contains(&format!("   {line}\n")), "{line}: {got}");
         }
         let device = device();
-        for line in &shown[..2] {
+        for line in &shown[..3] {
             assert!(device.contains(&format!("   {line}\n")), "{line}: {device}");
         }
     };
@@ -116,6 +123,7 @@ fn times_that_make_no_sense_are_refused_with_those_that_do() {
             "--fence-timeout 300ms",
             "use 5000 to 99999000 milliseconds, or never",
         ),
+        ("--fence-settle 11m", "use 0 to 600000 milliseconds"),
         ("--ping-after 1ms", "ping_after_ms cannot be 1"),
         ("--retry-most 11m", "use 10 to 600000 milliseconds"),
         ("--retry-first 6s", "later than the longest wait, 5s"),

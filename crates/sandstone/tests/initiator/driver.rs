@@ -31,6 +31,14 @@ pub(crate) fn round_robin() -> DeviceSettings {
     }
 }
 
+/// The same for a target that is known to perform nothing of a session that it has ended.
+pub(crate) fn round_robin_without_settling() -> DeviceSettings {
+    DeviceSettings {
+        fence_settle_us: Some(0),
+        ..round_robin()
+    }
+}
+
 pub(crate) fn target(url: &str) -> TargetSettings {
     let session = SessionSettings::new("iqn.2026-01.io.sandstone:tester");
     LunUrl::parse(url, session, DeviceSettings::default())

@@ -557,7 +557,8 @@ fn a_connection_that_ends_at_any_byte_of_an_answer_is_made_again() {
     let mut settings = driver::target(&fake.url(""));
     settings.session.back_off.first = Duration::from_millis(1);
     settings.session.back_off.most = Duration::from_millis(1);
-    let mut driver = Driver::open_with(settings, driver::round_robin()).unwrap();
+    let devices = driver::round_robin_without_settling();
+    let mut driver = Driver::open_with(settings, devices).unwrap();
     for at in (0..60).chain((60..4096 + 48).step_by(97)) {
         cut.store(at, Ordering::Relaxed);
         let begun = Instant::now();

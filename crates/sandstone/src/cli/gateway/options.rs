@@ -16,9 +16,10 @@ use crate::initiator::settings::TargetSettings;
 use crate::initiator::url::LunUrl;
 
 /// Options that one unit cannot have for itself, and the option of `initiator adapter set` that has them.
-const ADAPTER_WIDE: [(&str, &str); 3] = [
+const ADAPTER_WIDE: [(&str, &str); 4] = [
     ("apd_timeout", "--apd-timeout TIME"),
     ("fence_timeout", "--fence-timeout TIME|never"),
+    ("fence_settle", "--fence-settle TIME"),
     ("initiator_name", "--name IQN"),
 ];
 
@@ -147,9 +148,9 @@ mod tests {
 
     const LOGIN: &str = r#"{"iqn": "iqn.a:b", "portals": ["h:3260"]}"#;
     /// A value of each option that is not the default, in the order of [`OPTIONS`].
-    const VALUES: [&str; 25] = [
+    const VALUES: [&str; 26] = [
         "g", "eth7", "2", "iqn.x:y", "u", "p", "crc32c", "none", "no", "yes", "4K", "64K", "8K",
-        "1", "yes", "1M", "9", "64K", "mru", "7", "4096", "yes", "9000", "9", "9",
+        "1", "yes", "1M", "9", "64K", "mru", "7", "4096", "yes", "9000", "9", "9", "9",
     ];
 
     fn url(options: &str) -> LunUrl {

@@ -146,6 +146,7 @@ fn get(t: &mut Terminal<'_>, device: &DeviceView, json: bool) -> Done {
         ("Largest I/O", format_size(state.max_io.into())),
         ("APD Timeout", format_time(state.apd_timeout_s * 1000)),
         ("Fence Timeout", shown_fence(state.fence_timeout_ms)),
+        ("Fence Settle", format_time(state.fence_settle_ms)),
         ("Logical Units", device.units.join(", ")),
         ("Fault", state.fault.clone().unwrap_or_default()),
     ];

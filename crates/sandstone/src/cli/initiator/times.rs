@@ -17,6 +17,10 @@ pub(super) struct Times {
     /// never: until somebody does [default: 140s]
     #[arg(long, value_name = "TIME|never", value_parser = fence, help_heading = "Times")]
     fence_timeout: Option<FenceTimeout>,
+    /// How long they hold it back after the target has said that the session is over: not all have
+    /// performed its writes by then [default: by vendor; Sandstone 0s, IET and tgt 5s, others 1s]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
+    fence_settle: Option<u32>,
     /// Silence with commands outstanding before a ping [default: 250ms]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     ping_after: Option<u32>,
@@ -42,6 +46,7 @@ impl Times {
         AdapterTimes {
             apd_timeout_s: self.apd_timeout,
             fence_timeout_ms: self.fence_timeout,
+            fence_settle_ms: self.fence_settle,
             ping_after_ms: self.ping_after,
             dead_after_ms: self.dead_after,
             idle_ping_after_ms: self.idle_ping_after,
@@ -112,6 +117,7 @@ pub(super) fn lines(adapter: &AdapterView) -> Vec<(&'static str, String)> {
         line(name, value, chosen.is_some())
     };
     let fence = times.fence_timeout_ms.and_then(FenceTimeout::milliseconds);
+    let settle = times.fence_settle_ms.map(|ms| format_time(ms.into()));
     let apd_ms = u64::from(times.apd_timeout_s.unwrap_or_default()) * 1000;
     vec![
         line(
@@ -123,6 +129,11 @@ pub(super) fn lines(adapter: &AdapterView) -> Vec<(&'static str, String)> {
             "Fence Timeout",
             shown_fence(fence.map(u64::from)),
             chosen.fence_timeout_ms.is_some(),
+        ),
+        line(
+            "Fence Settle",
+            settle.unwrap_or_else(|| "by vendor".to_owned()),
+            chosen.fence_settle_ms.is_some(),
         ),
         wait("Ping After", times.ping_after_ms, chosen.ping_after_ms),
         wait("Dead After", times.dead_after_ms, chosen.dead_after_ms),

@@ -8,7 +8,9 @@ use crate::config::initiator::{AdapterTimes, DeviceSpec, FenceTimeout, LoginSpec
 use crate::config::model::Config;
 use crate::config::quantity::format_time;
 use crate::initiator::configured::times_in_force;
-use crate::initiator::options::{APD_TIMEOUT_S, COMMAND_TIMEOUT_S, FENCE_TIMEOUT_MS};
+use crate::initiator::options::{
+    APD_TIMEOUT_S, COMMAND_TIMEOUT_S, FENCE_SETTLE_MS, FENCE_TIMEOUT_MS,
+};
 use crate::initiator::url::with_port;
 
 /// Sessions of one login: far more than paths that help.
@@ -80,6 +82,13 @@ fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
         return wrong(
             format!("fence_timeout_ms cannot be {ms}"),
             "use 5000 to 99999000 milliseconds, or never: after a shorter time a write of the lost session may still land on newer data",
+        );
+    }
+    let settle = times.fence_settle_ms;
+    if let Some(ms) = settle.filter(|ms| !FENCE_SETTLE_MS.contains(ms)) {
+        return wrong(
+            format!("fence_settle_ms cannot be {ms}"),
+            "use 0 to 600000 milliseconds",
         );
     }
     let all = times_in_force(times);

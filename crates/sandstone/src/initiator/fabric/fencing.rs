@@ -3,7 +3,8 @@
 //!
 //! A LOGIN with the session's ISID ends its old life (session reinstatement, RFC 7143 §6.3.5), but only in
 //! the portal group in which that life was. The own portal is tried first; where that is silent or closed,
-//! the LOGIN takes a detour through the portal of another session in the same group.
+//! the LOGIN takes a detour through the portal of another session in the same group. Its answer proves
+//! what the standard says, not what every target does: the policy lets the writes settle after it.
 
 use std::net::SocketAddr;
 
@@ -39,12 +40,12 @@ impl Fabric {
     }
 
     /// A life is lost: what it sent may still be performed. A group in which nothing of earlier lives can
-    /// land any more needs no fence.
+    /// land any more, or only settles, needs no fence.
     pub(super) fn note_unfenced(&mut self, at: usize) {
-        let is_haunted = self.is_haunted(at);
+        let is_awaited = self.is_fence_awaited(at);
         let nexus = &mut self.nexuses[at];
         let group = nexus.portal_group();
-        if !is_haunted {
+        if !is_awaited {
             nexus.unfenced.clear();
         }
         if !nexus.unfenced.contains(&group) {
@@ -52,10 +53,11 @@ impl Fabric {
         }
     }
 
-    /// Whether some write of lost lives may still land.
-    fn is_haunted(&self, at: usize) -> bool {
+    /// Whether some write of lost lives waits for the confirmation that they are over. For one that has
+    /// it and settles, nothing more can be done at the target.
+    fn is_fence_awaited(&self, at: usize) -> bool {
         let mut paths = self.nexuses[at].paths.iter();
-        paths.any(|path| self.devices[path.device].policy.may_still_land(path.path))
+        paths.any(|path| self.devices[path.device].policy.needs_fence(path.path))
     }
 
     /// Another session's way to a portal group in which a lost life was.
@@ -126,6 +128,6 @@ impl Fabric {
         !nexus.is_up()
             && limit.is_some_and(|limit| now < limit)
             && groups.any(|group| self.siblings(at, *group).next().is_some())
-            && self.is_haunted(at)
+            && self.is_fence_awaited(at)
     }
 }

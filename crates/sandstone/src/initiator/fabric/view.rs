@@ -97,6 +97,7 @@ impl Fabric {
             max_io: device.limits.max_io,
             apd_timeout_s: settings.apd_timeout_us / 1_000_000,
             fence_timeout_ms: settings.fence_timeout_us.map(|us| us / 1000),
+            fence_settle_ms: settings.fence_settle_us / 1000,
             fault: self.device_fault(at),
         }
     }

@@ -57,6 +57,19 @@ fn claim(rules: &ClaimRules, identity: &PathIdentity) -> (Satp, Psp, u32) {
 }
 
 #[test]
+fn writes_settle_as_long_as_the_vendor_may_need_whatever_rule_claims() {
+    let user = rules(&["-s VMW_SATP_DEFAULT_AA -V IET -P VMW_PSP_RR"]);
+    let base = Settings::default();
+    for rules in [ClaimRules::default(), user] {
+        for (vendor, us) in [("SNDSTONE", 0), ("IET", 5_000_000), ("NETAPP", 1_000_000)] {
+            let claim = rules.claim(NAA, &array(vendor, "DISK", 1));
+            let settings = claim.apply(base.clone());
+            assert_eq!(settings.fence_settle_us, us, "{vendor}");
+        }
+    }
+}
+
+#[test]
 fn without_user_rules_tpgs_decides() {
     let none = ClaimRules::default();
     let alua = claim(&none, &array("SUN", "COMSTAR", 1));

@@ -106,6 +106,120 @@ fn without_a_timeout_only_the_fence_ends_the_wait() {
     assert_eq!(host.actions(), [send(0, 1)]);
 }
 
+/// Of a target that ends a session while threads of it are still at its writes.
+fn settling(fence_timeout_us: Option<u64>) -> Host {
+    let settings = Settings {
+        fence_timeout_us,
+        fence_settle_us: 1_000_000,
+        ..settings(Psp::Mru)
+    };
+    Host::new(2, settings)
+}
+
+#[test]
+fn what_overlaps_a_write_waits_until_it_has_settled_after_the_fence_and_all_else_goes_on() {
+    let mut host = settling(Some(140_000_000));
+    host.submit(0, WRITE, 4);
+    host.dead(0);
+    host.submit(1, WRITE, 4);
+    host.out.clear();
+    host.fenced(0);
+    assert_eq!(host.actions(), [], "an old copy may still land");
+    host.submit(2, WRITE, 5);
+    host.submit(3, READ, 4);
+    assert_eq!(host.actions(), [send(2, 1), send(3, 1)]);
+    let settled_us = host.now_us + 1_000_000;
+    let deadline_us = host.device.next_deadline();
+    assert!(deadline_us.is_some_and(|due_us| due_us <= settled_us));
+    host.pass(999_999);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+}
+
+#[test]
+fn a_write_settles_once_however_often_its_end_is_confirmed_asked_for_or_despaired_of() {
+    for fence_timeout_us in [Some(140_000_000), None] {
+        let mut host = settling(fence_timeout_us);
+        host.submit(0, WRITE, 0);
+        host.dead(0);
+        host.fenced(0);
+        host.out.clear();
+        host.device
+            .fence_cannot_be_confirmed(PathId(0), host.now_us + 10);
+        host.pass(500_000);
+        host.fenced(0);
+        host.device
+            .fence_is_asked_for(PathId(0), host.now_us + 5_000_000);
+        host.pass(499_999);
+        assert_eq!(host.actions(), [], "not cut");
+        host.fenced(0);
+        host.pass(1);
+        assert_eq!(host.actions(), [send(0, 1)], "not made longer");
+    }
+}
+
+#[test]
+fn a_fence_at_the_last_moment_leaves_the_whole_time_to_settle() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 0);
+    host.submit(1, WRITE, 8);
+    host.dead(0);
+    host.out.clear();
+    // Longer than a ghost is ever made to last without confirmation.
+    host.pass(20_000_000);
+    host.fenced(0);
+    host.pass(999_999);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+
+    let mut host = settling(Some(5_000_000));
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    host.out.clear();
+    host.pass(4_999_999);
+    host.fenced(0);
+    host.pass(999_999);
+    assert_eq!(host.actions(), [], "the target stood still just now");
+    host.pass(1);
+    assert_eq!(host.actions(), [send(0, 1)]);
+}
+
+#[test]
+fn what_settles_needs_no_fence_but_keeps_its_number_and_a_later_write_has_its_own_time() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 0);
+    host.dead(0);
+    assert!(host.device.needs_fence(PathId(0)));
+    host.fenced(0);
+    assert!(!host.device.needs_fence(PathId(0)));
+    host.dead(1);
+    host.up(0);
+    host.out.clear();
+    host.dead(0);
+    assert_eq!(host.actions(), [], "nothing was on it in this life");
+    host.up(0);
+    host.submit(1, WRITE, 8);
+    host.out.clear();
+    host.pass(600_000);
+    host.dead(0);
+    assert_eq!(host.actions(), [FENCE]);
+    host.fenced(0);
+    host.up(1);
+    host.out.clear();
+    host.pass(400_000);
+    assert_eq!(host.actions(), [send(0, 1)], "the first has settled");
+    let now_us = host.now_us;
+    host.device.remove_path(PathId(0), now_us, &mut host.out);
+    assert!(!host.device.is_free(PathId(0)));
+    host.pass(599_999);
+    assert_eq!(host.actions(), []);
+    host.pass(1);
+    assert_eq!(host.actions(), [send(1, 1)]);
+    assert!(host.device.is_free(PathId(0)));
+}
+
 #[test]
 fn a_path_that_came_back_does_not_free_a_write_before_the_fence() {
     let mut host = Host::with_psp(1, Psp::Mru);

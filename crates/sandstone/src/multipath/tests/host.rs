@@ -124,10 +124,12 @@ impl Host {
     }
 }
 
+/// Of a target that has ended a session's tasks when it says so.
 pub(super) fn settings(psp: Psp) -> Settings {
     Settings {
         satp: Satp::Alua,
         psp,
+        fence_settle_us: 0,
         ..Settings::default()
     }
 }

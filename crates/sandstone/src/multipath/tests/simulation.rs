@@ -13,6 +13,8 @@ use super::medium::Medium;
 const BLOCKS: u64 = 12;
 const MOST_IOS: usize = 24;
 const SEEDS: u64 = 300;
+/// How long after a fence the target may still perform what it had.
+const SETTLE_US: [u64; 4] = [0, 1_000, 20_000, 1_000_000];
 
 /// A small deterministic generator (SplitMix64).
 struct Dice(u64);
@@ -63,6 +65,8 @@ struct Ghost {
     range: (u64, u64),
     value: u64,
     until_us: Option<u64>,
+    /// The target has said that its session is over.
+    is_fenced: bool,
     /// The target has performed it and will not again.
     landed: bool,
 }
@@ -106,6 +110,7 @@ impl World {
             preferred_path: dice.percent(50).then(|| "vmhba64:C1:T0:L4".to_owned()),
             queue_depth: dice.pick(&[1, 3, 8, 128]),
             fence_timeout_us: dice.pick(&[None, Some(300_000), Some(5_000)]),
+            fence_settle_us: dice.pick(&SETTLE_US),
             apd_timeout_us: 2_000_000,
             command_time_limit_us: 20_000_000,
             ..Settings::default()
@@ -371,6 +376,7 @@ impl World {
                     range,
                     value: io.value,
                     until_us,
+                    is_fenced: false,
                     landed: io.performed || self.dice.percent(30),
                 });
             }
@@ -385,8 +391,9 @@ impl World {
             _ => self.device.path_dead(path, self.now_us, &mut self.out),
         }
         let fence = self.out.contains(&Action::Fence { path });
-        let ghosts = self.ghosts.iter().any(|ghost| ghost.path == path);
-        assert_eq!(fence, ghosts, "a fence is asked for where there are ghosts");
+        let mut ghosts = self.ghosts.iter();
+        let is_needed = ghosts.any(|ghost| ghost.path == path && !ghost.is_fenced);
+        assert_eq!(fence, is_needed, "a fence is asked for where one is needed");
         self.obey();
         // A stale answer must change nothing.
         for io in lost {
@@ -399,14 +406,33 @@ impl World {
         }
     }
 
+    /// A LOGIN ends all lives of a path's session so far, and perhaps one more does so again. What the
+    /// target has of them may land until it has settled, counted from the first one.
     fn fence(&mut self) {
         let Some(path) = self.fences.pop() else {
             return;
         };
-        self.land_all(|ghost| ghost.path == path);
-        self.ghosts.retain(|ghost| ghost.path != path);
+        if self.dice.percent(30) {
+            self.fences.push(path);
+        }
+        let settled_us = self.now_us + self.settings.fence_settle_us;
+        for ghost in self.ghosts.iter_mut().filter(|ghost| ghost.path == path) {
+            if !std::mem::replace(&mut ghost.is_fenced, true) {
+                ghost.until_us = Some(settled_us);
+            }
+        }
+        self.end_ghosts();
         self.device.path_fenced(path, self.now_us, &mut self.out);
+        assert!(!self.device.needs_fence(path));
         self.obey();
+    }
+
+    /// Those whose time is over land now at the latest.
+    fn end_ghosts(&mut self) {
+        let now_us = self.now_us;
+        let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
+        self.land_all(over);
+        self.ghosts.retain(|ghost| !over(ghost));
     }
 
     /// Some of the ghosts land, at the last moment.
@@ -468,6 +494,7 @@ impl World {
     fn change_settings(&mut self) {
         self.settings.psp = self.dice.pick(&Psp::ALL);
         self.settings.queue_depth = self.dice.pick(&[1, 3, 8, 128]);
+        self.settings.fence_settle_us = self.dice.pick(&SETTLE_US);
         let settings = self.settings.clone();
         self.device
             .set_settings(settings, self.now_us, &mut self.out);
@@ -496,9 +523,7 @@ impl World {
             self.now_us = self.now_us.max(due_us.min(self.now_us + 3_000_000));
         }
         let now_us = self.now_us;
-        let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
-        self.land_all(over);
-        self.ghosts.retain(|ghost| !over(ghost));
+        self.end_ghosts();
         self.device.tick(now_us, &mut self.out);
         self.obey();
         let late = self.device.next_deadline().filter(|due| *due <= now_us);
