@@ -2,12 +2,16 @@
 //! little-endian; `docs/format.md` draws them.
 
 mod bytes;
+pub mod extent;
 pub mod label;
+pub mod list;
 pub mod node;
 pub mod pointer;
 pub mod record;
 pub mod root;
+pub mod space_page;
 
+pub use extent::Extent;
 pub use label::Label;
 pub use node::{FAN_OUT, Node, NodeError, NodeFault, NodeId};
 pub use pointer::{Address, Algorithm, Compression, Epoch, Pointer};

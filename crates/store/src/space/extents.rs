@@ -1,32 +1,6 @@
-//! Runs of sectors, and lists of millions of them in ten bytes each.
+//! Lists of millions of extents in ten bytes each.
 
-use crate::format::Address;
-
-/// Contiguous sectors of a top-level vdev.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Extent {
-    /// The top-level vdev's position in the pool.
-    pub vdev: u16,
-    /// The first sector.
-    pub sector: u64,
-    /// How many.
-    pub sectors: u32,
-}
-
-impl Extent {
-    /// The first sector, as pointers say it.
-    ///
-    /// # Panics
-    /// Where the sector is beyond what an address can say.
-    pub fn address(&self) -> Address {
-        Address::new(self.vdev, self.sector)
-    }
-
-    /// The sector after the last.
-    pub fn end(&self) -> u64 {
-        self.sector.saturating_add(self.sectors.into())
-    }
-}
+use crate::format::{Address, Extent};
 
 /// Extents in the order in which they came; neighbours that came one after the other are joined.
 #[derive(Clone, Debug, Default)]
@@ -77,25 +51,13 @@ impl Extents {
 
     pub(super) fn get(&self, index: usize) -> Option<Extent> {
         let address = Address::from_bits(*self.addresses.get(index)?);
-        Some(Extent {
-            vdev: address.vdev(),
-            sector: address.sector(),
-            sectors: u32::from(*self.lengths.get(index)?),
-        })
+        let length = *self.lengths.get(index)?;
+        Some(Extent::at(address, length.into()))
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Extent> + '_ {
-        self.addresses
-            .iter()
-            .zip(&self.lengths)
-            .map(|(bits, length)| {
-                let address = Address::from_bits(*bits);
-                Extent {
-                    vdev: address.vdev(),
-                    sector: address.sector(),
-                    sectors: u32::from(*length),
-                }
-            })
+        let both = self.addresses.iter().zip(&self.lengths);
+        both.map(|(bits, length)| Extent::at(Address::from_bits(*bits), (*length).into()))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -29,16 +29,15 @@ mod tests;
 
 use std::fmt;
 
-use crate::format::Address;
+use crate::format::{Address, SECTOR_SIZE as PAGE_BYTES, space_page};
 use bits::REGION;
-pub use extents::Extent;
 use extents::Extents;
 use sweep::Vdev;
 
-/// Bytes of a page of the bitmap, as it lies on disks.
-pub const PAGE_BYTES: usize = 4096;
+pub use crate::format::Extent;
+
 /// Sectors that a page of the bitmap tells of.
-pub const PAGE_SECTORS: u64 = 8 * PAGE_BYTES as u64;
+const PAGE_SECTORS: u64 = space_page::SECTORS;
 /// The longest extent that can be allocated: a region.
 pub const LONGEST: u32 = REGION;
 
@@ -103,12 +102,12 @@ pub struct Counts {
     pub allocated: u64,
 }
 
-/// A page of a top-level vdev's bitmap.
+/// A page of a top-level vdev's bitmap: [`space_page`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
     /// The top-level vdev.
     pub vdev: u16,
-    /// Its position: it tells of the [`PAGE_SECTORS`] sectors from `number` × [`PAGE_SECTORS`] on.
+    /// Its position: it tells of the sectors from `number` × [`space_page::SECTORS`] on.
     pub number: u32,
 }
 

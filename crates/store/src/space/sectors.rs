@@ -4,11 +4,10 @@
 use super::bits::{self, FULL, REGION, Region};
 use super::flags::Flags;
 use super::{PAGE_BYTES, PAGE_SECTORS};
+use crate::format::space_page;
 
 /// Regions of a page.
 const PAGE_REGIONS: u32 = (PAGE_SECTORS / REGION as u64) as u32;
-/// Words of a region, in bytes.
-const REGION_BYTES: usize = size_of::<Region>();
 
 /// Sectors of one top-level vdev. Those of the last region that lie beyond its end are in use in
 /// both bitmaps, so that no search meets them.
@@ -222,22 +221,19 @@ impl Sectors {
         self.page(page)
     }
 
-    /// The bytes of a page: bit n of byte m is sector 8m + n of it.
+    /// The bytes of a page.
     pub(super) fn page(&self, page: u32) -> [u8; PAGE_BYTES] {
-        let mut bytes = [0; PAGE_BYTES];
+        let mut words = [0; space_page::WORDS];
         let first = page * PAGE_REGIONS;
-        for (region, chunk) in (first..).zip(bytes.chunks_exact_mut(REGION_BYTES)) {
-            let Some(words) = self.view.get(region as usize) else {
+        for (region, words) in (first..).zip(words.as_chunks_mut().0) {
+            let Some(of_region) = self.view.get(region as usize) else {
                 break;
             };
-            let mut words = *words;
+            *words = *of_region;
             let inside = self.inside(region);
-            bits::clear(&mut words, inside, REGION - inside);
-            for (word, bytes) in words.iter().zip(chunk.chunks_exact_mut(8)) {
-                bytes.copy_from_slice(&word.to_le_bytes());
-            }
+            bits::clear(words, inside, REGION - inside);
         }
-        bytes
+        space_page::encode(&words)
     }
 
     /// How many sectors of a region exist.
@@ -251,14 +247,8 @@ impl Sectors {
     pub(super) fn load_page(&mut self, page: u32, bytes: &[u8; PAGE_BYTES]) -> bool {
         let first = u64::from(page) * u64::from(PAGE_REGIONS);
         let mut loaded = Vec::with_capacity(PAGE_REGIONS as usize);
-        for (region, chunk) in (first..).zip(bytes.chunks_exact(REGION_BYTES)) {
-            let mut words: Region = [0; _];
-            for (word, bytes) in words.iter_mut().zip(chunk.chunks_exact(8)) {
-                *word = bytes
-                    .iter()
-                    .rev()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
-            }
+        for (region, words) in (first..).zip(space_page::decode(bytes).as_chunks().0) {
+            let mut words: Region = *words;
             if region >= self.busy.len() as u64 {
                 if words != [0; _] {
                     return false;
@@ -289,7 +279,7 @@ impl Sectors {
     }
 
     pub(super) fn memory(&self) -> usize {
-        (self.busy.capacity() + self.view.capacity()) * REGION_BYTES
+        (self.busy.capacity() + self.view.capacity()) * size_of::<Region>()
             + (self.free.capacity() + self.longest.capacity()) * size_of::<u16>()
             + self.young.memory()
             + self.dirty.memory()
