@@ -1,1 +1,145 @@
-//! Disks that hold blocks together: leaves, mirrors, raidz.
+//! Disks that hold blocks together: an [`Array`] of top-level vdevs (single leaves, mirrors, raidz)
+//! takes reads and writes of logical blocks and turns them into requests for its leaves, keeps
+//! redundancy, heals what a disk got wrong, and never returns bytes that fail their checksum.
+//!
+//! Sans-IO and deterministic: requests come out in [`Output`], answers go in by
+//! [`Array::completed`], the time is an argument. Nothing here waits: a device that does not answer
+//! is given up by [`Array::tick`], and what it answers later changes nothing.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `device` | the requests for a leaf's device, and its answers |
+//! | `layout` | where labels and data lie on a leaf |
+//! | `tree` | the configuration an array starts from |
+//! | `dtl` | which epochs a leaf missed |
+//! | `geometry`, `raidz`, `parity` | which columns a block has, and what they hold |
+//! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
+//! | `dispatch` | from queues to devices and back; giving up |
+//! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
+//! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
+//! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
+//!
+//! What a caller owes: an address is not written while a read of its *former* block matters, an
+//! epoch is told by [`Array::set_epoch`] before its first write, every [`DeviceRequest`] is answered
+//! once (at the latest when the device is closed), and events of faults are made durable in the
+//! labels.
+
+mod device;
+mod dispatch;
+mod dtl;
+mod flush;
+mod geometry;
+mod heal;
+mod health;
+mod labels;
+pub mod layout;
+mod leaf;
+mod operation;
+mod parity;
+mod queue;
+mod raidz;
+mod read;
+mod repair;
+mod shape;
+mod status;
+mod table;
+mod tree;
+mod trim;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use crate::format::{Address, Epoch};
+
+pub use device::{
+    DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
+};
+pub use dtl::Dtl;
+pub use operation::{
+    ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Priority, Scrubbed, VdevEvent, Verify,
+};
+pub use queue::Limits;
+pub use shape::{ShapeError, ShapeErrorKind};
+pub use status::{ErrorCounts, LeafStatus, SlotStatus, State, TopLevelStatus};
+pub use tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
+
+use dispatch::InFlight;
+use leaf::Leaf;
+use operation::{Answer, Operation};
+use table::Table;
+use tree::TopLevel;
+use write::RecentWrites;
+
+/// The vdevs of a pool.
+#[derive(Debug)]
+pub struct Array {
+    limits: Limits,
+    /// By their number in addresses.
+    top_levels: Vec<TopLevel>,
+    /// By [`LeafId`]; one that was detached keeps its place.
+    leaves: Vec<Leaf>,
+    /// Of the blocks that are written now.
+    epoch: Epoch,
+    operations: Table<Operation>,
+    in_flight: Table<InFlight>,
+    /// Answers of devices that their operations have not seen.
+    answers: VecDeque<Answer>,
+    /// Not before this is anything in flight late.
+    next_deadline_us: Option<u64>,
+    recent_writes: RecentWrites,
+}
+
+impl Array {
+    /// An array of the vdevs of `tree`, whose next block will be born in `epoch`.
+    ///
+    /// # Errors
+    /// Where the tree is none: a raidz of too few leaves, a leaf that is too small.
+    pub fn new(tree: &VdevTree, epoch: Epoch, limits: Limits) -> Result<Self, ShapeError> {
+        let mut array = Self {
+            limits,
+            top_levels: Vec::new(),
+            leaves: Vec::new(),
+            epoch,
+            operations: Table::default(),
+            in_flight: Table::default(),
+            answers: VecDeque::new(),
+            next_deadline_us: None,
+            recent_writes: RecentWrites::default(),
+        };
+        for spec in &tree.top_levels {
+            array.insert_top_level(spec)?;
+        }
+        Ok(array)
+    }
+
+    /// The epoch of all blocks written from now on. A leaf that misses a write, or loses what was
+    /// not flushed, misses the epochs since then.
+    pub fn set_epoch(&mut self, epoch: Epoch) {
+        self.epoch = self.epoch.max(epoch);
+    }
+
+    /// Sectors of its vdev that a block of `sectors` of payload takes, parity and padding
+    /// included; 0 where there is no such vdev.
+    pub fn footprint(&self, vdev: u16, sectors: u16) -> u32 {
+        self.top_levels
+            .get(usize::from(vdev))
+            .map_or(0, |top| top.footprint(sectors))
+    }
+
+    fn leaf(&self, leaf: LeafId) -> &Leaf {
+        &self.leaves[leaf.0 as usize]
+    }
+
+    fn leaf_mut(&mut self, leaf: LeafId) -> &mut Leaf {
+        &mut self.leaves[leaf.0 as usize]
+    }
+
+    /// The top-level vdev of an address and the block's columns; `None` where it lies outside.
+    fn locate(&self, address: Address, sectors: u16) -> Option<(&TopLevel, geometry::Geometry)> {
+        let top = self.top_levels.get(usize::from(address.vdev()))?;
+        Some((top, top.geometry(address.sector(), sectors)?))
+    }
+}

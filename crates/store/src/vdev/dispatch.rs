@@ -1,0 +1,391 @@
+//! From the queues to the devices and back: what is in flight, whose answers are due, and giving up
+//! on those that do not come.
+
+use pages::Pages;
+use smallvec::SmallVec;
+
+use super::Array;
+use super::device::{
+    DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
+};
+use super::operation::{Answer, Operation, Output, Priority, VdevEvent, Waiter};
+use super::queue::{self, Job, Work};
+use super::tree::LeafState;
+use crate::format::Epoch;
+
+/// A request that a device has.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) leaf: LeafId,
+    priority: Priority,
+    offset: u64,
+    len: u64,
+    waiters: SmallVec<[Waiter; 1]>,
+    pub(super) asked: Asked,
+    issued_us: u64,
+    /// Nobody waits any more, but the device may still do it.
+    pub(super) is_abandoned: bool,
+    /// Others were asked too.
+    is_slow: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Read,
+    Write(Epoch),
+    Trim,
+    Flush,
+}
+
+impl Array {
+    /// A device answered a request. Each request is answered once; an answer that comes after the
+    /// device was given up only tells that it will do nothing more.
+    pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64, out: &mut Output) {
+        let Some(request) = self.in_flight.remove(io.0) else {
+            return;
+        };
+        let leaf = request.leaf;
+        if matches!(request.asked, Asked::Write(_) | Asked::Trim) {
+            self.leaf_mut(leaf)
+                .queue
+                .settled(request.offset, request.len);
+        }
+        if request.is_abandoned {
+            self.answered_late(leaf, out);
+        } else {
+            self.leaf_mut(leaf)
+                .queue
+                .finished(request.priority, request.len);
+            self.judge(request, outcome, out);
+        }
+        self.settle(now_us, out);
+        self.pump(leaf, now_us, out);
+    }
+
+    /// Gives up what was due by now; to be called at [`Array::deadline_us`].
+    pub fn tick(&mut self, now_us: u64, out: &mut Output) {
+        if self
+            .next_deadline_us
+            .is_none_or(|deadline| now_us < deadline)
+        {
+            return;
+        }
+        let (hedge_us, give_up_us) = (self.limits.hedge_us, self.limits.give_up_us);
+        let (mut slow, mut late) = (Vec::new(), Vec::new());
+        for (io, request) in self
+            .in_flight
+            .iter()
+            .filter(|(_, request)| !request.is_abandoned)
+        {
+            if now_us >= request.issued_us + give_up_us {
+                late.push(io);
+            } else if request.may_hedge() && now_us >= request.issued_us + hedge_us {
+                slow.push(io);
+            }
+        }
+        late.into_iter().for_each(|io| self.give_up(io, out));
+        slow.into_iter().for_each(|io| self.hedge(io, now_us, out));
+        self.settle(now_us, out);
+        for leaf in 0..self.leaves.len() as u32 {
+            self.pump(LeafId(leaf), now_us, out);
+        }
+        let due = |request: &InFlight| {
+            request.issued_us
+                + if request.may_hedge() {
+                    hedge_us.min(give_up_us)
+                } else {
+                    give_up_us
+                }
+        };
+        self.next_deadline_us = self
+            .in_flight
+            .iter()
+            .filter(|(_, request)| !request.is_abandoned)
+            .map(|(_, request)| due(request))
+            .min();
+    }
+
+    /// When [`Array::tick`] should be called next, unless something else happens before.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.next_deadline_us.filter(|_| self.in_flight.len() > 0)
+    }
+
+    /// Requests that devices have, including those given up.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Sends a request to its leaf, or puts it into the leaf's queue. Whether the leaf takes
+    /// requests was asked by the caller.
+    pub(super) fn submit(&mut self, leaf: LeafId, job: Job, now_us: u64, out: &mut Output) {
+        let is_urgent = job.priority == Priority::SyncRead && matches!(job.work, Work::Read);
+        if is_urgent || matches!(job.work, Work::Flush) {
+            self.issue(leaf, job, now_us, out);
+        } else {
+            self.leaf_mut(leaf).queue.push(job);
+            self.pump(leaf, now_us, out);
+        }
+    }
+
+    /// Issues what the leaf's queue lets go.
+    fn pump(&mut self, leaf: LeafId, now_us: u64, out: &mut Output) {
+        let limits = self.limits;
+        while let Some(job) = self.leaf_mut(leaf).queue.next(&limits, now_us) {
+            self.issue(leaf, job, now_us, out);
+        }
+    }
+
+    fn issue(&mut self, leaf: LeafId, job: Job, now_us: u64, out: &mut Output) {
+        let (op, asked) = match job.work {
+            Work::Read => (
+                DeviceOp::Read {
+                    offset: job.offset,
+                    len: job.len as u32,
+                },
+                Asked::Read,
+            ),
+            Work::Write { mut parts, epoch } => {
+                let data = queue::join(&mut parts);
+                (
+                    DeviceOp::Write {
+                        offset: job.offset,
+                        data,
+                    },
+                    Asked::Write(epoch),
+                )
+            }
+            Work::Trim => (
+                DeviceOp::Trim {
+                    offset: job.offset,
+                    len: job.len,
+                },
+                Asked::Trim,
+            ),
+            Work::Flush => (DeviceOp::Flush, Asked::Flush),
+        };
+        self.leaf_mut(leaf)
+            .queue
+            .started(job.priority, job.len, now_us);
+        let request = InFlight {
+            leaf,
+            priority: job.priority,
+            offset: job.offset,
+            len: job.len,
+            waiters: job.waiters,
+            asked,
+            issued_us: now_us,
+            is_abandoned: false,
+            is_slow: false,
+        };
+        let wait_us = if request.may_hedge() {
+            self.limits.hedge_us
+        } else {
+            u64::MAX
+        };
+        let due_us = now_us + wait_us.min(self.limits.give_up_us);
+        self.next_deadline_us = Some(
+            self.next_deadline_us
+                .map_or(due_us, |next| next.min(due_us)),
+        );
+        let io = IoId(self.in_flight.insert(request));
+        out.requests.push(DeviceRequest { io, leaf, op });
+    }
+
+    /// What an answer says of the leaf, before those who wait see it.
+    fn judge(&mut self, request: InFlight, outcome: DeviceOutcome, out: &mut Output) {
+        let leaf = request.leaf;
+        let outcome = match (request.asked, outcome) {
+            (Asked::Read, Ok(data)) if data.len() as u64 != request.len => {
+                let context = format!("{} bytes instead of {}", data.len(), request.len);
+                Err(DeviceError::new(DeviceErrorKind::Failed, context))
+            }
+            (Asked::Read, Ok(data)) => Ok(queue::aligned(data)),
+            (_, Ok(_)) => Ok(Pages::new()),
+            (_, Err(error)) => Err(error),
+        };
+        match (&outcome, request.asked) {
+            (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).flush.wrote(epoch),
+            (Ok(_), _) => {}
+            (Err(error), Asked::Read | Asked::Trim) => {
+                self.device_failed(
+                    leaf,
+                    request.asked == Asked::Read,
+                    request.offset,
+                    error,
+                    out,
+                );
+            }
+            (Err(error), Asked::Write(epoch)) => {
+                self.change_failed(leaf, epoch, request.offset, error, out);
+            }
+            (Err(error), Asked::Flush) => self.flush_failed(leaf, error, out),
+        }
+        if request.asked == Asked::Flush {
+            self.flush_finished(leaf, &outcome);
+        }
+        self.answer(&request, &outcome);
+    }
+
+    fn answer(&mut self, request: &InFlight, outcome: &DeviceOutcome) {
+        self.answers
+            .extend(request.waiters.iter().map(|waiter| Answer {
+                waiter: *waiter,
+                leaf: request.leaf,
+                offset: request.offset,
+                len: request.len,
+                outcome: outcome.clone(),
+            }));
+    }
+
+    /// Hands answers to their operations, until no operation has caused another.
+    pub(super) fn settle(&mut self, now_us: u64, out: &mut Output) {
+        loop {
+            while let Some(answer) = self.answers.pop_front() {
+                match self.operations.get_mut(answer.waiter.operation) {
+                    None => {}
+                    Some(Operation::Read(_)) => self.read_answered(answer, now_us, out),
+                    Some(Operation::Write(_)) => self.write_answered(answer, out),
+                    Some(Operation::Repair(_)) => self.repair_answered(answer, out),
+                    Some(Operation::Flush(_)) => self.flush_answered(answer, out),
+                    Some(Operation::Trim(_)) => self.trim_answered(answer, out),
+                    Some(Operation::Label(_)) => self.label_answered(answer, out),
+                }
+            }
+            if !self.start_waiting_flushes(now_us, out) {
+                return;
+            }
+        }
+    }
+
+    /// The device of a leaf did not answer in time.
+    fn give_up(&mut self, io: u64, out: &mut Output) {
+        let give_up_us = self.limits.give_up_us;
+        let Some(request) = self
+            .in_flight
+            .get_mut(io)
+            .filter(|request| !request.is_abandoned)
+        else {
+            return;
+        };
+        let (leaf, asked, offset) = (request.leaf, request.asked, request.offset);
+        let error = DeviceError::new(
+            DeviceErrorKind::TimedOut,
+            format!("no answer for {} s", give_up_us / 1_000_000),
+        );
+        self.abandon(io, &error);
+        match asked {
+            Asked::Read | Asked::Trim => {
+                self.device_failed(leaf, asked == Asked::Read, offset, &error, out);
+            }
+            Asked::Write(epoch) => self.change_failed(leaf, epoch, offset, &error, out),
+            Asked::Flush => {
+                self.flush_failed(leaf, &error, out);
+                self.flush_finished(leaf, &Err(error.clone()));
+            }
+        }
+        // Nothing more is asked of it before it has answered.
+        self.fail_queued(leaf, &error);
+    }
+
+    /// Answers a request in the place of its device.
+    fn abandon(&mut self, io: u64, error: &DeviceError) {
+        let Some(request) = self
+            .in_flight
+            .get_mut(io)
+            .filter(|request| !request.is_abandoned)
+        else {
+            return;
+        };
+        request.is_abandoned = true;
+        let waiters = std::mem::take(&mut request.waiters);
+        let (leaf, offset, len, priority) =
+            (request.leaf, request.offset, request.len, request.priority);
+        let state = self.leaf_mut(leaf);
+        state.abandoned += 1;
+        state.queue.finished(priority, len);
+        self.answers
+            .extend(waiters.into_iter().map(|waiter| Answer {
+                waiter,
+                leaf,
+                offset,
+                len,
+                outcome: Err(error.clone()),
+            }));
+    }
+
+    /// Answers all that a leaf's device has and all that waits for it: it is not used any more.
+    /// Returns the oldest epoch of the writes among them.
+    pub(super) fn abandon_all(&mut self, leaf: LeafId, error: &DeviceError) -> Option<Epoch> {
+        let mut oldest = None;
+        let mut ios = Vec::new();
+        for (io, request) in self.in_flight.iter() {
+            if request.leaf == leaf && !request.is_abandoned {
+                ios.push(io);
+                if let Asked::Write(epoch) = request.asked {
+                    oldest = Some(oldest.map_or(epoch, |oldest: Epoch| oldest.min(epoch)));
+                }
+            }
+        }
+        ios.into_iter().for_each(|io| self.abandon(io, error));
+        let queued = self.fail_queued(leaf, error);
+        oldest.into_iter().chain(queued).min()
+    }
+
+    fn fail_queued(&mut self, leaf: LeafId, error: &DeviceError) -> Option<Epoch> {
+        let mut oldest: Option<Epoch> = None;
+        for job in self.leaf_mut(leaf).queue.drain() {
+            if let Work::Write { epoch, .. } = job.work {
+                oldest = Some(oldest.map_or(epoch, |oldest| oldest.min(epoch)));
+            }
+            self.answers.extend(job.waiters.iter().map(|waiter| Answer {
+                waiter: *waiter,
+                leaf,
+                offset: job.offset,
+                len: job.len,
+                outcome: Err(error.clone()),
+            }));
+        }
+        oldest
+    }
+
+    /// One less of what the device may still do.
+    fn answered_late(&mut self, leaf: LeafId, out: &mut Output) {
+        let state = self.leaf_mut(leaf);
+        state.abandoned -= 1;
+        if state.abandoned == 0 && state.state == LeafState::Online {
+            let (state, reason) = (self.leaf_status(leaf).state, "it answers again".to_owned());
+            out.events.push(VdevEvent::LeafState {
+                leaf,
+                state,
+                reason,
+            });
+        }
+    }
+
+    /// A read takes long: its operation may ask others.
+    fn hedge(&mut self, io: u64, now_us: u64, out: &mut Output) {
+        let Some(request) = self
+            .in_flight
+            .get_mut(io)
+            .filter(|request| request.may_hedge())
+        else {
+            return;
+        };
+        request.is_slow = true;
+        let leaf = request.leaf;
+        let waiters = request.waiters.clone();
+        out.events.push(VdevEvent::Slow { leaf });
+        for waiter in waiters {
+            self.read_is_slow(waiter, now_us, out);
+        }
+    }
+}
+
+impl InFlight {
+    fn may_hedge(&self) -> bool {
+        self.priority == Priority::SyncRead
+            && self.asked == Asked::Read
+            && !self.is_slow
+            && !self.is_abandoned
+    }
+}

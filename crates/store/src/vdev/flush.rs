@@ -1,0 +1,241 @@
+//! Making writes durable. A leaf that fails a flush has lost what it had not flushed: it is faulted,
+//! and where there is nobody else to hold those blocks, every later flush fails too. A flush that
+//! succeeds after one that failed says nothing about what the first one lost.
+
+use pages::Pages;
+use smallvec::SmallVec;
+
+use super::Array;
+use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, LeafId};
+use super::operation::{
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
+};
+use super::queue::{Job, Work};
+use super::tree::LeafState;
+use crate::format::Epoch;
+
+/// What a leaf has not flushed, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct LeafFlush {
+    /// The oldest epoch of writes done since the last flush was asked for.
+    dirty: Option<Epoch>,
+    /// The oldest epoch of writes that the flush under way covers.
+    flushing: Option<Epoch>,
+    is_under_way: bool,
+    /// They wait for the flush under way.
+    joined: Vec<u64>,
+    /// They wait for the one after it.
+    waiting: Vec<u64>,
+}
+
+impl LeafFlush {
+    /// A write was done, or may have been.
+    pub(super) fn wrote(&mut self, epoch: Epoch) {
+        self.dirty = Some(self.dirty.map_or(epoch, |dirty| dirty.min(epoch)));
+    }
+
+    /// The oldest epoch that is not durable.
+    pub(super) fn unflushed(&self) -> Option<Epoch> {
+        self.flushing.into_iter().chain(self.dirty).min()
+    }
+
+    /// The device is another one now, or the loss is accounted for.
+    pub(super) fn forget(&mut self) {
+        (self.dirty, self.flushing) = (None, None);
+    }
+}
+
+/// A flush of all leaves, or of one.
+#[derive(Debug)]
+pub(super) struct FlushOperation {
+    tag: u64,
+    /// Only this leaf: its own answer counts, whatever redundancy there is.
+    leaf: Option<LeafId>,
+    pending: u32,
+    error: Option<DeviceError>,
+}
+
+impl Array {
+    /// Makes durable all writes that were done before: flushes every leaf that was written to since
+    /// its last good flush. [`ArrayDone::Flushed`] is an error from the first loss that redundancy
+    /// does not cover until [`Array::clear`].
+    pub fn flush(&mut self, tag: u64, now_us: u64, out: &mut Output) {
+        let leaves = (0..self.leaves.len() as u32).map(LeafId).collect();
+        let flush = FlushOperation {
+            tag,
+            leaf: None,
+            pending: 0,
+            error: None,
+        };
+        self.start_flush(flush, leaves, now_us, out);
+    }
+
+    /// Makes durable what was written to one leaf; its failure is an error even where others hold
+    /// the same.
+    pub fn flush_leaf(&mut self, tag: u64, leaf: LeafId, now_us: u64, out: &mut Output) {
+        let leaves: SmallVec<[LeafId; 4]> = self
+            .leaves
+            .get(leaf.0 as usize)
+            .map(|_| leaf)
+            .into_iter()
+            .collect();
+        let mut flush = FlushOperation {
+            tag,
+            leaf: Some(leaf),
+            pending: 0,
+            error: None,
+        };
+        if leaves.is_empty() || !self.leaf(leaf).is_open() {
+            flush.error = Some(DeviceError::new(
+                DeviceErrorKind::Gone,
+                "the leaf is not open",
+            ));
+        }
+        self.start_flush(flush, leaves, now_us, out);
+    }
+
+    fn start_flush(
+        &mut self,
+        mut flush: FlushOperation,
+        leaves: SmallVec<[LeafId; 4]>,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let mut joining: SmallVec<[LeafId; 4]> = SmallVec::new();
+        for id in leaves {
+            let leaf = self.leaf(id);
+            if leaf.flush.unflushed().is_none() && !leaf.flush.is_under_way {
+                continue;
+            }
+            let is_asked = match flush.leaf {
+                Some(_) => leaf.is_open(),
+                None => leaf.is_usable(),
+            };
+            if is_asked {
+                joining.push(id);
+            } else if leaf.state == LeafState::Online {
+                flush.error = Some(DeviceError::new(
+                    DeviceErrorKind::TimedOut,
+                    "the device has not answered earlier requests",
+                ));
+            }
+        }
+        flush.pending = joining.len() as u32;
+        if joining.is_empty() {
+            self.finish_flush(flush, out);
+            return;
+        }
+        let id = self.operations.insert(Operation::Flush(flush));
+        for leaf in joining {
+            let flush = &mut self.leaf_mut(leaf).flush;
+            match flush.dirty {
+                Some(_) => flush.waiting.push(id),
+                None => flush.joined.push(id),
+            }
+        }
+        self.settle(now_us, out);
+    }
+
+    /// Starts the flushes that were waiting for one under way, or for nothing; whether there were
+    /// any.
+    pub(super) fn start_waiting_flushes(&mut self, now_us: u64, out: &mut Output) -> bool {
+        let mut is_any = false;
+        for id in 0..self.leaves.len() as u32 {
+            let flush = &mut self.leaves[id as usize].flush;
+            if flush.is_under_way || flush.waiting.is_empty() {
+                continue;
+            }
+            flush.is_under_way = true;
+            flush.joined = std::mem::take(&mut flush.waiting);
+            flush.flushing = flush.dirty.take();
+            is_any = true;
+            let job = Job {
+                priority: Priority::SyncWrite,
+                offset: 0,
+                len: 0,
+                waiters: SmallVec::new(),
+                work: Work::Flush,
+            };
+            self.submit(LeafId(id), job, now_us, out);
+        }
+        is_any
+    }
+
+    /// A leaf has lost what it had not flushed.
+    pub(super) fn flush_failed(&mut self, leaf: LeafId, error: &DeviceError, out: &mut Output) {
+        self.count_error(leaf, false, 0, error, out);
+        let state = match error.kind {
+            DeviceErrorKind::Gone => LeafState::Removed,
+            _ => LeafState::Faulted,
+        };
+        if state == LeafState::Removed || self.can_lose(leaf) {
+            self.lose(leaf, state, None, error, out);
+        } else {
+            let vdev = self.leaf(leaf).vdev;
+            self.leaf_mut(leaf).flush.forget();
+            self.give_up_flushing(vdev, out);
+        }
+    }
+
+    /// The flush of a leaf is over.
+    pub(super) fn flush_finished(&mut self, leaf: LeafId, outcome: &DeviceOutcome) {
+        let flush = &mut self.leaf_mut(leaf).flush;
+        flush.is_under_way = false;
+        flush.flushing = None;
+        let joined = std::mem::take(&mut flush.joined);
+        self.answer_flushes(leaf, joined, outcome);
+    }
+
+    /// A leaf is not used any more: those who wait for its flushes are answered.
+    pub(super) fn fail_flushes(&mut self, leaf: LeafId, error: &DeviceError) {
+        let flush = &mut self.leaf_mut(leaf).flush;
+        flush.is_under_way = false;
+        flush.forget();
+        let mut waiting = std::mem::take(&mut flush.joined);
+        waiting.append(&mut flush.waiting);
+        self.answer_flushes(leaf, waiting, &Err(error.clone()));
+    }
+
+    fn answer_flushes(&mut self, leaf: LeafId, operations: Vec<u64>, outcome: &DeviceOutcome) {
+        self.answers
+            .extend(operations.into_iter().map(|operation| Answer {
+                waiter: Waiter::new(operation),
+                leaf,
+                offset: 0,
+                len: 0,
+                outcome: outcome.as_ref().map(|_| Pages::new()).map_err(Clone::clone),
+            }));
+    }
+
+    pub(super) fn flush_answered(&mut self, answer: Answer, out: &mut Output) {
+        let id = answer.waiter.operation;
+        let Some(Operation::Flush(flush)) = self.operations.get_mut(id) else {
+            return;
+        };
+        flush.pending -= 1;
+        if let (Err(error), Some(_)) = (answer.outcome, flush.leaf) {
+            // Of all leaves together, only losses that redundancy does not cover count.
+            flush.error = Some(error);
+        }
+        if flush.pending == 0
+            && let Some(Operation::Flush(flush)) = self.operations.remove(id)
+        {
+            self.finish_flush(flush, out);
+        }
+    }
+
+    fn finish_flush(&mut self, flush: FlushOperation, out: &mut Output) {
+        let lost = self.top_levels.iter().position(|top| top.is_unflushable);
+        let result = match (flush.leaf, lost, flush.error) {
+            (None, Some(vdev), error) => {
+                let context = format!("flush of vdev {vdev}");
+                Err(ArrayError::new(ArrayErrorKind::Lost, context).because(error))
+            }
+            (_, _, Some(error)) => {
+                Err(ArrayError::new(ArrayErrorKind::Device, "flush").because(Some(error)))
+            }
+            (_, _, None) => Ok(()),
+        };
+        out.done.push((flush.tag, ArrayDone::Flushed(result)));
+    }
+}

@@ -1,0 +1,91 @@
+//! Which columns a block has: where on which leaf each lies, and how its payload is spread.
+//!
+//! A block of a leaf or a mirror has one column, which each leaf of the vdev holds whole. A block of
+//! a raidz has `parity` columns of parity and then its data columns, each in a slot of its own.
+
+use pages::{PAGE_SIZE, Pages};
+use smallvec::{SmallVec, smallvec};
+
+use super::raidz;
+use super::tree::{Kind, TopLevel};
+
+/// A part of a block that one slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    /// Which slot holds it; `None` where all do.
+    pub(super) slot: Option<u16>,
+    /// Its first sector on the leaf.
+    pub(super) sector: u64,
+    /// How many.
+    pub(super) sectors: u32,
+}
+
+/// A block's columns: first those of parity, then those of data in the order of the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    pub(super) columns: SmallVec<[Column; 1]>,
+    /// How many of them hold parity.
+    pub(super) parity: usize,
+    /// Sectors that belong to the block and hold nothing.
+    pub(super) padding: SmallVec<[Column; 1]>,
+}
+
+impl Geometry {
+    /// What each column holds when the block's payload is this.
+    pub(super) fn encode(&self, payload: &Pages) -> SmallVec<[Pages; 1]> {
+        if self.columns.len() == 1 {
+            return smallvec![payload.clone()];
+        }
+        raidz::encode(self, payload)
+    }
+
+    /// The data columns' parts of the payload, in sectors of it.
+    pub(super) fn data_ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let mut at = 0;
+        self.columns[self.parity..].iter().map(move |column| {
+            let start = at;
+            at += column.sectors as usize * PAGE_SIZE;
+            start..at
+        })
+    }
+}
+
+impl TopLevel {
+    /// A block's columns; `None` where it does not lie in the vdev.
+    pub(super) fn geometry(&self, sector: u64, sectors: u16) -> Option<Geometry> {
+        let end = sector.checked_add(u64::from(self.footprint(sectors)))?;
+        if sectors == 0 || end > self.sectors() {
+            return None;
+        }
+        match self.kind {
+            Kind::Hole => None,
+            Kind::Leaf | Kind::Mirror => Some(Geometry {
+                columns: smallvec![Column {
+                    slot: None,
+                    sector,
+                    sectors: u32::from(sectors)
+                }],
+                parity: 0,
+                padding: SmallVec::new(),
+            }),
+            Kind::Raidz { parity } => Some(raidz::geometry(
+                self.slots.len() as u64,
+                u64::from(parity),
+                sector,
+                sectors,
+            )),
+        }
+    }
+
+    /// Sectors that a block of `sectors` of payload takes.
+    pub(super) fn footprint(&self, sectors: u16) -> u32 {
+        match self.kind {
+            Kind::Raidz { parity } => raidz::footprint(
+                self.slots.len() as u32,
+                u32::from(parity),
+                u32::from(sectors),
+            ),
+            Kind::Leaf | Kind::Mirror | Kind::Hole => u32::from(sectors),
+        }
+    }
+}

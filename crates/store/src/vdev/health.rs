@@ -1,0 +1,275 @@
+//! Losing leaves and getting them back. A leaf that failed a write is not trusted: it is faulted, and
+//! the epochs it missed are noted. The last one that holds a block is never given up for an error;
+//! its errors are the caller's.
+
+use super::Array;
+use super::device::{DeviceError, DeviceErrorKind, LeafId};
+use super::dtl::Dtl;
+use super::operation::{Output, VdevEvent};
+use super::shape::{ShapeError, ShapeErrorKind};
+use super::tree::LeafState;
+use crate::format::Epoch;
+
+impl Array {
+    /// Puts a leaf aside. What is in flight to it counts as failed.
+    ///
+    /// # Errors
+    /// Where others do not hold all that it holds.
+    pub fn offline(
+        &mut self,
+        leaf: LeafId,
+        now_us: u64,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        self.require_spare(leaf)?;
+        let error = DeviceError::new(DeviceErrorKind::Gone, "taken offline");
+        self.lose(leaf, LeafState::Offline, None, &error, out);
+        self.settle(now_us, out);
+        Ok(())
+    }
+
+    /// Stops using a leaf that somebody found to be failing.
+    ///
+    /// # Errors
+    /// Where others do not hold all that it holds.
+    pub fn fault(
+        &mut self,
+        leaf: LeafId,
+        reason: &str,
+        now_us: u64,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        self.require_spare(leaf)?;
+        let error = DeviceError::new(DeviceErrorKind::Failed, reason);
+        self.lose(leaf, LeafState::Faulted, None, &error, out);
+        self.settle(now_us, out);
+        Ok(())
+    }
+
+    /// The device of a leaf is gone, whether or not it can be spared.
+    ///
+    /// # Errors
+    /// Where there is no such leaf.
+    pub fn remove(
+        &mut self,
+        leaf: LeafId,
+        now_us: u64,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let error = DeviceError::new(DeviceErrorKind::Gone, "the device was removed");
+        self.lose(leaf, LeafState::Removed, None, &error, out);
+        self.settle(now_us, out);
+        Ok(())
+    }
+
+    /// Uses a leaf again. What it missed meanwhile is read from others until it is rebuilt:
+    /// [`Array::missing`] tells the epochs.
+    ///
+    /// # Errors
+    /// `Busy` while the device has not answered all that it was asked before: it could still write
+    /// over what is written from now on. Close the device, and answer for it.
+    pub fn online(&mut self, leaf: LeafId, out: &mut Output) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let epoch = self.epoch;
+        let state = self.leaf_mut(leaf);
+        if state.abandoned > 0 {
+            let context = format!("{} requests are not answered", state.abandoned);
+            return Err(ShapeError::new(ShapeErrorKind::Busy, leaf, context));
+        }
+        if state.state == LeafState::Online {
+            return Ok(());
+        }
+        if let Some(since) = state.missing_since.take() {
+            state.missing.add(since, epoch.max(since));
+        }
+        state.state = LeafState::Online;
+        state.flush.forget();
+        self.tell_state(leaf, "brought online", out);
+        Ok(())
+    }
+
+    /// Forgets the error counts of a leaf. Where its vdev had lost unflushed writes, flushes succeed
+    /// again: the caller has rewritten or given up what was written since the last good flush.
+    ///
+    /// # Errors
+    /// Where there is no such leaf.
+    pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let state = self.leaf_mut(leaf);
+        state.errors = Default::default();
+        let vdev = usize::from(state.vdev);
+        self.top_levels[vdev].is_unflushable = false;
+        self.top_levels[vdev].unreadable = 0;
+        Ok(())
+    }
+
+    /// The epochs that a leaf misses, to be written into the labels; `None` where there is no such
+    /// leaf. For one that is away the last range ends with the present epoch, and grows.
+    pub fn missing(&self, leaf: LeafId) -> Option<Dtl> {
+        let state = self.leaves.get(leaf.0 as usize)?;
+        let mut missing = state.missing.clone();
+        if let Some(since) = state.missing_since {
+            missing.add(since, self.epoch.max(since));
+        }
+        Some(missing)
+    }
+
+    /// All blocks born up to `last` that belong on this leaf were rebuilt there.
+    ///
+    /// # Errors
+    /// Where the leaf is not online.
+    pub fn resilvered(
+        &mut self,
+        leaf: LeafId,
+        last: Epoch,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let state = self.leaf_mut(leaf);
+        if state.state != LeafState::Online {
+            let context = "it is not online".to_owned();
+            return Err(ShapeError::new(ShapeErrorKind::Away, leaf, context));
+        }
+        state.missing.remove_until(last);
+        if state.missing.is_empty() {
+            self.tell_state(leaf, "resilvered", out);
+        }
+        Ok(())
+    }
+
+    /// Whether all blocks can be read without this leaf, with what the others surely have.
+    pub(super) fn can_lose(&self, leaf: LeafId) -> bool {
+        let top = &self.top_levels[usize::from(self.leaf(leaf).vdev)];
+        let is_incomplete = |slot: &&super::tree::Slot| {
+            !slot
+                .leaves
+                .iter()
+                .any(|other| *other != leaf && self.leaf(*other).is_complete())
+        };
+        !top.is_unflushable && top.slots.iter().filter(is_incomplete).count() <= top.redundancy()
+    }
+
+    fn require_spare(&self, leaf: LeafId) -> Result<(), ShapeError> {
+        if self.can_lose(leaf) {
+            return Ok(());
+        }
+        let context = "no valid replicas: the other leaves do not hold all that it holds";
+        Err(ShapeError::new(ShapeErrorKind::NotRedundant, leaf, context))
+    }
+
+    /// A device failed a read or a trim.
+    pub(super) fn device_failed(
+        &mut self,
+        leaf: LeafId,
+        is_read: bool,
+        offset: u64,
+        error: &DeviceError,
+        out: &mut Output,
+    ) {
+        self.count_error(leaf, is_read, offset, error, out);
+        match error.kind {
+            DeviceErrorKind::Gone => self.lose(leaf, LeafState::Removed, None, error, out),
+            DeviceErrorKind::Failed | DeviceErrorKind::TimedOut if self.can_lose(leaf) => {
+                self.lose(leaf, LeafState::Faulted, None, error, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A device failed a write.
+    pub(super) fn change_failed(
+        &mut self,
+        leaf: LeafId,
+        epoch: Epoch,
+        offset: u64,
+        error: &DeviceError,
+        out: &mut Output,
+    ) {
+        self.count_error(leaf, false, offset, error, out);
+        if error.kind == DeviceErrorKind::Gone {
+            self.lose(leaf, LeafState::Removed, Some(epoch), error, out);
+        } else if self.can_lose(leaf) {
+            self.lose(leaf, LeafState::Faulted, Some(epoch), error, out);
+        }
+    }
+
+    pub(super) fn count_error(
+        &mut self,
+        leaf: LeafId,
+        is_read: bool,
+        offset: u64,
+        error: &DeviceError,
+        out: &mut Output,
+    ) {
+        if error.kind != DeviceErrorKind::Unsupported {
+            self.leaf_mut(leaf).count(is_read);
+            out.events.push(VdevEvent::DeviceError {
+                leaf,
+                offset,
+                kind: error.kind,
+            });
+        }
+    }
+
+    /// Stops using a leaf: all that it had not flushed, what failed, and all that is written from
+    /// now on, is missing there.
+    pub(super) fn lose(
+        &mut self,
+        leaf: LeafId,
+        state: LeafState,
+        failed_write: Option<Epoch>,
+        error: &DeviceError,
+        out: &mut Output,
+    ) {
+        let was_online = self.leaf(leaf).state == LeafState::Online;
+        let is_spare = self.can_lose(leaf);
+        let abandoned = self.abandon_all(leaf, error);
+        if was_online {
+            let unflushed = self.leaf(leaf).flush.unflushed();
+            let vdev = self.leaf(leaf).vdev;
+            let is_alone = self.top_levels[usize::from(vdev)].leaves().count() == 1;
+            if !is_spare && unflushed.is_some() {
+                self.give_up_flushing(vdev, out);
+            }
+            let failed = [Some(self.epoch), unflushed, failed_write, abandoned];
+            let since = failed.into_iter().flatten().min();
+            // Nobody else can have written what a lone leaf misses.
+            self.leaf_mut(leaf).missing_since = if is_alone { None } else { since };
+            self.leaf_mut(leaf).state = state;
+            self.fail_flushes(leaf, error);
+        }
+        if self.leaf(leaf).state != LeafState::Detached {
+            self.leaf_mut(leaf).state = state;
+            self.tell_state(leaf, &error.to_string(), out);
+        }
+    }
+
+    /// Writes that were answered as done are lost.
+    pub(super) fn give_up_flushing(&mut self, vdev: u16, out: &mut Output) {
+        let top = &mut self.top_levels[usize::from(vdev)];
+        if !top.is_unflushable {
+            top.is_unflushable = true;
+            out.events.push(VdevEvent::Lost { vdev });
+        }
+    }
+
+    pub(super) fn tell_state(&self, leaf: LeafId, reason: &str, out: &mut Output) {
+        let state = self.leaf_status(leaf).state;
+        out.events.push(VdevEvent::LeafState {
+            leaf,
+            state,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Fails for a leaf that is not in the array.
+    pub(super) fn known(&self, leaf: LeafId) -> Result<(), ShapeError> {
+        match self.leaves.get(leaf.0 as usize) {
+            Some(state) if state.state != LeafState::Detached => Ok(()),
+            _ => Err(ShapeError::new(ShapeErrorKind::NoSuchLeaf, leaf, "")),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One device of an array: its state, what it missed, what it has not flushed, its counters.
+
+use super::dtl::Dtl;
+use super::flush::LeafFlush;
+use super::layout;
+use super::queue::Queue;
+use super::status::ErrorCounts;
+use super::tree::{LeafSpec, LeafState};
+use crate::format::Epoch;
+
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub(super) guid: u64,
+    /// Bytes of the device.
+    pub(super) size: u64,
+    pub(super) state: LeafState,
+    /// The top-level vdev it belongs to.
+    pub(super) vdev: u16,
+    pub(super) missing: Dtl,
+    /// All epochs from this one on are missing too: it is away.
+    pub(super) missing_since: Option<Epoch>,
+    pub(super) queue: Queue,
+    pub(super) flush: LeafFlush,
+    pub(super) errors: ErrorCounts,
+    /// Requests that were given up and not answered yet. As long as there are any, the device may
+    /// still do them: nothing is asked of it.
+    pub(super) abandoned: u32,
+    /// Where the last read ended, in bytes: the next one is cheap there.
+    pub(super) read_until: u64,
+}
+
+impl Leaf {
+    /// A leaf of a top-level vdev, whose blocks are now born in `epoch`.
+    pub(super) fn new(spec: &LeafSpec, vdev: u16, epoch: Epoch) -> Self {
+        let is_away = spec.state != LeafState::Online;
+        Self {
+            guid: spec.guid,
+            size: spec.size,
+            state: spec.state,
+            vdev,
+            missing: spec.missing.clone(),
+            missing_since: is_away.then_some(epoch),
+            queue: Queue::default(),
+            flush: LeafFlush::default(),
+            errors: ErrorCounts::default(),
+            abandoned: 0,
+            read_until: 0,
+        }
+    }
+
+    /// Sectors in its data area.
+    pub(super) fn sectors(&self) -> u64 {
+        layout::data_sectors(self.size).unwrap_or(0)
+    }
+
+    /// Whether requests for blocks reach its device.
+    pub(super) fn is_usable(&self) -> bool {
+        self.state == LeafState::Online && self.abandoned == 0
+    }
+
+    /// Whether there is a device that labels can be read from and written to.
+    pub(super) fn is_open(&self) -> bool {
+        self.abandoned == 0
+            && !matches!(
+                self.state,
+                LeafState::Unavailable | LeafState::Removed | LeafState::Detached
+            )
+    }
+
+    /// Whether it may lack a block born in this epoch.
+    pub(super) fn misses(&self, birth: Epoch) -> bool {
+        self.missing.contains(birth) || self.missing_since.is_some_and(|since| birth >= since)
+    }
+
+    /// Whether it has every block it should have.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_usable() && self.missing.is_empty() && self.missing_since.is_none()
+    }
+
+    /// Counts a failed request.
+    pub(super) fn count(&mut self, is_read: bool) {
+        match is_read {
+            true => self.errors.read += 1,
+            false => self.errors.write += 1,
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The order of a leaf's requests: classes with bounds, neighbouring writes made one, and no two
+//! writes of the same place under way at once.
+//!
+//! Reads that somebody waits for are never queued. Writes wait when their class has enough in
+//! flight, in the order of their place; then what lies together goes as one request. While reads
+//! are about, less of the asynchronous writes is in flight, so that reads keep their share of the
+//! device.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pages::{PAGE_SIZE, Page, PageMut, Pages};
+use smallvec::SmallVec;
+
+use super::operation::{Priority, Waiter};
+use crate::format::Epoch;
+
+/// Bounds of an array's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the largest write to a device.
+    pub max_write: u64,
+    /// Synchronous writes in flight at a leaf.
+    pub sync_writes: usize,
+    /// Asynchronous writes in flight at a leaf.
+    pub async_writes: usize,
+    /// Bytes of asynchronous writes in flight at a leaf that nobody reads from.
+    pub async_write_bytes: u64,
+    /// The same beside synchronous reads.
+    pub async_write_bytes_beside_reads: u64,
+    /// A leaf counts as read from for so long after its last synchronous read.
+    pub reads_linger_us: u64,
+    /// Background requests in flight at a leaf that does nothing else.
+    pub background: usize,
+    /// The same beside other requests.
+    pub background_beside_others: usize,
+    /// After so long without an answer, a synchronous read is also asked of others.
+    pub hedge_us: u64,
+    /// After so long without an answer, a device is given up.
+    pub give_up_us: u64,
+    /// Choices of columns tried for one block whose checksum does not match.
+    pub combinations: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_write: 1 << 20,
+            sync_writes: 64,
+            async_writes: 32,
+            async_write_bytes: 16 << 20,
+            async_write_bytes_beside_reads: 1 << 20,
+            reads_linger_us: 10_000,
+            background: 32,
+            background_beside_others: 4,
+            hedge_us: 1_000_000,
+            give_up_us: 30_000_000,
+            combinations: 2048,
+        }
+    }
+}
+
+/// A request for a device that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) priority: Priority,
+    /// On the leaf, in bytes.
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) waiters: SmallVec<[Waiter; 1]>,
+    pub(super) work: Work,
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Read,
+    Write {
+        parts: SmallVec<[Pages; 1]>,
+        epoch: Epoch,
+    },
+    Trim,
+    Flush,
+}
+
+impl Job {
+    fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// Whether it changes what its range holds.
+    pub(super) fn is_change(&self) -> bool {
+        matches!(self.work, Work::Write { .. } | Work::Trim)
+    }
+
+    /// Takes the write that follows into this one.
+    fn append(&mut self, next: Self) {
+        let Work::Write { parts, epoch } = &mut self.work else {
+            return;
+        };
+        if let Work::Write {
+            parts: more,
+            epoch: other,
+        } = next.work
+        {
+            parts.extend(more);
+            *epoch = other.min(*epoch);
+            self.len += next.len;
+            self.waiters.extend(next.waiters);
+        }
+    }
+}
+
+/// All parts of a write as one run, without copying whole pages.
+pub(super) fn join(parts: &mut SmallVec<[Pages; 1]>) -> Pages {
+    if parts.len() == 1 {
+        return parts.swap_remove(0);
+    }
+    let len: usize = parts.iter().map(Pages::len).sum();
+    let pages: Vec<Page> = parts.iter().flat_map(sectors_of).collect();
+    Pages::from_pages(pages.into_iter(), 0, len as u32)
+}
+
+/// The sectors of a run, one page each; copied only where they do not lie in pages of their own.
+pub(super) fn sectors_of(run: &Pages) -> impl Iterator<Item = Page> {
+    (0..run.len() / PAGE_SIZE).map(|sector| {
+        let at = sector * PAGE_SIZE;
+        run.whole_page(at).cloned().unwrap_or_else(|| {
+            let mut page = PageMut::zeroed();
+            run.slice(at..at + PAGE_SIZE).copy_to(&mut page[..]);
+            page.freeze()
+        })
+    })
+}
+
+/// A run whose every sector is a page: the same run, or a copy.
+pub(super) fn aligned(run: Pages) -> Pages {
+    if run.is_empty() || run.whole_page(0).is_some() {
+        return run;
+    }
+    let pages: Vec<Page> = sectors_of(&run).collect();
+    Pages::from_pages(pages.into_iter(), 0, run.len() as u32)
+}
+
+/// Ranges that are being changed; they never overlap.
+#[derive(Debug, Default)]
+struct Claims(BTreeMap<u64, u64>);
+
+impl Claims {
+    fn overlaps(&self, offset: u64, end: u64) -> bool {
+        self.0
+            .range(..end)
+            .next_back()
+            .is_some_and(|(_, last)| *last > offset)
+    }
+
+    fn insert(&mut self, offset: u64, end: u64) {
+        self.0.insert(offset, end);
+    }
+
+    /// Takes away all claims that begin in the range.
+    fn remove(&mut self, offset: u64, end: u64) {
+        while let Some((&start, _)) = self.0.range(offset..end).next() {
+            self.0.remove(&start);
+        }
+    }
+}
+
+/// What is in flight of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    requests: usize,
+    bytes: u64,
+}
+
+/// A leaf's requests that wait, and how many do not.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// By class and offset; a class is swept upwards from where it was.
+    changes: [BTreeMap<u64, Job>; CLASSES],
+    swept: [u64; CLASSES],
+    background_reads: VecDeque<Job>,
+    /// Changes of ranges that are being changed, in order.
+    held: VecDeque<Job>,
+    claims: Claims,
+    in_flight: [Load; CLASSES],
+    last_sync_read_us: Option<u64>,
+}
+
+const CLASSES: usize = 4;
+
+impl Queue {
+    /// Queues a request. It is in flight only when [`Queue::next`] returns it.
+    pub(super) fn push(&mut self, job: Job) {
+        if !job.is_change() {
+            self.background_reads.push_back(job);
+        } else if self.claims.overlaps(job.offset, job.end())
+            || self
+                .held
+                .iter()
+                .any(|held| held.offset < job.end() && job.offset < held.end())
+        {
+            self.held.push_back(job);
+        } else {
+            self.claims.insert(job.offset, job.end());
+            self.changes[job.priority as usize].insert(job.offset, job);
+        }
+    }
+
+    /// The next request that may go to the device.
+    pub(super) fn next(&mut self, limits: &Limits, now_us: u64) -> Option<Job> {
+        let load = |priority: Priority| self.in_flight[priority as usize];
+        if load(Priority::SyncWrite).requests < limits.sync_writes
+            && let Some(job) = self.sweep(Priority::SyncWrite, limits.max_write)
+        {
+            return Some(job);
+        }
+        let load = |priority: Priority| self.in_flight[priority as usize];
+        let is_read = load(Priority::SyncRead).requests > 0
+            || self
+                .last_sync_read_us
+                .is_some_and(|last| now_us < last + limits.reads_linger_us);
+        let room = if is_read {
+            limits.async_write_bytes_beside_reads
+        } else {
+            limits.async_write_bytes
+        };
+        let writes = load(Priority::AsyncWrite);
+        if writes.requests < limits.async_writes && writes.bytes < room {
+            let bytes = limits
+                .max_write
+                .min(room - writes.bytes)
+                .max(PAGE_SIZE as u64);
+            if let Some(job) = self.sweep(Priority::AsyncWrite, bytes) {
+                return Some(job);
+            }
+        }
+        let others: usize = self.in_flight[..Priority::Background as usize]
+            .iter()
+            .map(|load| load.requests)
+            .sum();
+        let bound = if others > 0 || is_read {
+            limits.background_beside_others
+        } else {
+            limits.background
+        };
+        if self.in_flight[Priority::Background as usize].requests >= bound {
+            return None;
+        }
+        self.sweep(Priority::Background, limits.max_write)
+            .or_else(|| self.background_reads.pop_front())
+    }
+
+    /// The next change of a class in the order of places, with its neighbours up to `max` bytes.
+    fn sweep(&mut self, priority: Priority, max: u64) -> Option<Job> {
+        let class = priority as usize;
+        let waiting = &mut self.changes[class];
+        let (&first, _) = waiting
+            .range(self.swept[class]..)
+            .next()
+            .or_else(|| waiting.iter().next())?;
+        let mut job = waiting.remove(&first)?;
+        while matches!(job.work, Work::Write { .. })
+            && let Some(next) = waiting.get(&job.end())
+            && matches!(next.work, Work::Write { .. })
+            && job.len + next.len <= max
+            && let Some(next) = waiting.remove(&job.end())
+        {
+            job.append(next);
+        }
+        self.swept[class] = job.end();
+        Some(job)
+    }
+
+    /// A request went to the device.
+    pub(super) fn started(&mut self, priority: Priority, bytes: u64, now_us: u64) {
+        let load = &mut self.in_flight[priority as usize];
+        load.requests += 1;
+        load.bytes += bytes;
+        if priority == Priority::SyncRead {
+            self.last_sync_read_us = Some(now_us);
+        }
+    }
+
+    /// The device answered it, or was given up.
+    pub(super) fn finished(&mut self, priority: Priority, bytes: u64) {
+        let load = &mut self.in_flight[priority as usize];
+        load.requests -= 1;
+        load.bytes -= bytes;
+    }
+
+    /// The device changed this range, or certainly will not any more: others may.
+    pub(super) fn settled(&mut self, offset: u64, len: u64) {
+        self.claims.remove(offset, offset + len);
+        if !self.held.is_empty() {
+            std::mem::take(&mut self.held)
+                .into_iter()
+                .for_each(|job| self.push(job));
+        }
+    }
+
+    /// Everything that waits, to be failed. Claims of what is in flight stay.
+    pub(super) fn drain(&mut self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for waiting in &mut self.changes {
+            for job in std::mem::take(waiting).into_values() {
+                self.claims.remove(job.offset, job.end());
+                jobs.push(job);
+            }
+        }
+        jobs.extend(std::mem::take(&mut self.background_reads));
+        jobs.extend(std::mem::take(&mut self.held));
+        jobs
+    }
+
+    /// Requests in flight, and reads that wait.
+    pub(super) fn busy(&self) -> usize {
+        self.in_flight
+            .iter()
+            .map(|load| load.requests)
+            .sum::<usize>()
+            + self.background_reads.len()
+    }
+}

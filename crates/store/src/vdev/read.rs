@@ -1,0 +1,389 @@
+//! Reading a block: from the copies that should be good, then from those that may be, until what was
+//! read proves itself.
+
+use pages::{PAGE_SIZE, Pages};
+use smallvec::{SmallVec, smallvec};
+
+use super::Array;
+use super::device::{DeviceError, DeviceErrorKind, LeafId};
+use super::geometry::Geometry;
+use super::layout;
+use super::operation::{
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Waiter,
+};
+use super::queue::{Job, Work};
+
+/// A block that is read.
+#[derive(Debug)]
+pub(super) struct ReadOperation {
+    pub(super) tag: u64,
+    pub(super) block: Block,
+    pub(super) goal: Goal,
+    priority: Priority,
+    pub(super) geometry: Geometry,
+    /// What was asked of whom, for each column.
+    pub(super) copies: SmallVec<[SmallVec<[ColumnCopy; 1]>; 1]>,
+    pub(super) round: Round,
+    /// Requests that are worth waiting for.
+    waiting: u32,
+    /// Requests that take long.
+    slow: u32,
+    /// How many writes the array had seen.
+    pub(super) started: u64,
+    /// The last error of a device.
+    pub(super) error: Option<DeviceError>,
+}
+
+/// Why a block is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// Somebody wants its bytes.
+    Read,
+    /// All its copies are to be verified and repaired.
+    Scrub,
+    /// What this leaf should hold of it is to be written there.
+    Rebuild(LeafId),
+}
+
+/// Who was asked so far; each round asks more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Round {
+    Start,
+    /// As few leaves as suffice when all goes well.
+    Best,
+    /// All leaves that should have it.
+    Trusted,
+    /// All leaves that missed it too: the checksum tells whether they have it nevertheless.
+    All,
+    /// There is nobody left.
+    Exhausted,
+}
+
+/// A copy of a column on one leaf.
+#[derive(Debug)]
+pub(super) struct ColumnCopy {
+    pub(super) leaf: LeafId,
+    /// The leaf missed nothing of the block's epoch.
+    pub(super) is_trusted: bool,
+    pub(super) state: CopyState,
+}
+
+#[derive(Debug)]
+pub(super) enum CopyState {
+    Reading,
+    /// Still reading, but it takes long.
+    Slow,
+    Read(Pages),
+    Failed(DeviceErrorKind),
+}
+
+impl Goal {
+    /// The answer to the one who asked.
+    pub(super) fn failed(self, error: ArrayError) -> ArrayDone {
+        match self {
+            Self::Read => ArrayDone::Read(Err(error)),
+            Self::Scrub => ArrayDone::Scrubbed(Err(error)),
+            Self::Rebuild(_) => ArrayDone::Rebuilt(Err(error)),
+        }
+    }
+}
+
+impl Array {
+    /// Reads a block. Its bytes come as [`ArrayDone::Read`], and only when they are proven right;
+    /// copies that were found bad on the way are rewritten and counted.
+    pub fn read(
+        &mut self,
+        tag: u64,
+        block: Block,
+        priority: Priority,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        self.start_read(tag, block, priority, Goal::Read, now_us, out);
+    }
+
+    /// Reads and verifies *every* copy and column of a block, parity too, and rewrites the bad
+    /// ones: [`ArrayDone::Scrubbed`] tells how many. Without a proof ([`Block::verify`]) only what
+    /// a device itself reports as unreadable is found.
+    pub fn scrub_block(&mut self, tag: u64, block: Block, now_us: u64, out: &mut Output) {
+        self.start_read(tag, block, Priority::Background, Goal::Scrub, now_us, out);
+    }
+
+    /// Reads a block from the other leaves and writes what belongs to this one:
+    /// [`ArrayDone::Rebuilt`] when it is written, or when nothing of it belongs there.
+    pub fn rebuild_block(
+        &mut self,
+        tag: u64,
+        block: Block,
+        leaf: LeafId,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let goal = Goal::Rebuild(leaf);
+        match self.locate(block.address, block.sectors) {
+            Some((top, geometry))
+                if !geometry
+                    .columns
+                    .iter()
+                    .any(|column| top.holders(column.slot).any(|holder| holder == leaf)) =>
+            {
+                out.done.push((tag, ArrayDone::Rebuilt(Ok(()))));
+            }
+            _ => self.start_read(tag, block, Priority::Background, goal, now_us, out),
+        }
+    }
+
+    fn start_read(
+        &mut self,
+        tag: u64,
+        block: Block,
+        priority: Priority,
+        goal: Goal,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let Some((_, geometry)) = self.locate(block.address, block.sectors) else {
+            let error = ArrayError::outside(block.address, block.sectors);
+            out.done.push((tag, goal.failed(error)));
+            return;
+        };
+        let operation = ReadOperation {
+            tag,
+            block,
+            goal,
+            priority,
+            copies: geometry.columns.iter().map(|_| SmallVec::new()).collect(),
+            geometry,
+            round: Round::Start,
+            waiting: 0,
+            slow: 0,
+            started: self.recent_writes.seen(),
+            error: None,
+        };
+        // The number comes first: requests are sent in its name.
+        let id = self.operations.insert(Operation::Read(operation));
+        self.resume_read(id, now_us, out);
+        self.settle(now_us, out);
+    }
+
+    /// A leaf answered a read of one column.
+    pub(super) fn read_answered(&mut self, answer: Answer, now_us: u64, out: &mut Output) {
+        let id = answer.waiter.operation;
+        let Some(Operation::Read(read)) = self.operations.get_mut(id) else {
+            return;
+        };
+        let copy =
+            &mut read.copies[usize::from(answer.waiter.column)][usize::from(answer.waiter.copy)];
+        match copy.state {
+            CopyState::Reading => read.waiting -= 1,
+            CopyState::Slow => read.slow -= 1,
+            CopyState::Read(_) | CopyState::Failed(_) => return,
+        }
+        copy.state = match answer.outcome {
+            Ok(data) => CopyState::Read(data),
+            Err(error) => {
+                let kind = error.kind;
+                read.error = Some(error);
+                CopyState::Failed(kind)
+            }
+        };
+        // A late answer may be the one that was missing.
+        if read.waiting == 0 || read.round >= Round::Trusted {
+            self.resume_read(id, now_us, out);
+        }
+    }
+
+    /// A column takes long: others are asked as if it had failed, and it may still come first.
+    pub(super) fn read_is_slow(&mut self, waiter: Waiter, now_us: u64, out: &mut Output) {
+        let Some(Operation::Read(read)) = self.operations.get_mut(waiter.operation) else {
+            return;
+        };
+        let copy = &mut read.copies[usize::from(waiter.column)][usize::from(waiter.copy)];
+        if matches!(copy.state, CopyState::Reading) {
+            copy.state = CopyState::Slow;
+            read.waiting -= 1;
+            read.slow += 1;
+            if read.waiting == 0 {
+                self.resume_read(waiter.operation, now_us, out);
+            }
+        }
+    }
+
+    /// Goes on with a read: it is good, or more leaves are asked, or it has failed.
+    fn resume_read(&mut self, id: u64, now_us: u64, out: &mut Output) {
+        let Some(operation) = self.operations.borrow(id) else {
+            return;
+        };
+        let Operation::Read(mut read) = operation else {
+            self.operations.put_back(id, operation);
+            return;
+        };
+        loop {
+            // The first good copy of a mirror will do; columns are judged together, and a scrub
+            // judges all that it asked for.
+            let is_ripe = match read.goal {
+                Goal::Read => read.waiting == 0 || read.copies.len() == 1,
+                Goal::Rebuild(_) => read.waiting == 0,
+                Goal::Scrub => read.waiting + read.slow == 0,
+            };
+            if read.round > Round::Start
+                && is_ripe
+                && let Some(payload) = read.assemble(self.limits.combinations)
+            {
+                self.operations.release(id);
+                self.read_succeeded(read, payload, now_us, out);
+                return;
+            }
+            if read.waiting > 0 || (read.round == Round::Exhausted && read.slow > 0) {
+                self.operations.put_back(id, Operation::Read(read));
+                return;
+            }
+            if read.round == Round::Exhausted {
+                self.operations.release(id);
+                self.read_failed(read, out);
+                return;
+            }
+            self.ask_more(id, &mut read, now_us, out);
+        }
+    }
+
+    /// The next round of requests.
+    fn ask_more(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
+        let is_proven = read.block.verify.is_proof();
+        read.round = match (read.round, read.goal) {
+            (Round::Start, Goal::Read | Goal::Rebuild(_)) => Round::Best,
+            (Round::Start, Goal::Scrub) | (Round::Trusted, _) if is_proven => Round::All,
+            (Round::Start | Round::Best, _) => Round::Trusted,
+            (Round::Trusted | Round::All | Round::Exhausted, _) => Round::Exhausted,
+        };
+        match read.round {
+            Round::Best => self.ask_best(id, read, now_us, out),
+            Round::Trusted => self.ask_all(id, read, false, now_us, out),
+            Round::All => self.ask_all(id, read, true, now_us, out),
+            Round::Start | Round::Exhausted => {}
+        }
+    }
+
+    /// One good copy of each data column, and as many parity columns as data columns have none.
+    fn ask_best(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
+        let parity = read.geometry.parity;
+        let mut lacking = 0;
+        for column in (parity..read.copies.len()).chain(0..parity) {
+            let is_data = column >= parity;
+            if !is_data && lacking == 0 {
+                break;
+            }
+            match self.best_holder(read, column) {
+                Some(leaf) => {
+                    lacking -= usize::from(!is_data);
+                    self.ask(id, read, column, leaf, true, now_us, out);
+                }
+                None => lacking += usize::from(is_data),
+            }
+        }
+    }
+
+    /// The least busy leaf that should have a column.
+    fn best_holder(&self, read: &ReadOperation, column: usize) -> Option<LeafId> {
+        /// Equally good leaves take turns by this, so that sequences stay sequential.
+        const STRIDE_SECTORS: u64 = 256;
+        let place = read.geometry.columns[column];
+        let top = &self.top_levels[usize::from(read.block.address.vdev())];
+        let count = top.holders(place.slot).count() as u64;
+        let offset = layout::sector_offset(place.sector);
+        top.holders(place.slot)
+            .filter(|leaf| self.is_trusted(read, *leaf))
+            .min_by_key(|id| {
+                let leaf = self.leaf(*id);
+                let turn = (u64::from(id.0) + place.sector / STRIDE_SECTORS) % count;
+                (leaf.queue.busy(), leaf.read_until != offset, turn)
+            })
+    }
+
+    /// Whether a leaf should have its part of the block.
+    fn is_trusted(&self, read: &ReadOperation, leaf: LeafId) -> bool {
+        let state = self.leaf(leaf);
+        state.is_usable() && !state.misses(read.block.birth) && read.goal != Goal::Rebuild(leaf)
+    }
+
+    /// All copies that were not asked yet.
+    fn ask_all(
+        &mut self,
+        id: u64,
+        read: &mut ReadOperation,
+        also_untrusted: bool,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        for column in 0..read.copies.len() {
+            let slot = read.geometry.columns[column].slot;
+            let top = &self.top_levels[usize::from(read.block.address.vdev())];
+            let holders: SmallVec<[LeafId; 4]> = top
+                .holders(slot)
+                .filter(|leaf| self.leaf(*leaf).is_usable())
+                .filter(|leaf| read.copies[column].iter().all(|copy| copy.leaf != *leaf))
+                .collect();
+            for leaf in holders {
+                let is_trusted = self.is_trusted(read, leaf);
+                if is_trusted || also_untrusted {
+                    self.ask(id, read, column, leaf, is_trusted, now_us, out);
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn ask(
+        &mut self,
+        id: u64,
+        read: &mut ReadOperation,
+        column: usize,
+        leaf: LeafId,
+        is_trusted: bool,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let copies = &mut read.copies[column];
+        let waiter = Waiter {
+            operation: id,
+            column: column as u16,
+            copy: copies.len() as u16,
+        };
+        copies.push(ColumnCopy {
+            leaf,
+            is_trusted,
+            state: CopyState::Reading,
+        });
+        read.waiting += 1;
+        let place = read.geometry.columns[column];
+        let job = Job {
+            priority: read.priority,
+            offset: layout::sector_offset(place.sector),
+            len: u64::from(place.sectors) * PAGE_SIZE as u64,
+            waiters: smallvec![waiter],
+            work: Work::Read,
+        };
+        self.leaf_mut(leaf).read_until = job.offset + job.len;
+        self.submit(leaf, job, now_us, out);
+    }
+
+    fn read_failed(&mut self, read: ReadOperation, out: &mut Output) {
+        let states = || read.copies.iter().flatten().map(|copy| &copy.state);
+        let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
+        let kind = if was_read && read.error.is_none() {
+            ArrayErrorKind::Checksum
+        } else if read.error.is_some() {
+            ArrayErrorKind::Device
+        } else {
+            ArrayErrorKind::Unavailable
+        };
+        self.top_levels[usize::from(read.block.address.vdev())].unreadable += 1;
+        // Of one leaf it is known that it was wrong; among columns it is not known which.
+        if was_read && read.geometry.parity == 0 {
+            self.count_bad_copies(&read, out);
+        }
+        let context = format!("{} sectors at {}", read.block.sectors, read.block.address);
+        let error = ArrayError::new(kind, context).because(read.error);
+        out.done.push((read.tag, read.goal.failed(error)));
+    }
+}

@@ -1,0 +1,263 @@
+//! What follows a read that found its block: bad copies are counted and rewritten, a leaf that is
+//! being rebuilt gets its part.
+
+use pages::Pages;
+use smallvec::{SmallVec, smallvec};
+
+use super::Array;
+use super::device::{DeviceErrorKind, LeafId};
+use super::heal::is_same;
+use super::layout;
+use super::operation::{
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Scrubbed,
+    VdevEvent, Waiter,
+};
+use super::queue::{Job, Work};
+use super::read::{CopyState, Goal, ReadOperation, Round};
+
+/// Right bytes that are written over bad ones.
+#[derive(Debug)]
+pub(super) struct RepairOperation {
+    tag: u64,
+    goal: Goal,
+    found: Scrubbed,
+    pending: u32,
+    error: Option<ArrayError>,
+}
+
+/// A write of a repair.
+struct Rewrite {
+    leaf: LeafId,
+    column: usize,
+    /// Something bad was there, so that an administrator is told.
+    is_repair: bool,
+}
+
+impl Array {
+    /// The block's bytes are known.
+    pub(super) fn read_succeeded(
+        &mut self,
+        read: ReadOperation,
+        payload: Pages,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        if read.goal == Goal::Read {
+            out.done
+                .push((read.tag, ArrayDone::Read(Ok(payload.clone()))));
+            if read.round == Round::Best {
+                return;
+            }
+        }
+        let columns = read.geometry.encode(&payload);
+        let mut rewrites = self.find_damage(&read, &columns, out);
+        let bad = rewrites.iter().filter(|rewrite| rewrite.is_repair).count() as u32;
+        if let Goal::Rebuild(leaf) = read.goal {
+            self.add_rebuilt(&read, leaf, &mut rewrites);
+        }
+        let address = read.block.address;
+        let is_current = self.top_levels[usize::from(address.vdev())]
+            .geometry(address.sector(), read.block.sectors)
+            .as_ref()
+            == Some(&read.geometry)
+            && self.recent_writes.is_untouched_since(
+                read.started,
+                address,
+                self.footprint(address.vdev(), read.block.sectors),
+            );
+        // Other bytes may be there by now, written for another block: those are not touched.
+        if !is_current {
+            rewrites.clear();
+        }
+        rewrites.retain(|rewrite| self.leaf(rewrite.leaf).is_usable());
+        let error = match read.goal {
+            Goal::Rebuild(leaf) if is_current && !self.leaf(leaf).is_usable() => Some(
+                ArrayError::new(ArrayErrorKind::Unavailable, format!("rebuild of {address}")),
+            ),
+            _ => None,
+        };
+        let repair = RepairOperation {
+            tag: read.tag,
+            goal: read.goal,
+            found: Scrubbed { bad, repaired: 0 },
+            pending: rewrites.len() as u32,
+            error,
+        };
+        if rewrites.is_empty() {
+            finish(repair, out);
+            return;
+        }
+        let id = self.operations.insert(Operation::Repair(repair));
+        for rewrite in rewrites {
+            self.rewrite(
+                id,
+                &read,
+                &rewrite,
+                columns[rewrite.column].clone(),
+                now_us,
+                out,
+            );
+        }
+    }
+
+    /// Copies that are not what they should be; counted, where their leaf should have had them.
+    fn find_damage(
+        &mut self,
+        read: &ReadOperation,
+        columns: &[Pages],
+        out: &mut Output,
+    ) -> SmallVec<[Rewrite; 4]> {
+        let is_proven = read.block.verify.is_proof();
+        let mut rewrites = SmallVec::new();
+        for (column, copies) in read.copies.iter().enumerate() {
+            for copy in copies {
+                let is_bad = match &copy.state {
+                    CopyState::Read(data) => is_proven && !is_same(data, &columns[column]),
+                    CopyState::Failed(kind) => *kind == DeviceErrorKind::Medium,
+                    CopyState::Reading | CopyState::Slow => false,
+                };
+                if !is_bad {
+                    continue;
+                }
+                if copy.is_trusted && matches!(copy.state, CopyState::Read(_)) {
+                    self.count_bad_copy(read, column, copy.leaf, out);
+                }
+                rewrites.push(Rewrite {
+                    leaf: copy.leaf,
+                    column,
+                    is_repair: copy.is_trusted,
+                });
+            }
+        }
+        rewrites
+    }
+
+    /// Every copy that was read of a block of which none is right.
+    pub(super) fn count_bad_copies(&mut self, read: &ReadOperation, out: &mut Output) {
+        for (column, copies) in read.copies.iter().enumerate() {
+            for copy in copies {
+                if copy.is_trusted && matches!(copy.state, CopyState::Read(_)) {
+                    self.count_bad_copy(read, column, copy.leaf, out);
+                }
+            }
+        }
+    }
+
+    fn count_bad_copy(
+        &mut self,
+        read: &ReadOperation,
+        column: usize,
+        leaf: LeafId,
+        out: &mut Output,
+    ) {
+        self.leaf_mut(leaf).errors.checksum += 1;
+        let (offset, len) = byte_range(read, column);
+        out.events
+            .push(VdevEvent::ChecksumError { leaf, offset, len });
+    }
+
+    /// The columns that a leaf is to get anew.
+    fn add_rebuilt(
+        &self,
+        read: &ReadOperation,
+        leaf: LeafId,
+        rewrites: &mut SmallVec<[Rewrite; 4]>,
+    ) {
+        let top = &self.top_levels[usize::from(read.block.address.vdev())];
+        for (column, place) in read.geometry.columns.iter().enumerate() {
+            let is_planned = rewrites
+                .iter()
+                .any(|rewrite| rewrite.leaf == leaf && rewrite.column == column);
+            if !is_planned && top.holders(place.slot).any(|holder| holder == leaf) {
+                rewrites.push(Rewrite {
+                    leaf,
+                    column,
+                    is_repair: false,
+                });
+            }
+        }
+    }
+
+    fn rewrite(
+        &mut self,
+        id: u64,
+        read: &ReadOperation,
+        rewrite: &Rewrite,
+        data: Pages,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let (offset, len) = byte_range(read, rewrite.column);
+        let waiter = Waiter {
+            operation: id,
+            column: rewrite.column as u16,
+            copy: u16::from(rewrite.is_repair),
+        };
+        let job = Job {
+            priority: Priority::Background,
+            offset,
+            len,
+            waiters: smallvec![waiter],
+            work: Work::Write {
+                parts: smallvec![data],
+                epoch: self.epoch,
+            },
+        };
+        self.submit(rewrite.leaf, job, now_us, out);
+    }
+
+    pub(super) fn repair_answered(&mut self, answer: Answer, out: &mut Output) {
+        let id = answer.waiter.operation;
+        let Some(Operation::Repair(repair)) = self.operations.get_mut(id) else {
+            return;
+        };
+        repair.pending -= 1;
+        let is_repair = answer.waiter.copy != 0;
+        match answer.outcome {
+            Ok(_) if is_repair => {
+                repair.found.repaired += 1;
+                out.events.push(VdevEvent::Repaired {
+                    leaf: answer.leaf,
+                    offset: answer.offset,
+                    len: answer.len,
+                });
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if repair.goal == Goal::Rebuild(answer.leaf) {
+                    let context = format!("rebuild at byte {}", answer.offset);
+                    let failure = ArrayError::new(ArrayErrorKind::Device, context);
+                    repair.error = Some(failure.because(Some(error)));
+                }
+            }
+        }
+        if repair.pending == 0
+            && let Some(Operation::Repair(repair)) = self.operations.remove(id)
+        {
+            finish(repair, out);
+        }
+    }
+}
+
+fn finish(repair: RepairOperation, out: &mut Output) {
+    match repair.goal {
+        Goal::Read => {}
+        Goal::Scrub => out
+            .done
+            .push((repair.tag, ArrayDone::Scrubbed(Ok(repair.found)))),
+        Goal::Rebuild(_) => {
+            let result = repair.error.map_or(Ok(()), Err);
+            out.done.push((repair.tag, ArrayDone::Rebuilt(result)));
+        }
+    }
+}
+
+/// Where a column lies on its leaves, in bytes.
+fn byte_range(read: &ReadOperation, column: usize) -> (u64, u64) {
+    let place = read.geometry.columns[column];
+    let start = layout::sector_offset(place.sector);
+    (
+        start,
+        layout::sector_offset(place.sector + u64::from(place.sectors)) - start,
+    )
+}

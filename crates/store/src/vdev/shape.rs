@@ -1,0 +1,372 @@
+//! Changing the tree: adding, attaching, replacing, detaching, growing.
+
+use std::fmt;
+
+use smallvec::smallvec;
+
+use super::Array;
+use super::device::{DeviceError, DeviceErrorKind, LeafId};
+use super::dtl::Dtl;
+use super::leaf::Leaf;
+use super::operation::Output;
+use super::tree::{
+    Class, Kind, LeafSpec, LeafState, Slot, SlotKind, SlotSpec, TopLevel, TopLevelSpec,
+};
+use crate::format::Address;
+
+/// Why the tree cannot be changed so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShapeErrorKind {
+    /// There is no such leaf or top-level vdev.
+    NoSuchLeaf,
+    /// Others do not hold all that the leaf holds.
+    NotRedundant,
+    /// Its device has not answered all that it was asked.
+    Busy,
+    /// The leaf is not online.
+    Away,
+    /// The device is smaller than what is used of the others, or too small for any use.
+    TooSmall,
+    /// A vdev of this kind does not change so, or does not exist so.
+    WrongKind,
+    /// A leaf of that GUID is in the array.
+    InUse,
+}
+
+/// Why the tree cannot be changed so, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeError {
+    /// What stands in the way.
+    pub kind: ShapeErrorKind,
+    /// The leaf it is about.
+    pub leaf: Option<LeafId>,
+    /// More about it.
+    pub context: String,
+}
+
+impl ShapeError {
+    pub(super) fn new(kind: ShapeErrorKind, leaf: LeafId, context: impl Into<String>) -> Self {
+        Self {
+            kind,
+            leaf: Some(leaf),
+            context: context.into(),
+        }
+    }
+
+    fn of_tree(kind: ShapeErrorKind, context: impl Into<String>) -> Self {
+        Self {
+            kind,
+            leaf: None,
+            context: context.into(),
+        }
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ShapeErrorKind::NoSuchLeaf => "no such vdev",
+            ShapeErrorKind::NotRedundant => "not redundant",
+            ShapeErrorKind::Busy => "device is busy",
+            ShapeErrorKind::Away => "not online",
+            ShapeErrorKind::TooSmall => "device is too small",
+            ShapeErrorKind::WrongKind => "not possible for this kind of vdev",
+            ShapeErrorKind::InUse => "already in use",
+        };
+        f.write_str(kind)?;
+        if !self.context.is_empty() {
+            write!(f, ": {}", self.context)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Array {
+    /// Adds a top-level vdev; returns its number in addresses.
+    ///
+    /// # Errors
+    /// Where it cannot be: too few leaves, too small ones, GUIDs that are in use.
+    pub fn add_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
+        self.insert_top_level(spec)
+    }
+
+    /// Takes away a log vdev. Nothing on it is needed any more; its number is kept.
+    ///
+    /// # Errors
+    /// Where the vdev is not for the log.
+    pub fn remove_log(
+        &mut self,
+        vdev: u16,
+        now_us: u64,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        let top = self.top_levels.get(usize::from(vdev)).ok_or_else(|| {
+            ShapeError::of_tree(ShapeErrorKind::NoSuchLeaf, format!("vdev {vdev}"))
+        })?;
+        if top.class != Class::Log || top.kind == Kind::Hole {
+            let context = "only log vdevs can be removed";
+            return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
+        }
+        let leaves: Vec<LeafId> = top.leaves().collect();
+        leaves.into_iter().for_each(|leaf| self.dismiss(leaf, out));
+        let top = &mut self.top_levels[usize::from(vdev)];
+        (top.kind, top.leaf_sectors, top.is_unflushable) = (Kind::Hole, 0, false);
+        top.slots.clear();
+        self.settle(now_us, out);
+        Ok(())
+    }
+
+    /// Makes a mirror of a leaf and a new one, or gives a mirror one more. The new leaf misses
+    /// everything until it is resilvered.
+    ///
+    /// # Errors
+    /// Where `beside` is in a raidz, or the device is too small.
+    pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.known(beside)?;
+        let vdev = self.leaf(beside).vdev;
+        if !matches!(
+            self.top_levels[usize::from(vdev)].kind,
+            Kind::Leaf | Kind::Mirror
+        ) {
+            let context = "a leaf is attached to a leaf or a mirror";
+            return Err(ShapeError::new(ShapeErrorKind::WrongKind, beside, context));
+        }
+        let leaf = self.insert_newcomer(vdev, new)?;
+        let top = &mut self.top_levels[usize::from(vdev)];
+        top.kind = Kind::Mirror;
+        top.slots.push(Slot {
+            kind: SlotKind::Single,
+            leaves: smallvec![leaf],
+        });
+        Ok(leaf)
+    }
+
+    /// Puts a new leaf beside an old one, in the same slot: both are written to, and the new one is
+    /// resilvered. Then the old one is to be detached; or the new one, to undo it.
+    ///
+    /// # Errors
+    /// Where the device is too small, or `kind` is [`SlotKind::Single`].
+    pub fn replace(
+        &mut self,
+        old: LeafId,
+        new: &LeafSpec,
+        kind: SlotKind,
+    ) -> Result<LeafId, ShapeError> {
+        self.known(old)?;
+        if kind == SlotKind::Single {
+            let context = "two leaves in a slot are replacing or spare";
+            return Err(ShapeError::new(ShapeErrorKind::WrongKind, old, context));
+        }
+        let vdev = self.leaf(old).vdev;
+        let leaf = self.insert_newcomer(vdev, new)?;
+        let slots = &mut self.top_levels[usize::from(vdev)].slots;
+        if let Some(slot) = slots.iter_mut().find(|slot| slot.leaves.contains(&old)) {
+            slot.kind = kind;
+            slot.leaves.push(leaf);
+        }
+        Ok(leaf)
+    }
+
+    /// Takes a leaf out of a mirror, or out of a slot where another stands in for it.
+    ///
+    /// # Errors
+    /// Where others do not hold all that it holds, or the vdev would lose a column.
+    pub fn detach(
+        &mut self,
+        leaf: LeafId,
+        now_us: u64,
+        out: &mut Output,
+    ) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let vdev = usize::from(self.leaf(leaf).vdev);
+        let top = &self.top_levels[vdev];
+        let is_shared = top
+            .slots
+            .iter()
+            .any(|slot| slot.leaves.contains(&leaf) && slot.leaves.len() > 1);
+        if !is_shared && (top.kind != Kind::Mirror || top.slots.len() < 2) {
+            let context = "only leaves of mirrors and of replacements are detached";
+            return Err(ShapeError::new(ShapeErrorKind::WrongKind, leaf, context));
+        }
+        if !self.can_lose(leaf) {
+            let context = "no valid replicas: the other leaves do not hold all that it holds";
+            return Err(ShapeError::new(ShapeErrorKind::NotRedundant, leaf, context));
+        }
+        self.dismiss(leaf, out);
+        let top = &mut self.top_levels[vdev];
+        for slot in &mut top.slots {
+            slot.leaves.retain(|other| *other != leaf);
+            if slot.leaves.len() < 2 {
+                slot.kind = SlotKind::Single;
+            }
+        }
+        top.slots.retain(|slot| !slot.leaves.is_empty());
+        if top.kind == Kind::Mirror && top.slots.len() == 1 {
+            top.kind = Kind::Leaf;
+        }
+        self.settle(now_us, out);
+        Ok(())
+    }
+
+    /// The device of a leaf has another size now. The vdev uses more only after
+    /// [`Array::grow`].
+    ///
+    /// # Errors
+    /// Where less is left than is used.
+    pub fn resize_leaf(&mut self, leaf: LeafId, size: u64) -> Result<(), ShapeError> {
+        self.known(leaf)?;
+        let used = self.top_levels[usize::from(self.leaf(leaf).vdev)].leaf_sectors;
+        if super::layout::data_sectors(size).is_none_or(|sectors| sectors < used) {
+            let context = format!("{size} bytes, {used} sectors are in use");
+            return Err(ShapeError::new(ShapeErrorKind::TooSmall, leaf, context));
+        }
+        self.leaf_mut(leaf).size = size;
+        Ok(())
+    }
+
+    /// Uses all that the smallest leaf of a vdev has; returns the sectors there are now.
+    ///
+    /// # Errors
+    /// Where there is no such vdev.
+    pub fn grow(&mut self, vdev: u16) -> Result<u64, ShapeError> {
+        let smallest = self
+            .top_levels
+            .get(usize::from(vdev))
+            .and_then(|top| top.leaves().map(|leaf| self.leaf(leaf).sectors()).min());
+        let Some(smallest) = smallest else {
+            return Err(ShapeError::of_tree(
+                ShapeErrorKind::NoSuchLeaf,
+                format!("vdev {vdev}"),
+            ));
+        };
+        let top = &mut self.top_levels[usize::from(vdev)];
+        top.leaf_sectors = top.leaf_sectors.max(smallest);
+        Ok(top.sectors())
+    }
+
+    pub(super) fn insert_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
+        let vdev = u16::try_from(self.top_levels.len()).map_err(|_| {
+            ShapeError::of_tree(ShapeErrorKind::WrongKind, "a pool has at most 65536 vdevs")
+        })?;
+        check_slots(spec)?;
+        let leaves = || spec.slots.iter().flat_map(|slot| &slot.leaves);
+        let mut guids: Vec<u64> = leaves().map(|leaf| leaf.guid).collect();
+        guids.sort_unstable();
+        if guids.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(ShapeError::of_tree(
+                ShapeErrorKind::InUse,
+                "the same device twice",
+            ));
+        }
+        leaves().try_for_each(|leaf| self.require_new(leaf))?;
+        let smallest = leaves()
+            .map(|leaf| super::layout::data_sectors(leaf.size).unwrap_or(0))
+            .min();
+        let smallest = smallest.unwrap_or(0);
+        let leaf_sectors = spec.leaf_sectors.unwrap_or(smallest);
+        let total = leaf_sectors.saturating_mul(spec.slots.len() as u64);
+        if spec.kind != Kind::Hole && (leaf_sectors == 0 || leaf_sectors > smallest) {
+            let context =
+                format!("{leaf_sectors} sectors of data on each leaf, the smallest has {smallest}");
+            return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
+        }
+        if total > Address::SECTORS {
+            let context = format!("{total} sectors are more than addresses reach");
+            return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
+        }
+        let slots = spec
+            .slots
+            .iter()
+            .map(|slot| self.insert_slot(slot, vdev))
+            .collect();
+        self.top_levels.push(TopLevel {
+            kind: spec.kind,
+            class: spec.class,
+            slots,
+            leaf_sectors,
+            is_unflushable: false,
+            unreadable: 0,
+        });
+        Ok(vdev)
+    }
+
+    fn insert_slot(&mut self, spec: &SlotSpec, vdev: u16) -> Slot {
+        let leaves = spec
+            .leaves
+            .iter()
+            .map(|leaf| self.insert_leaf(leaf, vdev))
+            .collect();
+        Slot {
+            kind: spec.kind,
+            leaves,
+        }
+    }
+
+    fn insert_leaf(&mut self, spec: &LeafSpec, vdev: u16) -> LeafId {
+        self.leaves.push(Leaf::new(spec, vdev, self.epoch));
+        LeafId((self.leaves.len() - 1) as u32)
+    }
+
+    /// A leaf that has nothing of what its vdev holds.
+    fn insert_newcomer(&mut self, vdev: u16, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.require_new(spec)?;
+        let used = self.top_levels[usize::from(vdev)].leaf_sectors;
+        if super::layout::data_sectors(spec.size).is_none_or(|sectors| sectors < used) {
+            let context = format!("{} bytes, {used} sectors are in use", spec.size);
+            return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
+        }
+        let missing = Dtl::all_until(self.epoch);
+        let spec = LeafSpec {
+            missing,
+            state: LeafState::Online,
+            ..spec.clone()
+        };
+        Ok(self.insert_leaf(&spec, vdev))
+    }
+
+    fn require_new(&self, spec: &LeafSpec) -> Result<(), ShapeError> {
+        let is_used = |leaf: &Leaf| leaf.guid == spec.guid && leaf.state != LeafState::Detached;
+        match self.leaves.iter().position(is_used) {
+            None => Ok(()),
+            Some(at) => {
+                let context = format!("a leaf with the GUID {}", spec.guid);
+                Err(ShapeError::new(
+                    ShapeErrorKind::InUse,
+                    LeafId(at as u32),
+                    context,
+                ))
+            }
+        }
+    }
+
+    /// Stops using a leaf for good.
+    fn dismiss(&mut self, leaf: LeafId, out: &mut Output) {
+        let error = DeviceError::new(DeviceErrorKind::Gone, "detached");
+        self.abandon_all(leaf, &error);
+        self.fail_flushes(leaf, &error);
+        self.leaf_mut(leaf).state = LeafState::Detached;
+        self.tell_state(leaf, "detached", out);
+    }
+}
+
+/// Whether a vdev of this kind has so many slots, and each has a leaf.
+fn check_slots(spec: &TopLevelSpec) -> Result<(), ShapeError> {
+    let count = spec.slots.len();
+    let (least, most) = match spec.kind {
+        Kind::Hole => (0, 0),
+        Kind::Leaf => (1, 1),
+        Kind::Mirror => (2, 255),
+        Kind::Raidz { parity } if (1..=3).contains(&parity) => (usize::from(parity) + 1, 255),
+        Kind::Raidz { parity } => {
+            let context = format!("raidz has parity 1, 2 or 3, not {parity}");
+            return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
+        }
+    };
+    if !(least..=most).contains(&count) || spec.slots.iter().any(|slot| slot.leaves.is_empty()) {
+        let context = format!("{count} leaves, {least} to {most} are possible");
+        return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
+    }
+    Ok(())
+}

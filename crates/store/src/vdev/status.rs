@@ -1,0 +1,219 @@
+//! What an array tells of itself, in zpool's words.
+
+use std::fmt;
+
+use super::Array;
+use super::device::LeafId;
+use super::layout;
+use super::tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
+
+/// How well a leaf or a top-level vdev is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// All is well.
+    Online,
+    /// Everything can be read, but something is missing.
+    Degraded,
+    /// It failed too much to be used.
+    Faulted,
+    /// The administrator put it aside.
+    Offline,
+    /// It cannot be opened, or does not answer.
+    Unavailable,
+    /// The device went away.
+    Removed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Online => "ONLINE",
+            Self::Degraded => "DEGRADED",
+            Self::Faulted => "FAULTED",
+            Self::Offline => "OFFLINE",
+            Self::Unavailable => "UNAVAIL",
+            Self::Removed => "REMOVED",
+        })
+    }
+}
+
+/// What went wrong with a leaf, since it was cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Reads that the device failed.
+    pub read: u64,
+    /// Writes and flushes that the device failed.
+    pub write: u64,
+    /// Reads that returned wrong bytes.
+    pub checksum: u64,
+}
+
+/// A leaf as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafStatus {
+    /// Its position.
+    pub leaf: LeafId,
+    /// Its name for ever.
+    pub guid: u64,
+    /// Bytes of its device.
+    pub size: u64,
+    /// How well it is.
+    pub state: State,
+    /// What went wrong.
+    pub errors: ErrorCounts,
+    /// Something is missing on it that a resilver must rebuild.
+    pub is_incomplete: bool,
+}
+
+/// A child of a top-level vdev as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotStatus {
+    /// Why it has the leaves it has.
+    pub kind: SlotKind,
+    /// Its leaves.
+    pub leaves: Vec<LeafStatus>,
+}
+
+/// A top-level vdev as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopLevelStatus {
+    /// Its number in addresses.
+    pub vdev: u16,
+    /// How it keeps its blocks.
+    pub kind: Kind,
+    /// What it is for.
+    pub class: Class,
+    /// How well it is: faulted where blocks cannot be read any more.
+    pub state: State,
+    /// Sectors in its address space, parity included.
+    pub sectors: u64,
+    /// Its children.
+    pub slots: Vec<SlotStatus>,
+    /// Blocks that could not be read from it with right bytes.
+    pub unreadable: u64,
+    /// Unflushed writes are lost, and flushes fail.
+    pub is_lossy: bool,
+}
+
+impl Array {
+    /// All top-level vdevs in the order of their numbers, holes too.
+    pub fn top_levels(&self) -> impl Iterator<Item = TopLevelStatus> {
+        self.top_levels.iter().enumerate().map(|(vdev, top)| {
+            let slots = top.slots.iter().map(|slot| SlotStatus {
+                kind: slot.kind,
+                leaves: slot
+                    .leaves
+                    .iter()
+                    .map(|leaf| self.leaf_status(*leaf))
+                    .collect(),
+            });
+            TopLevelStatus {
+                vdev: vdev as u16,
+                kind: top.kind,
+                class: top.class,
+                state: self.top_level_state(vdev),
+                sectors: top.sectors(),
+                slots: slots.collect(),
+                unreadable: top.unreadable,
+                is_lossy: top.is_unflushable,
+            }
+        })
+    }
+
+    /// All leaves that were not detached.
+    pub fn leaves(&self) -> impl Iterator<Item = LeafStatus> {
+        (0..self.leaves.len() as u32)
+            .map(LeafId)
+            .filter(|leaf| self.leaf(*leaf).state != LeafState::Detached)
+            .map(|leaf| self.leaf_status(leaf))
+    }
+
+    /// The leaf with this GUID.
+    pub fn find(&self, guid: u64) -> Option<LeafId> {
+        self.leaves()
+            .find(|leaf| leaf.guid == guid)
+            .map(|leaf| leaf.leaf)
+    }
+
+    /// Where label `number` (0 to 3) of a leaf lies, in bytes.
+    pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
+        layout::label_offset(number, self.leaves.get(leaf.0 as usize)?.size)
+    }
+
+    /// The configuration as it is now, to be written into labels: an array made of it goes on where
+    /// this one is.
+    pub fn tree(&self) -> VdevTree {
+        let leaf = |id: &LeafId| {
+            let leaf = self.leaf(*id);
+            let missing = self.missing(*id).unwrap_or_default();
+            LeafSpec {
+                guid: leaf.guid,
+                size: leaf.size,
+                state: leaf.state,
+                missing,
+            }
+        };
+        let top_levels = self.top_levels.iter().map(|top| TopLevelSpec {
+            kind: top.kind,
+            class: top.class,
+            leaf_sectors: Some(top.leaf_sectors),
+            slots: top
+                .slots
+                .iter()
+                .map(|slot| SlotSpec {
+                    kind: slot.kind,
+                    leaves: slot.leaves.iter().map(leaf).collect(),
+                })
+                .collect(),
+        });
+        VdevTree {
+            top_levels: top_levels.collect(),
+        }
+    }
+
+    pub(super) fn leaf_status(&self, id: LeafId) -> LeafStatus {
+        let leaf = self.leaf(id);
+        let state = match leaf.state {
+            LeafState::Online if leaf.abandoned > 0 => State::Unavailable,
+            LeafState::Online => State::Online,
+            LeafState::Offline => State::Offline,
+            LeafState::Faulted => State::Faulted,
+            LeafState::Unavailable => State::Unavailable,
+            LeafState::Removed | LeafState::Detached => State::Removed,
+        };
+        LeafStatus {
+            leaf: id,
+            guid: leaf.guid,
+            size: leaf.size,
+            state,
+            errors: leaf.errors,
+            is_incomplete: !leaf.missing.is_empty() || leaf.missing_since.is_some(),
+        }
+    }
+
+    fn top_level_state(&self, vdev: usize) -> State {
+        let top = &self.top_levels[vdev];
+        let lost = top
+            .slots
+            .iter()
+            .filter(|slot| {
+                !slot
+                    .leaves
+                    .iter()
+                    .any(|leaf| self.leaf(*leaf).is_complete())
+            })
+            .count();
+        let away = top
+            .slots
+            .iter()
+            .filter(|slot| !slot.leaves.iter().any(|leaf| self.leaf(*leaf).is_usable()))
+            .count();
+        let is_whole = top.leaves().all(|leaf| self.leaf(leaf).is_complete());
+        match top.kind {
+            Kind::Hole => State::Online,
+            _ if away > top.redundancy() => State::Unavailable,
+            _ if lost > 0 || !is_whole || top.is_unflushable => State::Degraded,
+            _ => State::Online,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the array, on disks in memory that misbehave as told.
+
+mod basics;
+mod rig;
+mod waiting;

@@ -1,0 +1,128 @@
+//! Blocks come back, wrong copies are healed, losses beyond the redundancy are errors.
+
+use pages::Pages;
+
+use super::rig::{Rig, block, content};
+use crate::format::Address;
+use crate::vdev::*;
+
+const KINDS: [(Kind, u64, usize); 7] = [
+    (Kind::Leaf, 1, 0),
+    (Kind::Mirror, 2, 1),
+    (Kind::Mirror, 3, 2),
+    (Kind::Raidz { parity: 1 }, 3, 1),
+    (Kind::Raidz { parity: 2 }, 5, 2),
+    (Kind::Raidz { parity: 3 }, 8, 3),
+    (Kind::Raidz { parity: 2 }, 3, 2),
+];
+
+/// Blocks of several sizes, one behind the other.
+fn fill(rig: &mut Rig) -> Vec<(Block, Pages)> {
+    let mut sector = 3;
+    let mut blocks = Vec::new();
+    for sectors in [1, 2, 3, 4, 5, 7, 8, 16, 31, 32] {
+        let data = content(sector, sectors);
+        rig.write(Address::new(0, sector), &data).expect("written");
+        blocks.push((block(sector, &data, 1), data));
+        sector += u64::from(rig.array.footprint(0, sectors as u16));
+    }
+    rig.flush().expect("flushed");
+    blocks
+}
+
+fn expect_all(rig: &mut Rig, blocks: &[(Block, Pages)]) {
+    for (block, data) in blocks {
+        assert_eq!(rig.read(block).expect("read").to_vec(), data.to_vec());
+    }
+}
+
+#[test]
+fn blocks_come_back() {
+    for (kind, count, _) in KINDS {
+        let mut rig = Rig::new(kind, count);
+        let blocks = fill(&mut rig);
+        expect_all(&mut rig, &blocks);
+        assert_eq!(rig.top().state, State::Online);
+        assert!(rig.events.is_empty(), "{:?}", rig.events);
+    }
+}
+
+#[test]
+fn any_leaves_up_to_the_redundancy_may_go() {
+    for (kind, count, redundancy) in KINDS {
+        for lost in 0..1_u32 << count {
+            if lost.count_ones() as usize > redundancy {
+                continue;
+            }
+            let mut rig = Rig::new(kind, count);
+            let blocks = fill(&mut rig);
+            for leaf in (0..count as usize).filter(|leaf| lost >> leaf & 1 == 1) {
+                rig.disks[leaf].broken = Some(DeviceErrorKind::Gone);
+            }
+            expect_all(&mut rig, &blocks);
+            // And those that are known to be gone are not asked.
+            expect_all(&mut rig, &blocks);
+            assert!(
+                rig.array
+                    .leaves()
+                    .filter(|leaf| leaf.state == State::Removed)
+                    .count()
+                    <= lost.count_ones() as usize
+            );
+        }
+    }
+}
+
+#[test]
+fn one_loss_too_many_is_an_error() {
+    for (kind, count, redundancy) in KINDS {
+        let mut rig = Rig::new(kind, count);
+        let blocks = fill(&mut rig);
+        for leaf in 0..=redundancy {
+            rig.disks[leaf].broken = Some(DeviceErrorKind::Gone);
+        }
+        let mut failed = 0;
+        for (block, data) in &blocks {
+            match rig.read(block) {
+                Ok(read) => assert_eq!(read.to_vec(), data.to_vec()),
+                Err(_) => failed += 1,
+            }
+        }
+        assert!(failed > 0);
+        assert_eq!(rig.top().state, State::Unavailable);
+    }
+}
+
+#[test]
+fn rotten_leaves_are_healed_and_counted() {
+    for (kind, count, redundancy) in KINDS {
+        for first in 0..count as usize {
+            let mut rig = Rig::new(kind, count);
+            let blocks = fill(&mut rig);
+            let rotten = (0..redundancy).map(|at| (first + at * 2 + at / 2) % count as usize);
+            let rotten: std::collections::BTreeSet<usize> = rotten.collect();
+            for leaf in &rotten {
+                assert!(rig.disks[*leaf].rot(|| true) > 0);
+            }
+            expect_all(&mut rig, &blocks);
+            let mut bad = 0;
+            for (block, _) in &blocks {
+                let found = rig.scrub(block).expect("readable");
+                assert_eq!(found.bad, found.repaired);
+                bad += found.bad;
+            }
+            assert!(redundancy == 0 || kind != Kind::Leaf || bad == 0);
+            for (block, _) in &blocks {
+                assert_eq!(rig.scrub(block).expect("readable"), Scrubbed::default());
+            }
+            for leaf in 0..count as u32 {
+                let errors = rig.errors(leaf).checksum;
+                assert_eq!(
+                    errors > 0,
+                    rotten.contains(&(leaf as usize)),
+                    "{kind:?} leaf {leaf}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Devices that are slow or do not answer at all.
+
+use super::rig::{Rig, block, content};
+use crate::format::Address;
+use crate::vdev::*;
+
+const SECOND: u64 = 1_000_000;
+
+#[test]
+fn a_slow_copy_is_overtaken_by_another() {
+    for (kind, count) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+        let mut rig = Rig::new(kind, count);
+        let data = content(1, 8);
+        rig.write(Address::new(0, 0), &data).expect("written");
+        let block = block(0, &data, 1);
+        for leaf in 0..count as usize {
+            rig.disks[leaf].mute = true;
+            let tag = rig.start_read(&block);
+            rig.run();
+            assert_eq!(rig.done.contains_key(&tag), rig.pending.is_empty());
+            if rig.pending.is_empty() {
+                rig.was_read(tag).expect("the other leaf was asked");
+            } else {
+                rig.pass(SECOND - 1);
+                assert!(!rig.done.contains_key(&tag));
+                rig.pass(1);
+                rig.run();
+                assert_eq!(rig.was_read(tag).expect("read").to_vec(), data.to_vec());
+                assert!(rig.events.contains(&VdevEvent::Slow {
+                    leaf: LeafId(leaf as u32)
+                }));
+            }
+            rig.disks[leaf].mute = false;
+            rig.run();
+        }
+        assert_eq!(rig.top().state, State::Online, "slow is not broken");
+    }
+}
+
+#[test]
+fn a_device_that_never_answers_is_given_up_and_its_late_answer_changes_nothing() {
+    let mut rig = Rig::new(Kind::Mirror, 2);
+    rig.disks[1].mute = true;
+    let data = content(1, 8);
+    let tag = rig.start_write(Address::new(0, 0), &data);
+    rig.run();
+    rig.pass(30 * SECOND - 100);
+    assert!(!rig.done.contains_key(&tag));
+    rig.pass(SECOND);
+    rig.written(tag).expect("the other leaf holds it");
+    assert_eq!(rig.status(1).state, State::Faulted);
+    // The device may still write: it cannot come back before it has answered.
+    let busy = rig
+        .with(|array, out| array.online(LeafId(1), out))
+        .expect_err("busy");
+    assert_eq!(busy.kind, ShapeErrorKind::Busy);
+    rig.disks[1].mute = false;
+    rig.run();
+    assert!(rig.done.is_empty());
+    rig.with(|array, out| array.online(LeafId(1), out))
+        .expect("online");
+    assert!(rig.status(1).is_incomplete);
+    // The late write did arrive, but nobody relies on it before the leaf is rebuilt.
+    rig.disks[1].reads = 0;
+    let block = block(0, &data, 1);
+    assert_eq!(rig.read(&block).expect("read").to_vec(), data.to_vec());
+    assert_eq!(rig.disks[1].reads, 0);
+    rig.rebuild(&block, LeafId(1)).expect("rebuilt");
+    rig.with(|array, out| array.resilvered(LeafId(1), crate::format::Epoch(1), out))
+        .expect("online");
+    assert_eq!(rig.top().state, State::Online);
+}
+
+#[test]
+fn a_lone_device_that_hangs_refuses_and_comes_back() {
+    let mut rig = Rig::new(Kind::Leaf, 1);
+    let data = content(1, 4);
+    rig.write(Address::new(0, 0), &data).expect("written");
+    rig.disks[0].mute = true;
+    let waiting: Vec<u64> = (0..100)
+        .map(|at| rig.start_write(Address::new(0, 100 + at * 8), &data))
+        .collect();
+    rig.pass(31 * SECOND);
+    for tag in waiting {
+        let error = rig.written(tag).expect_err("not written");
+        assert_eq!(
+            error.source.expect("a device's").kind,
+            DeviceErrorKind::TimedOut
+        );
+    }
+    assert_eq!(rig.status(0).state, State::Unavailable);
+    let block = block(0, &data, 1);
+    assert_eq!(
+        rig.read(&block).expect_err("hangs").kind,
+        ArrayErrorKind::Unavailable
+    );
+    assert_eq!(rig.flush().expect_err("hangs").kind, ArrayErrorKind::Device);
+    rig.disks[0].mute = false;
+    rig.run();
+    assert_eq!(rig.status(0).state, State::Online);
+    assert_eq!(rig.read(&block).expect("read").to_vec(), data.to_vec());
+    rig.flush().expect("flushed");
+}

@@ -1,0 +1,197 @@
+//! The configuration that an array starts from ([`VdevTree`]), and the tree it works with.
+
+use smallvec::SmallVec;
+
+use super::device::LeafId;
+use super::dtl::Dtl;
+
+/// All top-level vdevs of a pool, by their number in addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VdevTree {
+    /// Blocks are spread over these.
+    pub top_levels: Vec<TopLevelSpec>,
+}
+
+/// How a top-level vdev keeps its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// On one leaf.
+    Leaf,
+    /// On each of its leaves.
+    Mirror,
+    /// In columns over its leaves, with parity.
+    Raidz {
+        /// How many leaves may be lost: 1, 2 or 3.
+        parity: u8,
+    },
+    /// Not any more: a log vdev was removed, and its number is kept.
+    Hole,
+}
+
+/// What a top-level vdev is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Blocks of volumes and of the pool itself.
+    #[default]
+    Normal,
+    /// The log of durable writes only.
+    Log,
+}
+
+/// A top-level vdev.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopLevelSpec {
+    /// How it keeps its blocks.
+    pub kind: Kind,
+    /// What it is for.
+    pub class: Class,
+    /// Sectors used of each leaf; `None` for as many as the smallest leaf has. Given where the
+    /// pool exists: a larger leaf makes no larger vdev before it is asked to grow.
+    pub leaf_sectors: Option<u64>,
+    /// Its children in order; a raidz's columns.
+    pub slots: Vec<SlotSpec>,
+}
+
+impl TopLevelSpec {
+    /// A top-level vdev of whole leaves that uses all of the smallest.
+    pub fn new(kind: Kind, class: Class, leaves: impl IntoIterator<Item = LeafSpec>) -> Self {
+        let slots = leaves.into_iter().map(SlotSpec::single).collect();
+        Self {
+            kind,
+            class,
+            leaf_sectors: None,
+            slots,
+        }
+    }
+}
+
+/// Why a slot has the leaves it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SlotKind {
+    /// One leaf.
+    #[default]
+    Single,
+    /// A new leaf takes the place of the first.
+    Replacing,
+    /// A spare stands in for the first.
+    Spare,
+}
+
+/// A child of a top-level vdev: one leaf, or several that hold the same for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotSpec {
+    /// Why.
+    pub kind: SlotKind,
+    /// At least one; the first is the one that was there first.
+    pub leaves: Vec<LeafSpec>,
+}
+
+impl SlotSpec {
+    /// A slot of one leaf.
+    pub fn single(leaf: LeafSpec) -> Self {
+        Self {
+            kind: SlotKind::Single,
+            leaves: vec![leaf],
+        }
+    }
+}
+
+/// Whether a leaf is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LeafState {
+    /// It is used.
+    #[default]
+    Online,
+    /// The administrator put it aside.
+    Offline,
+    /// It failed too much.
+    Faulted,
+    /// It could not be opened.
+    Unavailable,
+    /// It went away while it was used.
+    Removed,
+    /// It left the array.
+    Detached,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafSpec {
+    /// Its name for ever.
+    pub guid: u64,
+    /// Bytes of the device; where it is away, as it was last seen.
+    pub size: u64,
+    /// Whether it is used.
+    pub state: LeafState,
+    /// The epochs it missed, as its pool's labels say. A leaf that was away misses at least all
+    /// epochs since that of its own label.
+    pub missing: Dtl,
+}
+
+impl LeafSpec {
+    /// A leaf that is there and misses nothing.
+    pub fn new(guid: u64, size: u64) -> Self {
+        Self {
+            guid,
+            size,
+            state: LeafState::Online,
+            missing: Dtl::new(),
+        }
+    }
+}
+
+/// A top-level vdev at work.
+#[derive(Clone, Debug)]
+pub(super) struct TopLevel {
+    pub(super) kind: Kind,
+    pub(super) class: Class,
+    pub(super) slots: Vec<Slot>,
+    /// Sectors used of each leaf.
+    pub(super) leaf_sectors: u64,
+    /// Writes that were answered as done are lost, and no flush may say otherwise.
+    pub(super) is_unflushable: bool,
+    /// Blocks that could not be read.
+    pub(super) unreadable: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) kind: SlotKind,
+    pub(super) leaves: SmallVec<[LeafId; 2]>,
+}
+
+impl TopLevel {
+    /// Slots that may be lost without losing a block.
+    pub(super) fn redundancy(&self) -> usize {
+        match self.kind {
+            Kind::Leaf | Kind::Hole => 0,
+            Kind::Mirror => self.slots.len() - 1,
+            Kind::Raidz { parity } => usize::from(parity),
+        }
+    }
+
+    /// Sectors in its address space.
+    pub(super) fn sectors(&self) -> u64 {
+        match self.kind {
+            Kind::Hole => 0,
+            Kind::Leaf | Kind::Mirror => self.leaf_sectors,
+            Kind::Raidz { .. } => self.leaf_sectors * self.slots.len() as u64,
+        }
+    }
+
+    /// All its leaves.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = LeafId> {
+        self.slots
+            .iter()
+            .flat_map(|slot| slot.leaves.iter().copied())
+    }
+
+    /// The leaves that hold a column.
+    pub(super) fn holders(&self, slot: Option<u16>) -> impl Iterator<Item = LeafId> {
+        let slots = match slot {
+            None => &self.slots[..],
+            Some(slot) => std::slice::from_ref(&self.slots[usize::from(slot)]),
+        };
+        slots.iter().flat_map(|slot| slot.leaves.iter().copied())
+    }
+}

@@ -1,0 +1,101 @@
+//! Telling devices what is free. A trim is advice: what a device does not do or fails is no error,
+//! but a write into the range waits until the device is through with it.
+
+use pages::PAGE_SIZE;
+use smallvec::{SmallVec, smallvec};
+
+use super::Array;
+use super::device::LeafId;
+use super::layout;
+use super::operation::{Answer, ArrayDone, ArrayError, Operation, Output, Priority, Waiter};
+use super::queue::{Job, Work};
+use super::tree::Kind;
+use crate::format::Address;
+
+#[derive(Debug)]
+pub(super) struct TrimOperation {
+    tag: u64,
+    pending: u32,
+}
+
+impl Array {
+    /// Tells the devices that `sectors` of a vdev's space are free.
+    pub fn trim(
+        &mut self,
+        tag: u64,
+        address: Address,
+        sectors: u64,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let Some(ranges) = self.leaf_ranges(address, sectors) else {
+            let error = ArrayError::outside(address, u16::try_from(sectors).unwrap_or(u16::MAX));
+            out.done.push((tag, ArrayDone::Trimmed(Err(error))));
+            return;
+        };
+        self.recent_writes
+            .note(address, u32::try_from(sectors).unwrap_or(u32::MAX));
+        let pending = ranges.len() as u32;
+        if pending == 0 {
+            out.done.push((tag, ArrayDone::Trimmed(Ok(()))));
+            return;
+        }
+        let id = self
+            .operations
+            .insert(Operation::Trim(TrimOperation { tag, pending }));
+        for (leaf, sector, count) in ranges {
+            let job = Job {
+                priority: Priority::Background,
+                offset: layout::sector_offset(sector),
+                len: count * PAGE_SIZE as u64,
+                waiters: smallvec![Waiter::new(id)],
+                work: Work::Trim,
+            };
+            self.submit(leaf, job, now_us, out);
+        }
+        self.settle(now_us, out);
+    }
+
+    /// The usable leaves' parts of a range of a vdev's space; `None` where it lies outside.
+    fn leaf_ranges(
+        &self,
+        address: Address,
+        sectors: u64,
+    ) -> Option<SmallVec<[(LeafId, u64, u64); 8]>> {
+        let top = self.top_levels.get(usize::from(address.vdev()))?;
+        let start = address.sector();
+        let end = start
+            .checked_add(sectors)
+            .filter(|end| *end <= top.sectors())?;
+        let columns = match top.kind {
+            Kind::Raidz { .. } => top.slots.len() as u64,
+            Kind::Leaf | Kind::Mirror | Kind::Hole => 1,
+        };
+        let mut ranges = SmallVec::new();
+        for column in 0..columns {
+            // Rows whose sector of this column is inside.
+            let first = start.saturating_sub(column).div_ceil(columns);
+            let after = end.saturating_sub(column).div_ceil(columns);
+            let slot = (columns > 1).then_some(column as u16);
+            let holders = top
+                .holders(slot)
+                .filter(|leaf| self.leaf(*leaf).is_usable());
+            if first < after {
+                ranges.extend(holders.map(|leaf| (leaf, first, after - first)));
+            }
+        }
+        Some(ranges)
+    }
+
+    pub(super) fn trim_answered(&mut self, answer: Answer, out: &mut Output) {
+        let id = answer.waiter.operation;
+        let Some(Operation::Trim(trim)) = self.operations.get_mut(id) else {
+            return;
+        };
+        trim.pending -= 1;
+        if trim.pending == 0 {
+            out.done.push((trim.tag, ArrayDone::Trimmed(Ok(()))));
+            self.operations.remove(id);
+        }
+    }
+}

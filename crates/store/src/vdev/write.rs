@@ -1,0 +1,319 @@
+//! Writing blocks: to every leaf that takes writes, neighbours as one request. A block is written
+//! when no more of its columns are missing than can be rebuilt; otherwise the write has failed.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use pages::{PAGE_SIZE, Page, Pages};
+use smallvec::{SmallVec, smallvec};
+
+use super::Array;
+use super::device::{DeviceError, LeafId};
+use super::layout;
+use super::operation::{
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
+};
+use super::queue::{self, Job, Work};
+use super::tree::LeafState;
+use crate::format::{Address, Epoch};
+
+/// Blocks that are written.
+#[derive(Debug)]
+pub(super) struct WriteOperation {
+    tag: u64,
+    blocks: Vec<(Address, Pages)>,
+    /// When it began.
+    epoch: Epoch,
+    /// Leaves from this one on joined later.
+    leaves: u32,
+    pending: u32,
+    /// What was not written: leaf and bytes on it.
+    failed: Vec<(LeafId, Range<u64>)>,
+    error: Option<DeviceError>,
+}
+
+/// Neighbouring parts of blocks on one leaf.
+struct Run {
+    leaf: LeafId,
+    offset: u64,
+    len: u64,
+    parts: SmallVec<[Pages; 1]>,
+    /// How many of the last parts are padding, which is written only to join its neighbours.
+    padding: usize,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    fn push(&mut self, data: Pages) {
+        self.len += data.len() as u64;
+        self.parts.push(data);
+    }
+
+    /// Without padding at its end.
+    fn trim(&mut self) {
+        self.parts.truncate(self.parts.len() - self.padding);
+        self.len -= (self.padding * PAGE_SIZE) as u64;
+        self.padding = 0;
+    }
+}
+
+/// The runs of one write.
+struct Runs {
+    max: u64,
+    runs: Vec<Run>,
+    /// The last run of each leaf.
+    last: Vec<Option<usize>>,
+}
+
+impl Runs {
+    fn add(&mut self, leaf: LeafId, offset: u64, data: Pages) {
+        let last = &mut self.last[leaf.0 as usize];
+        if let Some(run) = last.map(|at| &mut self.runs[at])
+            && run.end() == offset
+            && run.len + data.len() as u64 <= self.max
+        {
+            run.padding = 0;
+            run.push(data);
+            return;
+        }
+        *last = Some(self.runs.len());
+        let len = data.len() as u64;
+        self.runs.push(Run {
+            leaf,
+            offset,
+            len,
+            parts: smallvec![data],
+            padding: 0,
+        });
+    }
+
+    fn add_padding(&mut self, leaf: LeafId, offset: u64) {
+        if let Some(run) = self.last[leaf.0 as usize].map(|at| &mut self.runs[at])
+            && run.end() == offset
+            && run.len < self.max
+        {
+            run.push(Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32));
+            run.padding += 1;
+        }
+    }
+}
+
+impl Array {
+    /// Writes blocks; one answer, [`ArrayDone::Written`], for all of them together. Blocks that
+    /// follow one another become one request for each leaf. The bytes of each are whole sectors.
+    ///
+    /// An error means that at least one of the blocks is not safe: none of them may be used.
+    pub fn write(
+        &mut self,
+        tag: u64,
+        blocks: Vec<(Address, Pages)>,
+        priority: Priority,
+        now_us: u64,
+        out: &mut Output,
+    ) {
+        let mut runs = Runs {
+            max: self.limits.max_write,
+            runs: Vec::new(),
+            last: vec![None; self.leaves.len()],
+        };
+        let mut skipped: SmallVec<[LeafId; 4]> = SmallVec::new();
+        for (address, data) in &blocks {
+            let is_whole = data.len().is_multiple_of(PAGE_SIZE);
+            let sectors = u16::try_from(data.len() / PAGE_SIZE).unwrap_or(u16::MAX);
+            if !is_whole || !self.place(*address, sectors, data, &mut runs, &mut skipped) {
+                let error = ArrayError::outside(*address, sectors);
+                out.done.push((tag, ArrayDone::Written(Err(error))));
+                return;
+            }
+        }
+        for (address, data) in &blocks {
+            let sectors = self.footprint(address.vdev(), (data.len() / PAGE_SIZE) as u16);
+            self.recent_writes.note(*address, sectors);
+        }
+        let operation = WriteOperation {
+            tag,
+            blocks,
+            epoch: self.epoch,
+            leaves: self.leaves.len() as u32,
+            pending: runs.runs.len() as u32,
+            failed: skipped
+                .into_iter()
+                .map(|leaf| (leaf, 0..u64::MAX))
+                .collect(),
+            error: None,
+        };
+        if operation.pending == 0 {
+            self.finish_write(operation, out);
+            return;
+        }
+        let id = self.operations.insert(Operation::Write(operation));
+        for mut run in runs.runs {
+            run.trim();
+            let job = Job {
+                priority,
+                offset: run.offset,
+                len: run.len,
+                waiters: smallvec![Waiter::new(id)],
+                work: Work::Write {
+                    parts: run.parts,
+                    epoch: self.epoch,
+                },
+            };
+            self.submit(run.leaf, job, now_us, out);
+        }
+        self.settle(now_us, out);
+    }
+
+    /// Puts a block's columns where they belong; false where the block lies outside.
+    fn place(
+        &self,
+        address: Address,
+        sectors: u16,
+        data: &Pages,
+        runs: &mut Runs,
+        skipped: &mut SmallVec<[LeafId; 4]>,
+    ) -> bool {
+        let Some((top, geometry)) = self.locate(address, sectors) else {
+            return false;
+        };
+        let data = queue::aligned(data.clone());
+        for (column, part) in geometry.columns.iter().zip(geometry.encode(&data)) {
+            let offset = layout::sector_offset(column.sector);
+            for leaf in top.holders(column.slot) {
+                if self.leaf(leaf).is_usable() {
+                    runs.add(leaf, offset, part.clone());
+                } else if !skipped.contains(&leaf) {
+                    skipped.push(leaf);
+                }
+            }
+        }
+        for gap in &geometry.padding {
+            for leaf in top.holders(gap.slot) {
+                runs.add_padding(leaf, layout::sector_offset(gap.sector));
+            }
+        }
+        true
+    }
+
+    pub(super) fn write_answered(&mut self, answer: Answer, out: &mut Output) {
+        let id = answer.waiter.operation;
+        let Some(Operation::Write(write)) = self.operations.get_mut(id) else {
+            return;
+        };
+        write.pending -= 1;
+        if let Err(error) = answer.outcome {
+            write
+                .failed
+                .push((answer.leaf, answer.offset..answer.offset + answer.len));
+            write.error = Some(error);
+        }
+        if write.pending == 0
+            && let Some(Operation::Write(write)) = self.operations.remove(id)
+        {
+            self.finish_write(write, out);
+        }
+    }
+
+    fn finish_write(&mut self, write: WriteOperation, out: &mut Output) {
+        let result = match write.failed.is_empty() {
+            true => Ok(()),
+            false => match write
+                .blocks
+                .iter()
+                .find(|block| !self.is_held(&write, block))
+            {
+                None => {
+                    self.note_missed(&write);
+                    Ok(())
+                }
+                Some((address, data)) => {
+                    let kind = match write.error {
+                        Some(_) => ArrayErrorKind::Device,
+                        None => ArrayErrorKind::Unavailable,
+                    };
+                    let context = format!("{} sectors at {address}", data.len() / PAGE_SIZE);
+                    Err(ArrayError::new(kind, context).because(write.error))
+                }
+            },
+        };
+        out.done.push((write.tag, ArrayDone::Written(result)));
+    }
+
+    /// Whether enough leaves hold a block that was written.
+    fn is_held(&self, write: &WriteOperation, (address, data): &(Address, Pages)) -> bool {
+        let sectors = (data.len() / PAGE_SIZE) as u16;
+        let Some((top, geometry)) = self.locate(*address, sectors) else {
+            return false;
+        };
+        let is_lost = |column: &&super::geometry::Column| {
+            let offset = layout::sector_offset(column.sector);
+            let end = layout::sector_offset(column.sector + u64::from(column.sectors));
+            let has_failed = |leaf: LeafId| {
+                let overlaps = |range: &Range<u64>| range.start < end && offset < range.end;
+                write
+                    .failed
+                    .iter()
+                    .any(|(failed, range)| *failed == leaf && overlaps(range))
+            };
+            !top.holders(column.slot)
+                .any(|leaf| leaf.0 < write.leaves && !has_failed(leaf))
+        };
+        geometry.columns.iter().filter(is_lost).count() <= geometry.parity
+    }
+
+    /// Leaves that failed a write and could not be spared lack its blocks.
+    fn note_missed(&mut self, write: &WriteOperation) {
+        let epoch = self.epoch;
+        for (leaf, _) in &write.failed {
+            let state = self.leaf_mut(*leaf);
+            if state.state == LeafState::Online {
+                state.missing.add(write.epoch, epoch);
+            }
+        }
+    }
+}
+
+/// The sectors written last, so that a repair never puts an old block's bytes over a new block.
+#[derive(Debug, Default)]
+pub(super) struct RecentWrites {
+    /// Vdev, first sector and the one after the last.
+    ranges: VecDeque<(u16, u64, u64)>,
+    /// How many there were ever.
+    seen: u64,
+}
+
+impl RecentWrites {
+    /// How many are remembered.
+    const KEPT: usize = 8192;
+
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    pub(super) fn note(&mut self, address: Address, sectors: u32) {
+        let (vdev, start) = (address.vdev(), address.sector());
+        if self.ranges.len() == Self::KEPT {
+            self.ranges.pop_front();
+        }
+        self.ranges
+            .push_back((vdev, start, start + u64::from(sectors)));
+        self.seen += 1;
+    }
+
+    /// Whether certainly nothing was written there after `seen` writes.
+    pub(super) fn is_untouched_since(&self, seen: u64, address: Address, sectors: u32) -> bool {
+        let since = (self.seen - seen) as usize;
+        let (vdev, start) = (address.vdev(), address.sector());
+        let end = start + u64::from(sectors);
+        since <= self.ranges.len()
+            && !self
+                .ranges
+                .iter()
+                .rev()
+                .take(since)
+                .any(|range| range.0 == vdev && range.1 < end && start < range.2)
+    }
+}
