@@ -15,6 +15,7 @@ pub mod compress;
 pub mod format;
 pub mod log;
 pub mod map;
+pub mod snapshot;
 pub mod space;
 pub mod vdev;
 pub mod volume;

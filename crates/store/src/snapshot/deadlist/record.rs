@@ -1,0 +1,80 @@
+//! What a checkpoint keeps of a dead list beside its chunks.
+//!
+//! One record for each part, by ascending epoch, little-endian; nothing for an empty list:
+//!
+//! ```text
+//!   0  epoch of the snapshot after which its blocks were born, or 0   u64
+//!   8  number of blocks, never 0                                      u64
+//!  16  sectors of all of them                                         u64
+//!  24  pointer to the first chunk                                     32 bytes
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::{Deadlist, Part};
+use crate::format::{Epoch, Pointer};
+
+/// Bytes of a part.
+const RECORD: usize = 24 + Pointer::SIZE;
+
+impl Deadlist {
+    /// The records of its parts.
+    ///
+    /// # Panics
+    /// Where the list was changed since it was [persisted](Deadlist::persist).
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.parts.len() * RECORD);
+        for (after, part) in &self.parts {
+            let first = part.first_chunk().expect("the list was persisted");
+            for number in [after.0, part.blocks, part.sectors] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(&first.encode());
+        }
+        bytes
+    }
+
+    /// A list from its records; `None` where no version of the format writes such bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (records, rest) = bytes.as_chunks::<RECORD>();
+        let mut parts = BTreeMap::new();
+        let mut last = None;
+        for record in records {
+            let number = |at: usize| {
+                let bytes = record[at..].first_chunk()?;
+                Some(u64::from_le_bytes(*bytes))
+            };
+            let (after, blocks, sectors) = (Epoch(number(0)?), number(8)?, number(16)?);
+            let first = Pointer::decode(record.last_chunk()?)?;
+            let most = blocks.saturating_mul(Pointer::MAX_SECTORS.into());
+            let is_valid = last < Some(after)
+                && after <= Epoch::LAST
+                && blocks > 0
+                && (blocks..=most).contains(&sectors)
+                && !first.is_hole();
+            if !is_valid {
+                return None;
+            }
+            last = Some(after);
+            let part = Part {
+                chains: vec![first],
+                blocks,
+                sectors,
+                ..Part::default()
+            };
+            parts.insert(after, part);
+        }
+        rest.is_empty().then_some(Self { parts })
+    }
+}
+
+impl Part {
+    /// Where everything of it can be found, if it is all on disk.
+    fn first_chunk(&self) -> Option<Pointer> {
+        match (self.chains.as_slice(), self.written) {
+            (_, Some(written)) => Some(written),
+            ([chain], None) if self.tail.is_empty() => Some(*chain),
+            _ => None,
+        }
+    }
+}
