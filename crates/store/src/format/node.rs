@@ -119,8 +119,12 @@ impl<const N: usize> Node<N> {
     /// Replaces the pointer in `slot`.
     ///
     /// # Panics
-    /// Where `slot` is not below `N`.
+    /// Where `slot` is not below `N`, or the pointer is younger than the node: nobody could read it.
     pub fn set(&mut self, slot: usize, pointer: Pointer) {
+        assert!(
+            pointer.birth <= self.birth,
+            "{pointer:?} is younger than {self:?}"
+        );
         self.pointers[slot] = pointer.encode();
     }
 

@@ -61,6 +61,9 @@ struct Chunk {
 }
 
 impl Layer {
+    /// Block numbers are below this, as in trees.
+    pub const BLOCKS: u64 = 1 << 63;
+
     /// Without changes.
     pub fn new() -> Self {
         Self::default()
@@ -68,8 +71,11 @@ impl Layer {
 
     /// Block `index` was written; with [`Pointer::HOLE`]: with zeros. Returns the block that only
     /// this layer had, and that nobody finds from now on.
+    ///
+    /// # Panics
+    /// Where `index` is not below [`Layer::BLOCKS`].
     pub fn insert(&mut self, index: u64, pointer: Pointer) -> Option<Pointer> {
-        debug_assert!(index != FREE);
+        assert!(index < Self::BLOCKS, "block {index}");
         self.updates += 1;
         if self.chunks.is_empty() {
             self.add_chunk(0, index, Chunk::new(FIRST_PLACES));

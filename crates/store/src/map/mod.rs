@@ -2,7 +2,7 @@
 //!
 //! A volume's map is a [`Tree`] as of some checkpoint, and above it [`Layers`] of what was written
 //! and unmapped since: [`Map`] asks both. A snapshot closes the topmost layer and shares what is
-//! below; a checkpoint merges closed layers, the lowest first, into new trees (`merge.rs`), which share
+//! below; a checkpoint merges closed layers, the lowest first, into new trees ([`Merge`]), which share
 //! every untouched node with the old ones.
 //!
 //! Nothing here waits for a disk. What needs a node that is not in the [`NodeCache`] returns
@@ -20,13 +20,20 @@
 pub mod hash;
 pub mod layer;
 pub mod layers;
+pub mod merge;
 pub mod node_cache;
 pub mod range_set;
 pub mod tree;
 pub mod view;
+pub mod walk;
 
 pub use layer::{Hit, Layer};
 pub use layers::{Closed, Layers};
+pub use merge::{Merge, NoSpace, Sink, Stop};
 pub use node_cache::{Missing, NodeCache};
 pub use tree::Tree;
 pub use view::Map;
+pub use walk::{Progress, Visit, Walk};
+
+#[cfg(test)]
+mod world;

@@ -1,0 +1,454 @@
+//! Merging a closed layer into a tree: the heart of a checkpoint.
+//!
+//! Nodes are never changed where they lie. Each leaf that the layer touches is read once, changed in
+//! memory and written elsewhere, then the nodes above it, in the order of block numbers: what is
+//! written is written one after the other. What the new tree does not have any more, blocks and
+//! nodes, is given to the [`Sink`], each exactly once; where a whole subtree was unmapped, it is walked
+//! for that. What the layer does not touch is shared with the old tree, which stays as it is: should
+//! the merge be given up, nothing has happened but writes to free space.
+//!
+//! Assumed of the caller: the layer was closed in a later epoch than every node of the tree was born
+//! in (epochs count up with each checkpoint and snapshot), and no block in it was born after that.
+//! The new nodes are born in that epoch. So a snapshot that sees the new tree is not older than its
+//! nodes, and what a later merge drops of them counts as the snapshot's.
+
+use std::sync::Arc;
+
+use crate::format::node::FAN_OUT;
+use crate::format::{Epoch, Node, NodeId, Pointer};
+
+use super::walk::{Progress, Visit, Walk};
+use super::{Closed, Layer, Missing, NodeCache, Tree};
+
+/// Who gives new nodes a place, and takes what died.
+pub trait Sink<const N: usize = FAN_OUT> {
+    /// Finds a place for `node`, and has [`Node::to_block`] written there. The pointer's birth is
+    /// [`Node::birth`]. Until the device has it, the sink keeps the `Arc`: the cache will then not let
+    /// go of the node, and nobody reads what is not there yet.
+    ///
+    /// # Errors
+    /// No place is free. The merge can go on later where it was.
+    fn write_node(&mut self, node: &Arc<Node<N>>) -> Result<Pointer, NoSpace>;
+
+    /// A block of the volume is not in the new tree any more.
+    fn drop_block(&mut self, pointer: Pointer);
+
+    /// A node of the old tree is not in the new one.
+    fn drop_node(&mut self, pointer: Pointer);
+}
+
+/// No place is free for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSpace;
+
+/// Why a merge cannot go on. When the cause is removed, call it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// This node has to be read first.
+    Missing(Missing),
+    /// No place is free for a new node.
+    NoSpace,
+}
+
+impl From<Missing> for Stop {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(missing)
+    }
+}
+
+impl From<NoSpace> for Stop {
+    fn from(_: NoSpace) -> Self {
+        Self::NoSpace
+    }
+}
+
+/// What a merge did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Nodes of the new tree that the old one does not have.
+    pub nodes_written: u64,
+    /// Their sectors.
+    pub node_sectors_written: u64,
+    /// Nodes of the old tree that the new one does not have.
+    pub nodes_dropped: u64,
+    /// Their sectors.
+    pub node_sectors_dropped: u64,
+    /// Blocks of the new tree that the old one does not have.
+    pub blocks_added: u64,
+    /// Their sectors.
+    pub block_sectors_added: u64,
+    /// Blocks of the old tree that the new one does not have.
+    pub blocks_dropped: u64,
+    /// Their sectors.
+    pub block_sectors_dropped: u64,
+}
+
+/// A merge under way.
+#[derive(Debug)]
+pub struct Merge<const N: usize = FAN_OUT> {
+    closed: Arc<Closed>,
+    /// The new tree; its root counts when all is done.
+    tree: Tree<N>,
+    /// The node to change next, and its old self: a hole where there is none.
+    next: Option<(NodeId, Pointer)>,
+    /// Nodes being changed, the topmost first; each is in `slot` of the one before.
+    open: Vec<Open<N>>,
+    /// A subtree that was unmapped as a whole.
+    dropping: Option<Walk<N>>,
+    statistics: Statistics,
+}
+
+#[derive(Debug)]
+struct Open<const N: usize> {
+    /// A hole where there is none.
+    old: Pointer,
+    node: Arc<Node<N>>,
+    /// The child that is being changed, or to look at next.
+    slot: usize,
+    is_changed: bool,
+}
+
+impl<const N: usize> Merge<N> {
+    /// Merges `closed` into `tree`.
+    ///
+    /// # Panics
+    /// Where the layer was not closed after the tree's epoch.
+    pub fn new(tree: Tree<N>, closed: Arc<Closed>) -> Self {
+        // No node is younger than the root, which a node's decoding sees to.
+        assert!(
+            tree.root.birth < closed.epoch,
+            "{tree:?}, layer of epoch {}",
+            closed.epoch.0
+        );
+        let needed = closed.layer.last_written().map_or(1, Tree::<N>::height_for);
+        let height = tree.height.max(needed);
+        let mut open = Vec::new();
+        let mut next = None;
+        if tree.root.is_hole() || height == tree.height {
+            next = Some((
+                NodeId {
+                    level: height - 1,
+                    ..tree.root_id()
+                },
+                tree.root,
+            ));
+        } else {
+            // The old root becomes the first child of a new one, or of its first child...
+            for level in (tree.height..height).rev() {
+                let id = NodeId {
+                    level,
+                    ..tree.root_id()
+                };
+                let mut node = Node::new(id, closed.epoch);
+                if level == tree.height {
+                    node.set(0, tree.root);
+                }
+                let node = Arc::new(node);
+                open.push(Open {
+                    old: Pointer::HOLE,
+                    node,
+                    slot: 0,
+                    is_changed: true,
+                });
+            }
+        }
+        let tree = Tree { height, ..tree };
+        Self {
+            closed,
+            tree,
+            next,
+            open,
+            dropping: None,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// The layer that is merged.
+    pub fn closed(&self) -> &Arc<Closed> {
+        &self.closed
+    }
+
+    /// The new tree; `None` until [`Merge::step`] says that all is done.
+    pub fn tree(&self) -> Option<Tree<N>> {
+        self.is_done().then_some(self.tree)
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Goes on. `budget` counts nodes down, those changed and those visited to drop them; at 0 the
+    /// merge pauses.
+    ///
+    /// # Errors
+    /// What has to be done first.
+    pub fn step(
+        &mut self,
+        cache: &mut NodeCache<N>,
+        sink: &mut impl Sink<N>,
+        budget: &mut usize,
+    ) -> Result<Progress, Stop> {
+        while !self.is_done() {
+            if *budget == 0 {
+                return Ok(Progress::More);
+            }
+            if let Some(walk) = &mut self.dropping {
+                let mut count = Tally {
+                    statistics: &mut self.statistics,
+                    sink: &mut *sink,
+                };
+                let progress = walk.step(cache, budget, |visit| match visit {
+                    Visit::Block { pointer, .. } => count.drop_block(pointer),
+                    Visit::Node { pointer, .. } => count.drop_node(pointer),
+                })?;
+                if progress == Progress::Done {
+                    self.dropping = None;
+                }
+            } else if let Some((id, old)) = self.next {
+                let node = self.load(cache, id, &old)?;
+                if id.level == 0 {
+                    let pointer = self.change_leaf(cache, sink, old, node)?;
+                    *budget -= 1;
+                    self.settle(pointer);
+                } else {
+                    self.open.push(Open {
+                        old,
+                        node,
+                        slot: 0,
+                        is_changed: false,
+                    });
+                }
+                self.next = None;
+            } else if !self.find_child() {
+                let pointer = self.close_node(cache, sink)?;
+                *budget -= 1;
+                self.settle(pointer);
+            }
+        }
+        Ok(Progress::Done)
+    }
+
+    /// Nodes that the merge will ask for next and that are not in memory, `most` at most: whoever
+    /// reads them early, and together, makes it quicker.
+    pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
+        let mut found = Vec::new();
+        if let Some(walk) = &self.dropping {
+            found = walk.upcoming(cache, most);
+        } else if let Some((id, pointer)) = self.next {
+            found.push(Missing { pointer, id });
+        }
+        if let Some(open) = self.open.last() {
+            // The child in `open.slot` may be the next one already.
+            let mut slot = open.slot + usize::from(self.next.is_some());
+            while let Some(touched) = touched_child(&self.closed.layer, &open.node, slot) {
+                if found.len() >= most {
+                    break;
+                }
+                let (pointer, id) = (
+                    open.node.get(touched),
+                    Tree::<N>::child(open.node.id(), touched),
+                );
+                if !self.closed.layer.is_cleared(&Tree::<N>::blocks_of(id)) {
+                    found.push(Missing { pointer, id });
+                }
+                slot = touched + 1;
+            }
+        }
+        found.retain(|missing| !missing.pointer.is_hole() && !cache.has(&missing.pointer));
+        found.truncate(most);
+        found
+    }
+
+    fn is_done(&self) -> bool {
+        self.next.is_none() && self.open.is_empty() && self.dropping.is_none()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.closed.epoch
+    }
+
+    /// The node `id` as it was, to be changed.
+    fn load(
+        &self,
+        cache: &mut NodeCache<N>,
+        id: NodeId,
+        old: &Pointer,
+    ) -> Result<Arc<Node<N>>, Missing> {
+        if old.is_hole() {
+            return Ok(Arc::new(Node::new(id, self.epoch())));
+        }
+        Ok(Arc::new(cache.get(old, id)?.reborn(self.epoch())))
+    }
+
+    /// Brings the layer's changes into the leaf `old`; returns the new one's pointer.
+    fn change_leaf(
+        &mut self,
+        cache: &mut NodeCache<N>,
+        sink: &mut impl Sink<N>,
+        old: Pointer,
+        mut node: Arc<Node<N>>,
+    ) -> Result<Pointer, Stop> {
+        let before = Arc::clone(&node);
+        let changed = Arc::make_mut(&mut node);
+        let blocks = Tree::<N>::blocks_of(changed.id());
+        for index in self.closed.layer.cleared(blocks.clone()).flatten() {
+            changed.set((index - blocks.start) as usize, Pointer::HOLE);
+        }
+        for (index, pointer) in self.closed.layer.written(blocks.clone()) {
+            changed.set((index - blocks.start) as usize, pointer);
+        }
+        if node == before {
+            return Ok(old);
+        }
+        let pointer = self.write(cache, sink, old, &node)?;
+        // Only now: a write that found no place is tried again.
+        let mut count = Tally {
+            statistics: &mut self.statistics,
+            sink,
+        };
+        for (before, after) in before.iter().zip(node.iter()).filter(|(a, b)| a != b) {
+            if !before.is_hole() {
+                count.drop_block(before);
+            }
+            if !after.is_hole() {
+                count.statistics.blocks_added += 1;
+                count.statistics.block_sectors_added += u64::from(after.sectors);
+            }
+        }
+        Ok(pointer)
+    }
+
+    /// Goes to the next child of the lowest open node that the layer touches; says whether there is
+    /// one.
+    fn find_child(&mut self) -> bool {
+        let Some(open) = self.open.last_mut() else {
+            return false;
+        };
+        let layer = &self.closed.layer;
+        let Some(slot) = touched_child(layer, &open.node, open.slot) else {
+            return false;
+        };
+        open.slot = slot;
+        let (id, old) = (Tree::<N>::child(open.node.id(), slot), open.node.get(slot));
+        if layer.is_cleared(&Tree::<N>::blocks_of(id)) {
+            self.dropping = Some(Walk::below(id, old, 0, None));
+            self.settle(Pointer::HOLE);
+        } else {
+            self.next = Some((id, old));
+        }
+        true
+    }
+
+    /// Writes the lowest open node, of which all children are done; returns its pointer.
+    fn close_node(
+        &mut self,
+        cache: &mut NodeCache<N>,
+        sink: &mut impl Sink<N>,
+    ) -> Result<Pointer, Stop> {
+        let Some(open) = self.open.pop() else {
+            return Ok(self.tree.root);
+        };
+        if !open.is_changed {
+            return Ok(open.old);
+        }
+        match self.write(cache, sink, open.old, &open.node) {
+            Ok(pointer) => Ok(pointer),
+            Err(stop) => {
+                self.open.push(open);
+                Err(stop)
+            }
+        }
+    }
+
+    /// Writes `node`, if there is anything in it, and drops what it was before.
+    fn write(
+        &mut self,
+        cache: &mut NodeCache<N>,
+        sink: &mut impl Sink<N>,
+        old: Pointer,
+        node: &Arc<Node<N>>,
+    ) -> Result<Pointer, Stop> {
+        let mut pointer = Pointer::HOLE;
+        if !node.is_empty() {
+            pointer = sink.write_node(node)?;
+            assert_eq!(
+                pointer.birth,
+                node.birth(),
+                "a node's pointer is born with it"
+            );
+            cache.insert(pointer, Arc::clone(node));
+            self.statistics.nodes_written += 1;
+            self.statistics.node_sectors_written += u64::from(pointer.sectors);
+        }
+        if !old.is_hole() {
+            Tally {
+                statistics: &mut self.statistics,
+                sink,
+            }
+            .drop_node(old);
+        }
+        Ok(pointer)
+    }
+
+    /// The child that was being changed lies at `pointer` now.
+    fn settle(&mut self, pointer: Pointer) {
+        let Some(open) = self.open.last_mut() else {
+            self.tree.root = pointer;
+            return;
+        };
+        if open.node.get(open.slot) != pointer {
+            Arc::make_mut(&mut open.node).set(open.slot, pointer);
+            open.is_changed = true;
+        }
+        open.slot += 1;
+    }
+}
+
+/// The first slot of `node` from `slot` on below which the layer changes something.
+fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> Option<usize> {
+    let blocks = Tree::<N>::blocks_of(node.id());
+    let span = Tree::<N>::span(node.id().level - 1);
+    let mut slot = slot;
+    while slot < N {
+        let start = blocks.start + slot as u64 * span;
+        let touched = layer.next(start).filter(|&index| index < blocks.end)?;
+        slot = ((touched - blocks.start) / span) as usize;
+        let start = blocks.start + slot as u64 * span;
+        // Holes that were unmapped stay holes.
+        if !node.get(slot).is_hole() || !layer.is_cleared(&(start..start.saturating_add(span))) {
+            return Some(slot);
+        }
+        slot += 1;
+    }
+    None
+}
+
+/// Counts what the sink is given.
+struct Tally<'a, S> {
+    statistics: &'a mut Statistics,
+    sink: &'a mut S,
+}
+
+impl<S> Tally<'_, S> {
+    fn drop_block<const N: usize>(&mut self, pointer: Pointer)
+    where
+        S: Sink<N>,
+    {
+        self.statistics.blocks_dropped += 1;
+        self.statistics.block_sectors_dropped += u64::from(pointer.sectors);
+        self.sink.drop_block(pointer);
+    }
+
+    fn drop_node<const N: usize>(&mut self, pointer: Pointer)
+    where
+        S: Sink<N>,
+    {
+        self.statistics.nodes_dropped += 1;
+        self.statistics.node_sectors_dropped += u64::from(pointer.sectors);
+        self.sink.drop_node(pointer);
+    }
+}
+
+#[cfg(test)]
+mod tests;

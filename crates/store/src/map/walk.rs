@@ -1,0 +1,188 @@
+//! Visiting all blocks of a tree, and its nodes: to destroy it, to scrub it, to send it.
+//!
+//! In the order of block numbers, and each node after everything below it. So a walk can go on at
+//! any block number, also after a crash, and visits each node once all the same.
+
+use std::sync::Arc;
+
+use crate::format::node::FAN_OUT;
+use crate::format::{Epoch, Node, NodeId, Pointer};
+
+use super::{Missing, NodeCache, Tree};
+
+/// Whether there is more to do.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The budget was used up: call again.
+    More,
+    /// All is done.
+    Done,
+}
+
+/// What a walk comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// A block of the volume.
+    Block {
+        /// Its number.
+        index: u64,
+        /// Where it lies.
+        pointer: Pointer,
+    },
+    /// A node, of which all that is to be visited below was visited.
+    Node {
+        /// Its place.
+        id: NodeId,
+        /// Where it lies.
+        pointer: Pointer,
+    },
+}
+
+/// A walk over a tree or a part of it.
+#[derive(Debug)]
+pub struct Walk<const N: usize = FAN_OUT> {
+    /// What was born in this epoch or before is passed over.
+    newer_than: Option<Epoch>,
+    /// Blocks below this one are passed over.
+    start: u64,
+    /// Behind the last block.
+    end: u64,
+    /// The node to read next.
+    next: Option<(NodeId, Pointer)>,
+    /// Nodes that were entered and not left, the topmost first.
+    open: Vec<Open<N>>,
+}
+
+#[derive(Debug)]
+struct Open<const N: usize> {
+    pointer: Pointer,
+    node: Arc<Node<N>>,
+    /// Where to look next.
+    slot: usize,
+}
+
+impl<const N: usize> Walk<N> {
+    /// Over all blocks of `tree` from `start` on. `start` is 0, or the [`Walk::position`] of an
+    /// earlier walk over the same tree. Of blocks and nodes only those are visited that were born
+    /// after `newer_than`.
+    pub fn new(tree: &Tree<N>, start: u64, newer_than: Option<Epoch>) -> Self {
+        Self::below(tree.root_id(), tree.root, start, newer_than)
+    }
+
+    /// Over all that is below the node `id`, and the node.
+    pub(super) fn below(
+        id: NodeId,
+        pointer: Pointer,
+        start: u64,
+        newer_than: Option<Epoch>,
+    ) -> Self {
+        let end = Tree::<N>::blocks_of(id).end;
+        let mut walk = Self {
+            newer_than,
+            start,
+            end,
+            next: None,
+            open: Vec::new(),
+        };
+        if start < end && walk.is_wanted(&pointer) {
+            walk.next = Some((id, pointer));
+        }
+        walk
+    }
+
+    /// All below this block was visited, with the nodes of which it is the end.
+    pub fn position(&self) -> u64 {
+        match self.next {
+            Some((id, _)) => Tree::<N>::blocks_of(id).start.max(self.start),
+            None => self.end,
+        }
+    }
+
+    /// Goes on. `budget` counts nodes down; at 0 the walk pauses.
+    ///
+    /// # Errors
+    /// The node that has to be read first.
+    pub fn step(
+        &mut self,
+        cache: &mut NodeCache<N>,
+        budget: &mut usize,
+        mut visit: impl FnMut(Visit),
+    ) -> Result<Progress, Missing> {
+        while let Some((id, pointer)) = self.next {
+            if *budget == 0 {
+                return Ok(Progress::More);
+            }
+            let node = Arc::clone(cache.get(&pointer, id)?);
+            *budget -= 1;
+            self.next = None;
+            let blocks = Tree::<N>::blocks_of(id);
+            let from = self.start.max(blocks.start);
+            if id.level == 0 {
+                for slot in (from - blocks.start) as usize..N {
+                    let pointer = node.get(slot);
+                    if self.is_wanted(&pointer) {
+                        visit(Visit::Block {
+                            index: blocks.start + slot as u64,
+                            pointer,
+                        });
+                    }
+                }
+                visit(Visit::Node { id, pointer });
+            } else {
+                self.open.push(Open {
+                    pointer,
+                    node,
+                    slot: Tree::<N>::slot(id.level, from),
+                });
+            }
+            self.advance(&mut visit);
+        }
+        Ok(Progress::Done)
+    }
+
+    /// Nodes that the walk will ask for next and that are not in memory, `most` at most: whoever
+    /// reads them early makes it quicker.
+    pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
+        let next = self.next.map(|(id, pointer)| Missing { pointer, id });
+        let siblings = self.open.last().into_iter().flat_map(|open| {
+            (open.slot..N).map(|slot| {
+                let pointer = open.node.get(slot);
+                Missing {
+                    pointer,
+                    id: Tree::<N>::child(open.node.id(), slot),
+                }
+            })
+        });
+        next.into_iter()
+            .chain(siblings)
+            .filter(|missing| self.is_wanted(&missing.pointer) && !cache.has(&missing.pointer))
+            .take(most)
+            .collect()
+    }
+
+    fn is_wanted(&self, pointer: &Pointer) -> bool {
+        !pointer.is_hole() && self.newer_than.is_none_or(|epoch| pointer.birth > epoch)
+    }
+
+    /// Finds the next node to enter, and leaves those in which there is none. Both in one: between
+    /// calls of [`Walk::step`] no node is open whose last block was visited.
+    fn advance(&mut self, visit: &mut impl FnMut(Visit)) {
+        while let Some(open) = self.open.last() {
+            let (id, pointer) = (open.node.id(), open.pointer);
+            let found = (open.slot..N).find(|&slot| self.is_wanted(&open.node.get(slot)));
+            if let Some(slot) = found {
+                self.next = Some((Tree::<N>::child(id, slot), open.node.get(slot)));
+                if let Some(open) = self.open.last_mut() {
+                    open.slot = slot + 1;
+                }
+                return;
+            }
+            self.open.pop();
+            visit(Visit::Node { id, pointer });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
