@@ -144,6 +144,35 @@ impl Pages {
         }
     }
 
+    /// Bytes of memory that are kept for it: all pages of its run, also those that it does not show,
+    /// and the list of them. What it shares with other runs is counted in each.
+    pub fn memory(&self) -> usize {
+        /// The list's two reference counts.
+        const COUNTS: usize = 2 * size_of::<usize>();
+        match &self.run {
+            Run::None => 0,
+            Run::One(_) => PAGE_SIZE,
+            Run::Many(pages) => COUNTS + pages.len() * (size_of::<Page>() + PAGE_SIZE),
+        }
+    }
+
+    /// The same bytes, holding on to no page that it does not show: for who keeps a part of a long
+    /// run for long.
+    pub fn trimmed(self) -> Self {
+        let end = footprint(self.len(), self.start as usize) / PAGE_SIZE;
+        let first = self.start as usize / PAGE_SIZE;
+        let pages = self.run.pages();
+        if first == 0 && end == pages.len() {
+            return self;
+        }
+        let shown = pages.get(first..end).unwrap_or_default();
+        Self::from_pages(
+            shown.iter().cloned(),
+            self.start % PAGE_SIZE as u32,
+            self.len,
+        )
+    }
+
     /// The bytes in order, one slice per page.
     #[inline]
     pub fn chunks(&self) -> Chunks<'_> {

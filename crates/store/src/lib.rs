@@ -10,6 +10,7 @@
 //! snapshots and the pool on top. Only `vdev` speaks to devices; only `log` and `checkpoint` order
 //! durability.
 
+pub mod cache;
 pub mod checksum;
 pub mod compress;
 pub mod format;

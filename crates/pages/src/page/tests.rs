@@ -229,3 +229,23 @@ mod model {
         }
     }
 }
+
+#[test]
+fn a_trimmed_run_keeps_only_what_it_shows() {
+    let bytes: Vec<u8> = (0..5 * PAGE_SIZE).map(|at| (at / 7) as u8).collect();
+    let whole = Pages::from_bytes(&bytes);
+    let list = |pages: usize| 2 * size_of::<usize>() + pages * (size_of::<Page>() + PAGE_SIZE);
+    assert_eq!(whole.memory(), list(5));
+    for (range, memory) in [
+        (0..5 * PAGE_SIZE, list(5)),
+        (4096..12_288, list(2)),
+        (4000..12_289, list(4)),
+        (5000..9000, list(2)),
+        (5000..6000, PAGE_SIZE),
+        (7..7, 0),
+    ] {
+        let cut = whole.slice(range.clone()).trimmed();
+        assert_eq!(cut.memory(), memory, "{range:?}");
+        assert!(cut == bytes[range]);
+    }
+}

@@ -1,0 +1,108 @@
+//! What the cache counts, for all volumes and for each.
+
+use std::collections::BTreeMap;
+
+/// Counts over all volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Look-ups that found their block.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Blocks thrown out to make room; invalidated ones are not counted.
+    pub evictions: u64,
+    /// Blocks here now.
+    pub blocks: u64,
+    /// Bytes of those blocks' pages, with the lists of them.
+    pub block_bytes: u64,
+    /// All memory that counts against the cap, in bytes.
+    pub bytes: u64,
+}
+
+impl Statistics {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            evictions: self.evictions + other.evictions,
+            blocks: self.blocks + other.blocks,
+            block_bytes: self.block_bytes + other.block_bytes,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// Counts of one volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeStatistics {
+    /// Look-ups that found their block.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Blocks thrown out to make room.
+    pub evictions: u64,
+    /// Blocks here now.
+    pub blocks: u64,
+    /// Bytes of those blocks' pages, with the lists of them.
+    pub block_bytes: u64,
+}
+
+impl VolumeStatistics {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            evictions: self.evictions + other.evictions,
+            blocks: self.blocks + other.blocks,
+            block_bytes: self.block_bytes + other.block_bytes,
+        }
+    }
+}
+
+/// The counts of each volume in one part, so that a hit finds its counts by a number.
+#[derive(Debug, Default)]
+pub(super) struct VolumeCounts {
+    counts: Vec<VolumeStatistics>,
+    numbers: BTreeMap<u64, u32>,
+    free: Vec<u32>,
+}
+
+impl VolumeCounts {
+    /// Bytes of memory that a volume costs at most: its counts while their list grows, and its
+    /// share of the map's nodes, which are at least a third full.
+    const PER_VOLUME: usize = 3 * size_of::<VolumeStatistics>() + 64;
+
+    /// The number of the volume's counts.
+    pub(super) fn number(&mut self, volume: u64) -> u32 {
+        *self.numbers.entry(volume).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
+                self.counts.push(VolumeStatistics::default());
+                (self.counts.len() - 1) as u32
+            })
+        })
+    }
+
+    pub(super) fn of(&mut self, number: u32) -> &mut VolumeStatistics {
+        &mut self.counts[number as usize]
+    }
+
+    pub(super) fn get(&self, volume: u64) -> VolumeStatistics {
+        self.numbers
+            .get(&volume)
+            .map_or_else(VolumeStatistics::default, |number| {
+                self.counts[*number as usize]
+            })
+    }
+
+    /// Of a volume that has no blocks here any more.
+    pub(super) fn forget(&mut self, volume: u64) {
+        if let Some(number) = self.numbers.remove(&volume) {
+            self.counts[number as usize] = VolumeStatistics::default();
+            self.free.push(number);
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.counts.len() * Self::PER_VOLUME
+    }
+}

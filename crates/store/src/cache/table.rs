@@ -1,0 +1,239 @@
+//! The entries of one part: found by key through chains, and strung into queues.
+//!
+//! All memory is laid out when the table is made and sized by how many of the smallest blocks fit
+//! into the cap, so that nothing is ever moved or made larger under a lock; the system provides the
+//! memory only as far as it is used. Entry 0 stands for none.
+
+use pages::{PAGE_SIZE, Pages};
+
+use super::Key;
+
+/// No entry.
+pub(super) const NONE: u32 = 0;
+
+/// A block and its standing.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) data: Pages,
+    /// Bytes that `data` counts: its memory, at least a page. 0 where the entry is free.
+    pub(super) charge: u32,
+    /// The next entry in the chain of its place in the table; of a free entry, the next free one.
+    chain: u32,
+    newer: u32,
+    older: u32,
+    /// The part's clock when the block came.
+    pub(super) born: u32,
+    /// The number of its volume's counts.
+    pub(super) volume: u32,
+    /// Uses since it came or was last given another chance, up to a small bound.
+    pub(super) uses: u8,
+    pub(super) is_main: bool,
+    pub(super) was_used_again: bool,
+}
+
+impl Entry {
+    pub(super) fn new(key: Key, data: Pages) -> Self {
+        Self {
+            charge: data.memory().max(PAGE_SIZE) as u32,
+            key,
+            data,
+            chain: NONE,
+            newer: NONE,
+            older: NONE,
+            born: 0,
+            volume: 0,
+            uses: 0,
+            is_main: false,
+            was_used_again: false,
+        }
+    }
+
+    fn free(next: u32) -> Self {
+        let nowhere = Key {
+            volume: u64::MAX,
+            block: u64::MAX,
+        };
+        Self {
+            charge: 0,
+            chain: next,
+            ..Self::new(nowhere, Pages::new())
+        }
+    }
+}
+
+/// A queue of entries by age.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    oldest: u32,
+    newest: u32,
+    /// The charges of its entries.
+    pub(super) bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn oldest(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+}
+
+/// Entries by key.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Never longer than it was laid out for.
+    entries: Vec<Entry>,
+    free: u32,
+    live: u32,
+    chains: Box<[u32]>,
+}
+
+impl Table {
+    /// Bytes of memory of each entry.
+    pub(super) const ENTRY: usize = size_of::<Entry>();
+
+    /// For at most `bytes` of blocks and entries together.
+    pub(super) fn new(bytes: usize) -> Self {
+        let most = Self::most(bytes);
+        let mut entries = Vec::with_capacity(most + 1);
+        entries.push(Entry::free(NONE));
+        Self {
+            entries,
+            free: NONE,
+            live: 0,
+            chains: vec![NONE; most].into_boxed_slice(),
+        }
+    }
+
+    /// Bytes of memory that the chains take from the start, for a table of `bytes`.
+    pub(super) const fn chain_memory(bytes: usize) -> usize {
+        Self::most(bytes) * size_of::<u32>()
+    }
+
+    const fn most(bytes: usize) -> usize {
+        bytes / (PAGE_SIZE + Self::ENTRY)
+    }
+
+    /// Bytes of memory of all entries ever used.
+    pub(super) fn entry_memory(&self) -> usize {
+        self.entries.len() * Self::ENTRY
+    }
+
+    /// Bytes by which the memory grows with the next entry.
+    pub(super) fn next_entry_memory(&self) -> usize {
+        if self.free == NONE { Self::ENTRY } else { 0 }
+    }
+
+    /// How many entries there are.
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// One above the highest number of an entry.
+    pub(super) fn end(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// Whether the number is that of an entry.
+    pub(super) fn is_live(&self, number: u32) -> bool {
+        self.entry(number).charge > 0
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, number: u32) -> &Entry {
+        &self.entries[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn entry_mut(&mut self, number: u32) -> &mut Entry {
+        &mut self.entries[number as usize]
+    }
+
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        (((hash & 0xffff_ffff) * self.chains.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: Key, hash: u64) -> Option<u32> {
+        let mut number = self.chains.get(self.place(hash)).copied()?;
+        while number != NONE {
+            let entry = self.entry(number);
+            if entry.key == key {
+                return Some(number);
+            }
+            number = entry.chain;
+        }
+        None
+    }
+
+    /// Adds an entry whose key is not there yet; its number. `None` where the table is full.
+    pub(super) fn add(&mut self, hash: u64, mut entry: Entry) -> Option<u32> {
+        let place = self.place(hash);
+        let chain = self.chains.get_mut(place)?;
+        entry.chain = *chain;
+        let number = if self.free != NONE {
+            let number = self.free;
+            let slot = &mut self.entries[number as usize];
+            self.free = slot.chain;
+            *slot = entry;
+            number
+        } else if self.entries.len() < self.entries.capacity() {
+            self.entries.push(entry);
+            (self.entries.len() - 1) as u32
+        } else {
+            return None;
+        };
+        self.chains[place] = number;
+        self.live += 1;
+        Some(number)
+    }
+
+    /// Takes an entry out that is in no queue.
+    pub(super) fn remove(&mut self, number: u32, hash: u64) -> Entry {
+        let place = self.place(hash);
+        let after = self.entry(number).chain;
+        if self.chains[place] == number {
+            self.chains[place] = after;
+        } else {
+            let mut before = self.chains[place];
+            while self.entry(before).chain != number {
+                before = self.entry(before).chain;
+            }
+            self.entry_mut(before).chain = after;
+        }
+        let free = std::mem::replace(&mut self.free, number);
+        self.live -= 1;
+        std::mem::replace(self.entry_mut(number), Entry::free(free))
+    }
+
+    /// Puts an entry that is in no queue at the new end of one.
+    pub(super) fn enqueue(&mut self, queue: &mut Queue, number: u32) {
+        let newest = std::mem::replace(&mut queue.newest, number);
+        let entry = self.entry_mut(number);
+        entry.older = newest;
+        entry.newer = NONE;
+        queue.bytes += entry.charge as usize;
+        if newest == NONE {
+            queue.oldest = number;
+        } else {
+            self.entry_mut(newest).newer = number;
+        }
+    }
+
+    /// Takes an entry out of its queue.
+    pub(super) fn unqueue(&mut self, queue: &mut Queue, number: u32) {
+        let entry = self.entry(number);
+        let (newer, older) = (entry.newer, entry.older);
+        queue.bytes -= entry.charge as usize;
+        if newer == NONE {
+            queue.newest = older;
+        } else {
+            self.entry_mut(newer).older = older;
+        }
+        if older == NONE {
+            queue.oldest = newer;
+        } else {
+            self.entry_mut(older).newer = newer;
+        }
+    }
+}
