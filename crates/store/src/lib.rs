@@ -6,11 +6,12 @@
 //!
 //! Who stands on whom, from the bottom: [`format`] (every byte on a disk) and [`vdev`] (disks that
 //! hold blocks together); `map` (which block of a volume lies where) and `space` (what is free);
-//! `log` (what makes a write durable) and `checkpoint` (what makes the log short); volumes,
-//! snapshots and the pool on top. Only `vdev` speaks to devices; only `log` and `checkpoint` order
-//! durability.
+//! [`catalog`] (which datasets there are); `log` (what makes a write durable) and `checkpoint` (what
+//! makes the log short); volumes, snapshots and the pool on top. Only `vdev` speaks to devices; only
+//! `log` and `checkpoint` order durability.
 
 pub mod cache;
+pub mod catalog;
 pub mod checksum;
 pub mod compress;
 pub mod format;

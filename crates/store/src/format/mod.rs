@@ -25,5 +25,17 @@ pub const SECTOR_SIZE: usize = 4096;
 pub const VERSION: u16 = 1;
 
 /// A volume or a snapshot: a number that is never used again in the same pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct DatasetId(pub u32);

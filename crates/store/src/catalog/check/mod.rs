@@ -1,0 +1,387 @@
+//! What must hold for an operation to be done: asked when it is planned, and again before it is
+//! applied, since what is replayed comes from a disk.
+
+use std::collections::BTreeSet;
+
+use super::dataset::Dataset;
+use super::error::{CatalogError, ErrorKind};
+use super::name::{self, check_component};
+use super::operation::{NewDataset, NewName, NewSnapshots, NewVolume, Operation};
+use super::properties::Properties;
+use super::property::Property;
+use super::{Catalog, ROOT};
+use crate::format::{DatasetId, Epoch};
+
+mod place;
+mod values;
+
+use place::{Growth, take_id};
+pub(super) use values::{check_geometry, check_properties, check_settable};
+use values::{check_volume_properties, too_much_reserved};
+
+type Checked = Result<(), CatalogError>;
+
+/// The longest tag of a hold, in bytes.
+const MAX_TAG: usize = 255;
+
+impl Catalog {
+    /// Whether an operation fits what is there.
+    pub(super) fn check(&self, operation: &Operation) -> Checked {
+        match operation {
+            Operation::CreateFolder { folders } => self.check_new(folders, None),
+            Operation::CreateVolume { folders, volume } => {
+                self.check_new(folders, Some(&volume.dataset))?;
+                check_geometry(volume.size, volume.block_size)?;
+                check_volume_properties(volume)
+            }
+            Operation::Destroy { ids } => self.check_destroy(ids, None),
+            Operation::Snapshot(taken) => self.check_snapshots(taken),
+            Operation::Clone { folders, clone } => {
+                self.check_new(folders, Some(&clone.dataset))?;
+                let origin = self.existing(clone.origin)?;
+                let Some(snapshot) = origin.as_snapshot() else {
+                    return Err(self.not_a(origin, "snapshot"));
+                };
+                check_volume_properties(&NewVolume {
+                    dataset: clone.dataset.clone(),
+                    size: snapshot.size,
+                    block_size: snapshot.block_size,
+                })
+            }
+            Operation::Rollback {
+                volume,
+                snapshot,
+                destroy,
+                refreservation,
+            } => self.check_rollback(*volume, *snapshot, destroy, *refreservation),
+            Operation::Promote { clone } => self.check_promote(*clone),
+            Operation::Rename { folders, renames } => self.check_renames(folders, renames),
+            Operation::SetProperty { id, properties, .. } => self.check_set(*id, properties),
+            Operation::Inherit { ids, property, .. } => self.check_inherit(ids, property),
+            Operation::Resize {
+                volume,
+                size,
+                refreservation,
+            } => {
+                let dataset = self.existing(*volume)?;
+                let Some(block_size) = dataset.as_volume().map(|volume| volume.block_size) else {
+                    return Err(self.not_a(dataset, "volume"));
+                };
+                check_geometry(*size, block_size)?;
+                self.check_reservation_after(*volume, *size, *refreservation)
+            }
+            Operation::Hold { snapshots, tag, .. } => self.check_holds(snapshots, tag, true),
+            Operation::Release { snapshots, tag } => self.check_holds(snapshots, tag, false),
+        }
+    }
+
+    pub(super) fn existing(&self, id: DatasetId) -> Result<&Dataset, CatalogError> {
+        let missing = || CatalogError::mismatch(format!("dataset {} does not exist", id.0));
+        self.dataset(id).ok_or_else(missing)
+    }
+
+    pub(super) fn not_a(&self, dataset: &Dataset, wanted: &str) -> CatalogError {
+        let kind = dataset.kind.as_str();
+        CatalogError::new(
+            ErrorKind::InvalidValue,
+            format!(
+                "'{}' is a {kind}, not a {wanted}",
+                self.full_name(dataset.id)
+            ),
+            format!("name a {wanted}"),
+        )
+    }
+
+    fn check_new(&self, folders: &[NewDataset], last: Option<&NewDataset>) -> Checked {
+        let mut growth = Growth::new(self);
+        for folder in folders {
+            growth.add(folder)?;
+            growth.add_folder(folder);
+            check_properties('f', 0, &folder.properties)?;
+            check_properties('f', 0, &folder.received)?;
+        }
+        match last {
+            Some(dataset) => growth.add(dataset),
+            None if folders.is_empty() => Err(CatalogError::mismatch("no folder is to be made")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_snapshots(&self, taken: &NewSnapshots) -> Checked {
+        if taken.snapshots.is_empty() {
+            return Err(CatalogError::mismatch("no snapshot is to be taken"));
+        }
+        check_properties('s', 0, &taken.properties)?;
+        let mut next = self.next;
+        let mut volumes = BTreeSet::new();
+        for snapshot in &taken.snapshots {
+            let volume = self.existing(snapshot.volume)?;
+            if volume.as_volume().is_none() {
+                return Err(self.not_a(volume, "volume"));
+            }
+            let name = format!("{}@{}", self.name(volume.id), snapshot.name);
+            check_component(&snapshot.name)?;
+            name::check_size(name.len(), 0, &name)?;
+            if self.child(volume.id, &snapshot.name).is_some() {
+                return Err(self.exists(&name));
+            }
+            if !volumes.insert(volume.id) {
+                return Err(CatalogError::new(
+                    ErrorKind::InvalidValue,
+                    format!("'{}' is named twice", self.full_name(volume.id)),
+                    "take one snapshot of each volume at a time",
+                ));
+            }
+            next = take_id(next, snapshot.id)?;
+            if taken.epoch <= self.shared_until(volume.id) || taken.epoch >= Epoch::LAST {
+                let epoch = taken.epoch.0;
+                return Err(CatalogError::mismatch(format!(
+                    "'{}' cannot be of epoch {epoch}",
+                    self.shown(&name)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether these can go together: nothing that stays lies in or builds on what they are. Of the volume
+    /// that is rolled back, `spared`, snapshots may go although it builds on them.
+    fn check_destroy(&self, ids: &[DatasetId], spared: Option<DatasetId>) -> Checked {
+        let doomed: BTreeSet<_> = ids.iter().copied().collect();
+        if doomed.len() != ids.len() || (doomed.is_empty() && spared.is_none()) {
+            return Err(CatalogError::mismatch(
+                "what is to be destroyed is named twice, or nothing is",
+            ));
+        }
+        for id in &doomed {
+            let dataset = self.existing(*id)?;
+            let name = self.full_name(*id);
+            if *id == ROOT {
+                return Err(CatalogError::new(
+                    ErrorKind::ReadOnly,
+                    format!("'{name}' is the root folder of the pool and cannot be destroyed"),
+                    "destroy what lies in it, or the pool with 'pool destroy'",
+                ));
+            }
+            if let Some(child) = self.children(*id).find(|child| !doomed.contains(&child.id)) {
+                return Err(self.still_contains(dataset, child));
+            }
+            let Some(snapshot) = dataset.as_snapshot() else {
+                continue;
+            };
+            if let Some(tag) = snapshot.holds.keys().next() {
+                return Err(CatalogError::new(
+                    ErrorKind::Held,
+                    format!("'{name}' cannot be destroyed: the hold '{tag}' keeps it"),
+                    format!("release it with 'volume release {tag} {name}'"),
+                ));
+            }
+            let mut builders = self.followers(*id).filter(|id| !doomed.contains(id));
+            let foreign = builders.find(|id| self.volume_of(*id) != Some(dataset.parent));
+            if let Some(clone) = foreign.and_then(|id| self.volume_of(id)) {
+                let clone = self.full_name(clone);
+                return Err(CatalogError::new(
+                    ErrorKind::HasClones,
+                    format!("'{name}' cannot be destroyed: '{clone}' is a clone of it"),
+                    format!("use -R to destroy all clones too, or 'volume promote {clone}' first"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn still_contains(&self, dataset: &Dataset, child: &Dataset) -> CatalogError {
+        let (name, child) = (self.full_name(dataset.id), self.full_name(child.id));
+        if dataset.is_folder() {
+            return CatalogError::new(
+                ErrorKind::NotEmpty,
+                format!("'{name}' cannot be destroyed: it contains '{child}'"),
+                "use -r to destroy all that lies in it",
+            );
+        }
+        CatalogError::new(
+            ErrorKind::HasSnapshots,
+            format!("'{name}' cannot be destroyed: it has the snapshot '{child}'"),
+            "use -r to destroy its snapshots too",
+        )
+    }
+
+    fn check_rollback(
+        &self,
+        id: DatasetId,
+        target: DatasetId,
+        destroy: &[DatasetId],
+        refreservation: Option<u64>,
+    ) -> Checked {
+        let volume = self.existing(id)?;
+        if volume.as_volume().is_none() {
+            return Err(self.not_a(volume, "volume"));
+        }
+        let own = self.chain(id).take_while(|older| older.parent == id);
+        let mut newer = own.take_while(|older| older.id != target);
+        let snapshot = self.existing(target)?;
+        let Some(size) = snapshot.as_snapshot().map(|snapshot| snapshot.size) else {
+            return Err(self.not_a(snapshot, "snapshot"));
+        };
+        if snapshot.parent != id || destroy.contains(&target) || destroy.contains(&id) {
+            return Err(CatalogError::mismatch(
+                "the snapshot is of another volume, or is to go itself",
+            ));
+        }
+        if let Some(newer) = newer.find(|newer| !destroy.contains(&newer.id)) {
+            let (name, newer) = (self.full_name(id), self.full_name(newer.id));
+            return Err(CatalogError::new(
+                ErrorKind::HasSnapshots,
+                format!("'{name}' cannot be rolled back: '{newer}' is newer"),
+                "use -r to destroy all newer snapshots, or clone the old one instead",
+            ));
+        }
+        self.check_destroy(destroy, Some(id))?;
+        self.check_reservation_after(id, size, refreservation)
+    }
+
+    /// After a change of its size, a volume must not reserve more than it can take.
+    fn check_reservation_after(&self, id: DatasetId, size: u64, changed: Option<u64>) -> Checked {
+        if changed.unwrap_or_else(|| self.settings(id).refreservation) > size {
+            return Err(too_much_reserved(size));
+        }
+        Ok(())
+    }
+
+    fn check_promote(&self, id: DatasetId) -> Checked {
+        let clone = self.existing(id)?;
+        if clone.as_volume().is_none() {
+            return Err(self.not_a(clone, "volume"));
+        }
+        if self.origin(id).is_none() {
+            return Err(CatalogError::new(
+                ErrorKind::InvalidValue,
+                format!("'{}' is no clone", self.full_name(id)),
+                "only clones depend on another volume's snapshots",
+            ));
+        }
+        let prefix = self.name(id);
+        for moved in self.promoted(id) {
+            let name = format!("{prefix}@{}", moved.name);
+            if self.child(id, &moved.name).is_some() {
+                return Err(CatalogError::new(
+                    ErrorKind::Exists,
+                    format!(
+                        "'{}' exists, and would be taken over from the origin too",
+                        self.shown(&name)
+                    ),
+                    "rename one of the two snapshots first",
+                ));
+            }
+            name::check_size(name.len(), 0, &name)?;
+        }
+        Ok(())
+    }
+
+    /// The snapshots that a clone takes over when it is promoted, newest first.
+    pub(super) fn promoted(&self, clone: DatasetId) -> Vec<&Dataset> {
+        let mut foreign = self
+            .chain(clone)
+            .skip_while(|older| older.parent == clone)
+            .peekable();
+        let owner = foreign.peek().map(|origin| origin.parent);
+        foreign
+            .take_while(|older| Some(older.parent) == owner)
+            .collect()
+    }
+
+    fn check_renames(&self, folders: &[NewDataset], renames: &[NewName]) -> Checked {
+        let mut growth = Growth::new(self);
+        for folder in folders {
+            growth.add(folder)?;
+            growth.add_folder(folder);
+            check_properties('f', 0, &folder.properties)?;
+            check_properties('f', 0, &folder.received)?;
+        }
+        if renames.is_empty() {
+            return Err(CatalogError::mismatch("nothing is to be renamed"));
+        }
+        let mut moved = BTreeSet::new();
+        for rename in renames {
+            let dataset = self.existing(rename.id)?;
+            if rename.id == ROOT {
+                return Err(CatalogError::new(
+                    ErrorKind::ReadOnly,
+                    "the root folder has the pool's name",
+                    "export the pool and import it under another name",
+                ));
+            }
+            if !moved.insert(rename.id) || (renames.len() > 1 && dataset.as_snapshot().is_none()) {
+                return Err(CatalogError::mismatch(
+                    "only snapshots are renamed together, each once",
+                ));
+            }
+            if dataset.as_snapshot().is_some() {
+                growth.claim_snapshot(dataset, rename)?;
+            } else {
+                growth.claim_moved(dataset, rename)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_set(&self, id: DatasetId, properties: &Properties) -> Checked {
+        let dataset = self.existing(id)?;
+        let size = dataset.geometry().map_or(0, |(size, _)| size);
+        check_properties(dataset.kind.letter(), size, properties)
+    }
+
+    fn check_inherit(&self, ids: &[DatasetId], property: &str) -> Checked {
+        let property = Property::parse(property)?;
+        for id in ids {
+            self.existing(*id)?;
+        }
+        match &property {
+            Property::Native(native) => check_settable(*native),
+            Property::User(_) => Ok(()),
+        }
+    }
+
+    fn check_holds(&self, snapshots: &[DatasetId], tag: &str, is_new: bool) -> Checked {
+        if tag.is_empty() || tag.len() > MAX_TAG || tag.chars().any(char::is_control) {
+            return Err(CatalogError::new(
+                ErrorKind::InvalidName,
+                format!("'{}' is no tag for a hold", tag.escape_debug()),
+                format!("use 1 to {MAX_TAG} bytes of text"),
+            ));
+        }
+        for id in snapshots {
+            let dataset = self.existing(*id)?;
+            let Some(snapshot) = dataset.as_snapshot() else {
+                return Err(self.not_a(dataset, "snapshot"));
+            };
+            let name = self.full_name(*id);
+            match (is_new, snapshot.holds.contains_key(tag)) {
+                (true, true) => {
+                    return Err(CatalogError::new(
+                        ErrorKind::Exists,
+                        format!("'{name}' has a hold '{tag}' already"),
+                        "use another tag",
+                    ));
+                }
+                (false, false) => {
+                    return Err(CatalogError::new(
+                        ErrorKind::NotFound,
+                        format!("'{name}' has no hold '{tag}'"),
+                        format!("see its holds with 'volume holds {name}'"),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn exists(&self, name: &str) -> CatalogError {
+        CatalogError::new(
+            ErrorKind::Exists,
+            format!("'{}' exists already", self.shown(name)),
+            "use another name, or destroy or rename what has it",
+        )
+    }
+}

@@ -1,0 +1,214 @@
+//! Questions to the catalogue: by name, upwards, downwards, along snapshots and clones.
+
+use std::iter::successors;
+
+use super::dataset::{Dataset, Kind};
+use super::error::{CatalogError, ErrorKind};
+use super::name::Name;
+use super::{Catalog, ROOT};
+use crate::format::{DatasetId, Epoch};
+
+impl Catalog {
+    /// A dataset by its number.
+    pub fn dataset(&self, id: DatasetId) -> Option<&Dataset> {
+        self.datasets.get(&id)
+    }
+
+    /// All datasets, by number.
+    pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
+        self.datasets.values()
+    }
+
+    /// A dataset by its name, such as `vms/disk1@monday`; the empty name is the root folder.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidName`], [`ErrorKind::NotFound`].
+    pub fn find(&self, name: &str) -> Result<&Dataset, CatalogError> {
+        let parsed = Name::parse(name)?;
+        self.resolve(&parsed).ok_or_else(|| {
+            CatalogError::new(
+                ErrorKind::NotFound,
+                format!("'{}' does not exist", self.shown(name)),
+                "see which datasets there are with 'volume list -r -t all'",
+            )
+        })
+    }
+
+    /// A volume by its name.
+    ///
+    /// # Errors
+    /// As [`Catalog::find`]; [`ErrorKind::InvalidValue`] where it is no volume.
+    pub fn find_volume(&self, name: &str) -> Result<&Dataset, CatalogError> {
+        self.find_kind(name, "volume")
+    }
+
+    /// A snapshot by its name.
+    ///
+    /// # Errors
+    /// As [`Catalog::find`]; [`ErrorKind::InvalidValue`] where it is no snapshot.
+    pub fn find_snapshot(&self, name: &str) -> Result<&Dataset, CatalogError> {
+        self.find_kind(name, "snapshot")
+    }
+
+    fn find_kind(&self, name: &str, wanted: &str) -> Result<&Dataset, CatalogError> {
+        let dataset = self.find(name)?;
+        let kind = dataset.kind.as_str();
+        if kind != wanted {
+            return Err(CatalogError::new(
+                ErrorKind::InvalidValue,
+                format!("'{}' is a {kind}, not a {wanted}", self.shown(name)),
+                format!("name a {wanted}"),
+            ));
+        }
+        Ok(dataset)
+    }
+
+    pub(super) fn resolve(&self, name: &Name) -> Option<&Dataset> {
+        let mut id = ROOT;
+        for component in name.path.iter().chain(&name.snapshot) {
+            id = self.child(id, component)?;
+        }
+        let dataset = self.dataset(id)?;
+        // A snapshot is not reached by '/', nor a folder by '@'.
+        let is_snapshot = matches!(dataset.kind, Kind::Snapshot(_));
+        (is_snapshot == name.snapshot.is_some()).then_some(dataset)
+    }
+
+    pub(super) fn child(&self, parent: DatasetId, name: &str) -> Option<DatasetId> {
+        self.names.get(&(parent, name.to_owned())).copied()
+    }
+
+    /// A dataset's name without the pool's: `vms/disk1@monday`. Empty for the root and what is not there.
+    pub fn name(&self, id: DatasetId) -> String {
+        let mut parts: Vec<&str> = Vec::new();
+        for dataset in self.lineage(id) {
+            let separator = match dataset.kind {
+                Kind::Snapshot(_) => "@",
+                _ => "/",
+            };
+            if dataset.id != ROOT {
+                parts.extend([dataset.name.as_str(), separator]);
+            }
+        }
+        parts.pop();
+        parts.reverse();
+        parts.concat()
+    }
+
+    /// A dataset's name with the pool's before it.
+    pub fn full_name(&self, id: DatasetId) -> String {
+        self.shown(&self.name(id))
+    }
+
+    /// A name as texts show it.
+    pub(super) fn shown(&self, name: &str) -> String {
+        match (self.pool.as_str(), name) {
+            ("", name) => name.to_owned(),
+            (pool, "") => pool.to_owned(),
+            (pool, name) => format!("{pool}/{name}"),
+        }
+    }
+
+    /// The dataset and all above it, up to the root.
+    pub(super) fn lineage(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
+        successors(self.dataset(id), |below| match below.id {
+            ROOT => None,
+            _ => self.dataset(below.parent),
+        })
+    }
+
+    /// What lies directly in a folder, or a volume's snapshots; by name.
+    pub fn children(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
+        let from = (id, String::new());
+        let within = self
+            .names
+            .range(from..)
+            .take_while(move |((parent, _), _)| *parent == id);
+        within.filter_map(|(_, child)| self.dataset(*child))
+    }
+
+    /// The dataset and all that lies below it, snapshots of volumes included; what lies above comes first.
+    pub fn subtree(&self, id: DatasetId) -> Vec<&Dataset> {
+        let mut found = Vec::new();
+        let mut waiting: Vec<&Dataset> = self.dataset(id).into_iter().collect();
+        while let Some(dataset) = waiting.pop() {
+            found.push(dataset);
+            let first = waiting.len();
+            waiting.extend(self.children(dataset.id));
+            waiting[first..].reverse();
+        }
+        found
+    }
+
+    /// The volumes at or below a dataset, in the order of [`Catalog::subtree`].
+    pub fn volumes_below(&self, id: DatasetId) -> Vec<&Dataset> {
+        let mut all = self.subtree(id);
+        all.retain(|dataset| dataset.as_volume().is_some());
+        all
+    }
+
+    /// A volume's own snapshots, oldest first.
+    pub fn snapshots(&self, volume: DatasetId) -> Vec<&Dataset> {
+        let mut own: Vec<_> = self
+            .chain(volume)
+            .take_while(|older| older.parent == volume)
+            .collect();
+        own.reverse();
+        own
+    }
+
+    /// The snapshots that a volume or snapshot builds on, newest first, those of a clone's origin included.
+    pub fn chain(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
+        let older = |dataset: &Dataset| dataset.previous().and_then(|id| self.dataset(id));
+        let first = self.dataset(id).and_then(older);
+        successors(first, move |dataset| older(dataset))
+    }
+
+    /// The snapshot that a clone was made of; `None` of other volumes.
+    pub fn origin(&self, volume: DatasetId) -> Option<DatasetId> {
+        self.dataset(volume)?.as_volume()?;
+        let foreign = self.chain(volume).find(|older| older.parent != volume);
+        foreign.map(|snapshot| snapshot.id)
+    }
+
+    /// The volumes that were cloned of a snapshot.
+    pub fn clones(&self, snapshot: DatasetId) -> Vec<DatasetId> {
+        let Some(owner) = self.dataset(snapshot).map(|dataset| dataset.parent) else {
+            return Vec::new();
+        };
+        let volumes = self.followers(snapshot).filter_map(|id| self.volume_of(id));
+        volumes.filter(|volume| *volume != owner).collect()
+    }
+
+    /// What builds directly on a snapshot: the next one or the volume, and clones or their oldest snapshots.
+    pub(super) fn followers(&self, snapshot: DatasetId) -> impl Iterator<Item = DatasetId> {
+        self.followers.get(&snapshot).into_iter().flatten().copied()
+    }
+
+    /// The volume itself, or the one that a snapshot belongs to.
+    pub fn volume_of(&self, id: DatasetId) -> Option<DatasetId> {
+        let dataset = self.dataset(id)?;
+        match dataset.kind {
+            Kind::Folder => None,
+            Kind::Volume(_) => Some(id),
+            Kind::Snapshot(_) => Some(dataset.parent),
+        }
+    }
+
+    /// The epoch of the snapshot that a volume or snapshot builds on, 0 where there is none: of what it drops,
+    /// blocks born later are free, the others belong on its dead list.
+    pub fn shared_until(&self, id: DatasetId) -> Epoch {
+        self.chain(id)
+            .next()
+            .and_then(Dataset::as_snapshot)
+            .map_or(Epoch(0), |snapshot| snapshot.epoch)
+    }
+
+    /// How many snapshots a dataset and all below it have.
+    pub fn count_snapshots(&self, id: DatasetId) -> u64 {
+        let all = self.subtree(id);
+        all.iter()
+            .filter(|dataset| dataset.as_snapshot().is_some())
+            .count() as u64
+    }
+}

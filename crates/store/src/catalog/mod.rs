@@ -1,0 +1,50 @@
+//! The catalogue: which datasets a pool has, and what may be done with them. Pure data.
+//!
+//! Two steps. A `Catalog::plan_…` (`plan/`) takes what an administrator asks for, in names and words, and makes an
+//! [`Operation`] of it, decided to the last number, or says why not. [`Catalog::apply`] does an
+//! operation, when it enters the log and again when the log is replayed, and says in [`Step`]s what
+//! becomes of blocks. Rules stand in `check.rs`, once, for both; manners (what has to be asked for
+//! explicitly) in the plans only.
+
+mod applied;
+mod apply;
+mod check;
+mod dataset;
+mod error;
+mod index;
+mod lookup;
+pub mod name;
+mod operation;
+mod plan;
+mod properties;
+mod property;
+mod settings;
+pub mod size;
+mod stored;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use applied::{Applied, Step};
+pub use dataset::{
+    Dataset, Kind, MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, Snapshot, Volume,
+};
+pub use error::{CatalogError, ErrorKind};
+pub use index::Catalog;
+pub use name::Name;
+pub use operation::{
+    MAX_OPERATION, NewClone, NewDataset, NewFolder, NewName, NewSnapshot, NewSnapshots, NewVolume,
+    Operation,
+};
+pub use plan::request;
+pub use plan::request::Stamp;
+pub use properties::{Effective, Properties, Source};
+pub use property::{Change, MAX_USER_NAME, Native, PROPERTIES, Property, PropertyInfo};
+pub use settings::Settings;
+pub use value::{
+    CachePolicy, ChecksumChoice, CompressionChoice, MAX_USER_VALUE, SyncPolicy, Value,
+};
+
+/// The folder that contains all others.
+pub const ROOT: crate::format::DatasetId = crate::format::DatasetId(0);

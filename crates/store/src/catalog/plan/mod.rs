@@ -1,0 +1,144 @@
+//! From requests to operations: names become numbers, words become values, and what an administrator
+//! did not ask for explicitly is refused.
+
+mod create;
+mod destroy;
+mod hold;
+mod property;
+mod rename;
+pub mod request;
+mod resize;
+mod rollback;
+mod snapshot;
+
+use std::collections::BTreeSet;
+
+use super::error::{CatalogError, ErrorKind};
+use super::name::Name;
+use super::operation::{MAX_OPERATION, NewDataset, Operation};
+use super::properties::Properties;
+use super::property::Native;
+use super::value::Value;
+use super::{Catalog, ROOT};
+use crate::format::DatasetId;
+use request::Stamp;
+
+/// Where a new or renamed dataset will lie.
+struct Place {
+    /// Folders that are made on the way.
+    folders: Vec<NewDataset>,
+    parent: DatasetId,
+    /// The last part of its name.
+    name: String,
+    /// The number after those of the folders.
+    next: DatasetId,
+}
+
+impl Catalog {
+    /// An operation that can be applied, or why it cannot.
+    fn planned(&self, operation: Operation) -> Result<Operation, CatalogError> {
+        self.check(&operation)?;
+        let len = operation.encode().len();
+        if len > MAX_OPERATION {
+            return Err(CatalogError::new(
+                ErrorKind::LimitReached,
+                format!("that is too much for one step: {len} bytes of {MAX_OPERATION} at most"),
+                "do it in parts",
+            ));
+        }
+        Ok(operation)
+    }
+
+    /// Where a folder or volume of that name will lie; missing folders are planned where asked for.
+    fn place(&self, name: &str, with_parents: bool, stamp: Stamp) -> Result<Place, CatalogError> {
+        let parsed = Name::parse(name)?;
+        let (Some((above, last)), None) = (parsed.split(), &parsed.snapshot) else {
+            return Err(CatalogError::new(
+                ErrorKind::InvalidName,
+                format!("'{}' is no name of a folder or volume", self.shown(name)),
+                "use a name such as vms/disk1, without '@'",
+            ));
+        };
+        let (mut parent, mut next) = (ROOT, self.next);
+        let mut folders: Vec<NewDataset> = Vec::new();
+        for component in above {
+            let known = self.child(parent, component).filter(|_| folders.is_empty());
+            if let Some(known) = known {
+                parent = known;
+                continue;
+            }
+            if !with_parents {
+                let missing = above.join("/");
+                return Err(CatalogError::new(
+                    ErrorKind::NotFound,
+                    format!("the folder '{}' does not exist", self.shown(&missing)),
+                    "make it first, or use -p to make all that are missing",
+                ));
+            }
+            let folder = stamp.dataset(next, parent, component);
+            (parent, next) = (next, following(next));
+            folders.push(folder);
+        }
+        Ok(Place {
+            folders,
+            parent,
+            name: last.to_owned(),
+            next,
+        })
+    }
+
+    /// Refuses to let a dataset and all below it have so many more snapshots, where a limit is set on it.
+    fn check_snapshot_limit(&self, id: DatasetId, more: u64) -> Result<(), CatalogError> {
+        let limit = self.property(id, &Native::SnapshotLimit.into());
+        let Some(Value::Limit(Some(limit))) = limit.map(|limit| limit.value) else {
+            return Ok(());
+        };
+        if more == 0 || self.count_snapshots(id).saturating_add(more) <= limit {
+            return Ok(());
+        }
+        Err(CatalogError::new(
+            ErrorKind::LimitReached,
+            format!("'{}' has snapshot_limit={limit}", self.full_name(id)),
+            "destroy snapshots that are not needed, or raise the limit",
+        ))
+    }
+
+    /// Asks the limits of where snapshots move to; those that count them already do not matter.
+    fn check_moved_limits(
+        &self,
+        count: u64,
+        from: DatasetId,
+        to: DatasetId,
+    ) -> Result<(), CatalogError> {
+        let before: BTreeSet<_> = self.lineage(from).map(|above| above.id).collect();
+        let mut changed = self.lineage(to).filter(|above| !before.contains(&above.id));
+        changed.try_for_each(|above| self.check_snapshot_limit(above.id, count))
+    }
+}
+
+impl Stamp {
+    fn dataset(self, id: DatasetId, parent: DatasetId, name: &str) -> NewDataset {
+        NewDataset {
+            id,
+            parent,
+            name: name.to_owned(),
+            created_s: self.time_s,
+            guid: self.guid(id),
+            properties: Properties::default(),
+            received: Properties::default(),
+        }
+    }
+
+    /// A guid of its own for each dataset (SplitMix64's finisher).
+    fn guid(self, id: DatasetId) -> u64 {
+        let mut mixed = self.entropy ^ (u64::from(id.0) << 32 | u64::from(id.0));
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+/// The number after; at the end of all numbers the same, which the check then refuses.
+fn following(id: DatasetId) -> DatasetId {
+    DatasetId(id.0.saturating_add(1))
+}

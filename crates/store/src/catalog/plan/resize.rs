@@ -1,0 +1,51 @@
+//! Growing and shrinking volumes.
+
+use super::request::Resize;
+use crate::catalog::Catalog;
+use crate::catalog::error::{CatalogError, ErrorKind};
+use crate::catalog::operation::Operation;
+use crate::catalog::size::print_size_exactly;
+use crate::format::DatasetId;
+
+impl Catalog {
+    /// A volume gets another size. A thick volume stays thick: its refreservation goes with it.
+    ///
+    /// # Errors
+    /// NotFound; InvalidValue for a size that is no multiple of volblocksize, and where it would shrink although
+    /// nobody said that it may.
+    pub fn plan_resize(&self, request: &Resize) -> Result<Operation, CatalogError> {
+        let volume = self.find_volume(&request.name)?;
+        let before = volume.geometry().map_or(0, |(size, _)| size);
+        let operation = self.planned(Operation::Resize {
+            volume: volume.id,
+            size: request.size,
+            refreservation: self.adapted_reservation(volume.id, request.size),
+        })?;
+        if request.size < before && !request.may_shrink {
+            return Err(CatalogError::new(
+                ErrorKind::InvalidValue,
+                format!(
+                    "'{}' would shrink from {} to {}, and what lies beyond would be lost",
+                    self.full_name(volume.id),
+                    print_size_exactly(before),
+                    print_size_exactly(request.size)
+                ),
+                "take a snapshot first, then ask for it with --shrink",
+            ));
+        }
+        Ok(operation)
+    }
+
+    /// What refreservation has to become with a new volsize: all of it where it was all of it, and never more
+    /// than it. `None` where it stays.
+    pub(super) fn adapted_reservation(&self, volume: DatasetId, size: u64) -> Option<u64> {
+        let before = self.dataset(volume)?.geometry()?.0;
+        let reserved = self.settings(volume).refreservation;
+        let is_thick = reserved > 0 && reserved == before;
+        let adapted = match is_thick {
+            true => size,
+            false => reserved.min(size),
+        };
+        (adapted != reserved).then_some(adapted)
+    }
+}

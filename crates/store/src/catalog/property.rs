@@ -1,0 +1,412 @@
+//! The table of properties: names and meanings are zfs's where they mean the same. Help, completion
+//! and every check read it.
+
+use std::fmt;
+
+use super::error::{CatalogError, ErrorKind};
+
+/// A property of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the table describes each, below")]
+pub enum Native {
+    Type,
+    Creation,
+    Used,
+    Available,
+    Referenced,
+    Compressratio,
+    Origin,
+    Volsize,
+    Volblocksize,
+    Refreservation,
+    Compression,
+    Checksum,
+    Primarycache,
+    Secondarycache,
+    Sync,
+    Readonly,
+    SnapshotLimit,
+    SnapshotCount,
+    Logicalused,
+    Logicalreferenced,
+    Usedbydataset,
+    Usedbysnapshots,
+    Usedbychildren,
+    Usedbyrefreservation,
+    Written,
+    Clones,
+    Userrefs,
+    Guid,
+    Createtxg,
+}
+
+/// Who may change a property, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The administrator, at any time.
+    Settable,
+    /// The administrator, when the volume is made.
+    AtCreation,
+    /// Nobody: it is computed.
+    Computed,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct PropertyInfo {
+    /// Which one.
+    pub native: Native,
+    /// As it is written.
+    pub name: &'static str,
+    /// What may be written behind `=`, for help and completion.
+    pub values: &'static str,
+    /// Who may change it.
+    pub change: Change,
+    /// Whether what lies below takes it over.
+    pub is_inheritable: bool,
+    /// Which datasets have it: any of `f` (folder), `v` (volume), `s` (snapshot).
+    pub has_it: &'static str,
+    /// What holds where nothing was set; empty where there is no such thing.
+    pub default: &'static str,
+    /// What it means, in one line.
+    pub help: &'static str,
+}
+
+const fn settable(
+    native: Native,
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> PropertyInfo {
+    PropertyInfo {
+        native,
+        name,
+        values,
+        change: Change::Settable,
+        is_inheritable: true,
+        has_it: "fvs",
+        default,
+        help,
+    }
+}
+
+const fn computed(
+    native: Native,
+    name: &'static str,
+    has_it: &'static str,
+    help: &'static str,
+) -> PropertyInfo {
+    PropertyInfo {
+        native,
+        name,
+        values: "",
+        change: Change::Computed,
+        is_inheritable: false,
+        has_it,
+        default: "",
+        help,
+    }
+}
+
+/// All properties but those of users, in the order in which they are shown.
+pub const PROPERTIES: &[PropertyInfo] = &[
+    computed(Native::Type, "type", "fvs", "folder, volume or snapshot"),
+    computed(
+        Native::Creation,
+        "creation",
+        "fvs",
+        "when it was made, in seconds since 1970",
+    ),
+    computed(
+        Native::Used,
+        "used",
+        "fvs",
+        "space that it and all below it take, reservations included",
+    ),
+    computed(
+        Native::Available,
+        "available",
+        "fv",
+        "space that it could still take",
+    ),
+    computed(
+        Native::Referenced,
+        "referenced",
+        "fvs",
+        "space of the data that can be reached through it",
+    ),
+    computed(
+        Native::Compressratio,
+        "compressratio",
+        "fvs",
+        "bytes written per byte stored",
+    ),
+    computed(
+        Native::Origin,
+        "origin",
+        "v",
+        "the snapshot that a clone was made of",
+    ),
+    PropertyInfo {
+        is_inheritable: false,
+        has_it: "vs",
+        ..settable(
+            Native::Volsize,
+            "volsize",
+            "SIZE, a multiple of volblocksize",
+            "",
+            "size of the volume; grows at once, shrinks only when that is asked for",
+        )
+    },
+    PropertyInfo {
+        change: Change::AtCreation,
+        is_inheritable: false,
+        has_it: "vs",
+        ..settable(
+            Native::Volblocksize,
+            "volblocksize",
+            "4K|8K|16K|32K|64K|128K",
+            "",
+            "unit in which the volume is stored; fixed when it is made",
+        )
+    },
+    PropertyInfo {
+        is_inheritable: false,
+        has_it: "v",
+        ..settable(
+            Native::Refreservation,
+            "refreservation",
+            "none|auto|SIZE",
+            "none",
+            "space that is kept for the volume; auto: all of volsize, so that no write lacks space",
+        )
+    },
+    settable(
+        Native::Compression,
+        "compression",
+        "on|off|lz4|zstd|zstd-1..zstd-19",
+        "on",
+        "how new blocks are compressed; on is lz4, zstd is zstd-3",
+    ),
+    settable(
+        Native::Checksum,
+        "checksum",
+        "on|off|xxh3|blake3",
+        "on",
+        "what new blocks are checked by; on is xxh3; blake3 also resists forgery",
+    ),
+    settable(
+        Native::Primarycache,
+        "primarycache",
+        "all|metadata|none",
+        "all",
+        "what is kept in memory",
+    ),
+    settable(
+        Native::Secondarycache,
+        "secondarycache",
+        "all|metadata|none",
+        "all",
+        "what is kept on cache devices",
+    ),
+    settable(
+        Native::Sync,
+        "sync",
+        "standard|always|disabled",
+        "standard",
+        "when writes are made durable: as asked, always, or not before the next checkpoint",
+    ),
+    settable(
+        Native::Readonly,
+        "readonly",
+        "on|off",
+        "off",
+        "whether writes are refused",
+    ),
+    PropertyInfo {
+        is_inheritable: false,
+        has_it: "fv",
+        ..settable(
+            Native::SnapshotLimit,
+            "snapshot_limit",
+            "none|COUNT",
+            "none",
+            "how many snapshots it and all below it may have",
+        )
+    },
+    computed(
+        Native::SnapshotCount,
+        "snapshot_count",
+        "fv",
+        "snapshots of it and of all below it",
+    ),
+    computed(
+        Native::Logicalused,
+        "logicalused",
+        "fvs",
+        "used, before compression",
+    ),
+    computed(
+        Native::Logicalreferenced,
+        "logicalreferenced",
+        "fvs",
+        "referenced, before compression",
+    ),
+    computed(
+        Native::Usedbydataset,
+        "usedbydataset",
+        "v",
+        "space that destroying it alone would free, were there no snapshots",
+    ),
+    computed(
+        Native::Usedbysnapshots,
+        "usedbysnapshots",
+        "v",
+        "space that only its snapshots keep",
+    ),
+    computed(
+        Native::Usedbychildren,
+        "usedbychildren",
+        "f",
+        "space that what lies below it takes",
+    ),
+    computed(
+        Native::Usedbyrefreservation,
+        "usedbyrefreservation",
+        "v",
+        "space that is kept for it and not used yet",
+    ),
+    computed(
+        Native::Written,
+        "written",
+        "vs",
+        "space of what was written since the snapshot before",
+    ),
+    computed(
+        Native::Clones,
+        "clones",
+        "s",
+        "volumes that were cloned of it",
+    ),
+    computed(
+        Native::Userrefs,
+        "userrefs",
+        "s",
+        "how many holds keep it from being destroyed",
+    ),
+    computed(
+        Native::Guid,
+        "guid",
+        "fvs",
+        "a number that stays with it when it is sent elsewhere",
+    ),
+    computed(
+        Native::Createtxg,
+        "createtxg",
+        "s",
+        "the last epoch of which it holds blocks",
+    ),
+];
+
+impl Native {
+    /// Its line in the table.
+    pub fn info(self) -> &'static PropertyInfo {
+        let line = PROPERTIES.iter().find(|info| info.native == self);
+        line.expect("every property has its line, as a test counts")
+    }
+}
+
+/// The longest name of a user property.
+pub const MAX_USER_NAME: usize = 255;
+
+/// A property: of the table, or of users (`module:name`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Property {
+    /// Of the table.
+    Native(Native),
+    /// Whatever users keep beside a dataset.
+    User(String),
+}
+
+impl Property {
+    /// The property of that name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidValue`] where there is none and users cannot have one of that name.
+    pub fn parse(name: &str) -> Result<Self, CatalogError> {
+        if let Some(info) = PROPERTIES.iter().find(|info| info.name == name) {
+            return Ok(Self::Native(info.native));
+        }
+        let is_allowed = |c: char| {
+            c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ':' | '+' | '.' | '_' | '-')
+        };
+        let problem = if !name.contains(':') {
+            format!("there is no property '{name}'")
+        } else if name.len() > MAX_USER_NAME {
+            format!("the property's name is longer than {MAX_USER_NAME} bytes")
+        } else if name.starts_with('-') || !name.chars().all(is_allowed) {
+            format!("'{name}' cannot be the name of a user property")
+        } else {
+            return Ok(Self::User(name.to_owned()));
+        };
+        Err(CatalogError::new(
+            ErrorKind::InvalidValue,
+            problem,
+            "names of your own contain ':' and otherwise lowercase letters, digits and + . _ - only",
+        ))
+    }
+
+    /// Whether what lies below takes it over.
+    pub fn is_inheritable(&self) -> bool {
+        match self {
+            Self::Native(native) => native.info().is_inheritable,
+            Self::User(_) => true,
+        }
+    }
+}
+
+impl From<Native> for Property {
+    fn from(native: Native) -> Self {
+        Self::Native(native)
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native(native) => f.write_str(native.info().name),
+            Self::User(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_property_has_exactly_one_line() {
+        for info in PROPERTIES {
+            assert_eq!(info.native.info().name, info.name);
+            assert_eq!(Property::parse(info.name), Ok(info.native.into()));
+            assert_eq!(Property::Native(info.native).to_string(), info.name);
+            assert!(!info.help.is_empty() && !info.has_it.is_empty());
+            assert_eq!(info.values.is_empty(), info.change == Change::Computed);
+        }
+        // The last one of the enum: its discriminant counts the others.
+        assert_eq!(PROPERTIES.len(), Native::Createtxg as usize + 1);
+    }
+
+    #[test]
+    fn users_have_their_own_names() {
+        for name in ["com.acme:owner", "a:", ":", "backup:last+full_1-2"] {
+            assert_eq!(Property::parse(name), Ok(Property::User(name.to_owned())));
+        }
+        let long = format!("a:{}", "b".repeat(MAX_USER_NAME));
+        for name in ["owner", "", "A:b", "a b:c", "-a:b", &long] {
+            let error = Property::parse(name).expect_err(name);
+            assert_eq!(error.kind, ErrorKind::InvalidValue, "{name}");
+        }
+    }
+}
