@@ -17,6 +17,7 @@
 //! | who visits all blocks (destroy, scrub) | `walk.rs` |
 //! | which blocks differ between two snapshots | `diff.rs` |
 
+pub mod diff;
 pub mod hash;
 pub mod layer;
 pub mod layers;
@@ -27,6 +28,7 @@ pub mod tree;
 pub mod view;
 pub mod walk;
 
+pub use diff::{Change, Diff};
 pub use layer::{Hit, Layer};
 pub use layers::{Closed, Layers};
 pub use merge::{Merge, NoSpace, Sink, Stop};
