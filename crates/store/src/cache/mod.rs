@@ -28,6 +28,7 @@ use pages::Pages;
 
 mod ghosts;
 mod part;
+pub mod second_level;
 mod statistics;
 mod table;
 #[cfg(test)]
