@@ -603,6 +603,60 @@ fn a_reserved_record_has_its_data_right_behind_it() {
 }
 
 #[test]
+fn what_is_given_back_is_taken_next_if_it_was_the_last() {
+    let mut space = Space::new(&[1 << 16]);
+    let run = |space: &mut Space, wanted| {
+        space
+            .allocate_run(Stream::Data, 0, 1, wanted, Purpose::Young)
+            .expect("room")
+    };
+    let first = run(&mut space, 100);
+    space.give_back(Extent {
+        sector: 60,
+        sectors: 40,
+        ..first
+    });
+    assert_eq!(run(&mut space, 8).sector, 60);
+    // What lies behind the stream waits until it comes around.
+    space.give_back(Extent {
+        sector: 0,
+        sectors: 60,
+        ..first
+    });
+    assert_eq!(run(&mut space, 8).sector, 68);
+}
+
+#[test]
+fn a_page_that_changes_after_it_was_written_comes_again() {
+    let mut space = Space::new(&[1 << 16]);
+    let take = |space: &mut Space, purpose| {
+        space
+            .allocate(Stream::Metadata, 0, 1, purpose)
+            .expect("room");
+    };
+    let page = Page { vdev: 0, number: 0 };
+    take(&mut space, Purpose::Checkpoint);
+    space.begin_checkpoint();
+    assert_eq!(
+        (space.dirty_pages(), space.next_dirty_page()),
+        (1, Some(page))
+    );
+    take(&mut space, Purpose::Checkpoint);
+    assert_eq!(space.next_dirty_page(), None, "it has a place");
+    assert_eq!(space.write_page(page)[0], 0b11);
+    take(&mut space, Purpose::Young);
+    assert_eq!(space.next_dirty_page(), None, "young sectors are not in it");
+    take(&mut space, Purpose::Checkpoint);
+    assert_eq!(space.next_dirty_page(), Some(page));
+    assert_eq!(space.write_page(page)[0], 0b1011);
+    space.commit_checkpoint();
+    assert!(space.settle(usize::MAX));
+    space.begin_checkpoint();
+    assert_eq!(space.next_dirty_page(), Some(page));
+    assert_eq!(space.write_page(page)[0], 0b1111);
+}
+
+#[test]
 fn vdevs_get_shares_by_their_free_space() {
     let mut space = Space::new(&[30_000, 10_000, 60_000]);
     let mut turns = [0; 3];
@@ -734,4 +788,45 @@ fn allocating_4_kib_of_a_tebibyte_at_70_percent_takes_under_100_ns() {
         println!("{percent} % full, {sectors} sectors: {each:.1} ns each, {count} of them");
         assert!(sectors > 1 || each < 100.0);
     }
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p store space -- --ignored --nocapture"]
+fn settling_a_dropped_block_takes_under_a_microsecond() {
+    let mut space = random(1 << 28, 70);
+    let mut seed = 1_u64;
+    let mut drops = 0;
+    let clock = std::time::Instant::now;
+    let mut next = || {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        seed >> 36
+    };
+    let begin = clock();
+    for _ in 0..2_000_000 {
+        let extent = Extent {
+            vdev: 0,
+            sector: next(),
+            sectors: 1,
+        };
+        drops += u32::from(space.drop_later(extent).is_ok());
+    }
+    println!("{:?} to drop {drops} blocks", begin.elapsed());
+    let mut settling = std::time::Duration::ZERO;
+    for _ in 0..2 {
+        space.begin_checkpoint();
+        while let Some(page) = space.next_dirty_page() {
+            space.write_page(page);
+        }
+        space.commit_checkpoint();
+        let begin = clock();
+        while !space.settle(1_000) {}
+        settling += begin.elapsed();
+    }
+    println!(
+        "{settling:?} to settle them; {} bytes of memory",
+        space.memory()
+    );
+    assert!(drops > 1_000_000 && settling.as_nanos() < u128::from(drops) * 1_000);
 }
