@@ -204,6 +204,14 @@ impl Catalog {
             .map_or(Epoch(0), |snapshot| snapshot.epoch)
     }
 
+    /// The epochs of all snapshots that a volume or snapshot builds on, ascending: how its dead list is parted.
+    pub fn shared_epochs(&self, id: DatasetId) -> Vec<Epoch> {
+        let snapshots = self.chain(id).filter_map(Dataset::as_snapshot);
+        let mut epochs: Vec<_> = snapshots.map(|snapshot| snapshot.epoch).collect();
+        epochs.reverse();
+        epochs
+    }
+
     /// How many snapshots a dataset and all below it have.
     pub fn count_snapshots(&self, id: DatasetId) -> u64 {
         let all = self.subtree(id);

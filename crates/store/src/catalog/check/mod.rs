@@ -9,6 +9,7 @@ use super::name::{self, check_component};
 use super::operation::{NewDataset, NewName, NewSnapshots, NewVolume, Operation};
 use super::properties::Properties;
 use super::property::Property;
+use super::value::Value;
 use super::{Catalog, ROOT};
 use crate::format::{DatasetId, Epoch};
 
@@ -57,7 +58,11 @@ impl Catalog {
             Operation::Promote { clone } => self.check_promote(*clone),
             Operation::Rename { folders, renames } => self.check_renames(folders, renames),
             Operation::SetProperty { id, properties, .. } => self.check_set(*id, properties),
-            Operation::Inherit { ids, property, .. } => self.check_inherit(ids, property),
+            Operation::Inherit {
+                ids,
+                property,
+                keep_received,
+            } => self.check_inherit(ids, property, *keep_received),
             Operation::Resize {
                 volume,
                 size,
@@ -331,15 +336,20 @@ impl Catalog {
         check_properties(dataset.kind.letter(), size, properties)
     }
 
-    fn check_inherit(&self, ids: &[DatasetId], property: &str) -> Checked {
+    fn check_inherit(&self, ids: &[DatasetId], property: &str, keep_received: bool) -> Checked {
         let property = Property::parse(property)?;
+        if let Property::Native(native) = &property {
+            check_settable(*native)?;
+        }
         for id in ids {
-            self.existing(*id)?;
+            let dataset = self.existing(*id)?;
+            let size = dataset.geometry().map_or(0, |(size, _)| size);
+            let received = dataset.received.get(&property).filter(|_| keep_received);
+            if matches!(received, Some(Value::Reservation(Some(bytes))) if *bytes > size) {
+                return Err(too_much_reserved(size));
+            }
         }
-        match &property {
-            Property::Native(native) => check_settable(*native),
-            Property::User(_) => Ok(()),
-        }
+        Ok(())
     }
 
     fn check_holds(&self, snapshots: &[DatasetId], tag: &str, is_new: bool) -> Checked {

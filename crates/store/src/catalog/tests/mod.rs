@@ -1,6 +1,11 @@
-//! Tests of the catalogue: what each operation does (`operations`).
+//! Tests of the catalogue: what each operation does (`operations`), what is refused (`refusals`), what lies on
+//! disks (`stored`), and random histories with a model of blocks (`histories`).
 
+mod blocks;
+mod histories;
 mod operations;
+mod refusals;
+mod stored;
 
 use super::request::{
     CloneSnapshot, CreateFolder, CreateVolume, Destroy, Stamp, TakeSnapshots, Texts,
