@@ -13,24 +13,44 @@
 //! | target: logins, sessions, pings | [`target`] |
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
 //! | all of it, and the model that judges | [`world`] |
-//! | disks that tear, lie, rot, vanish | [`disk`] |
 //!
-//! # What is checked
+//! The crash laboratory is made of these:
+//!
+//! | what | where |
+//! |---|---|
+//! | disks that tear, lie, rot, vanish | [`disk`] |
+//! | what a store is asked, and what a store is | [`operation`], [`subject`] |
+//! | what its volumes may hold | [`model`] |
+//! | what happens to it, made from seeds | [`history`] |
+//! | runs histories, and shortens those that fail | [`laboratory`] |
+//!
+//! # What is checked of the protocol
 //! - Every command ends exactly once in its session, or is given back when the session is lost, and all
 //!   end in the end.
 //! - What is read is what was written.
 //! - Commands reach the device server in the order in which they were sent, without gaps, and never
 //!   more than the command window allows.
 //! - A peer that went silent is noticed in time, one that is only slow is not given up.
+//!
+//! # What is checked of a store
+//! - After a power cut, at any moment and also within an opening, every slice holds what was last durable
+//!   or something later; no volume block is torn; nothing survives without what came before it.
+//! - Reads return the last acknowledged content or one in flight with them. Snapshots never change.
+//! - What failed is not acknowledged; what an opening found stays; nothing hangs or panics.
 
 // A simulation that finds the protocol broken says so by a panic.
 #![allow(clippy::unwrap_used)]
 
 pub mod device;
 pub mod disk;
+pub mod history;
 pub mod initiator;
+pub mod laboratory;
+pub mod model;
 pub mod network;
+pub mod operation;
 pub mod random;
 pub mod schedule;
+pub mod subject;
 pub mod target;
 pub mod world;

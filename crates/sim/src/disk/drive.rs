@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pages::Pages;
 
 use super::cut::{Cut, LooseWrite};
-use super::fault::{Behaviour, Dirty, Fates, Fault, Kind, Struck};
+use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Kind, Struck};
 use super::medium::{Medium, SECTOR_SIZE};
 use super::request::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 use crate::random::Random;
@@ -49,6 +49,8 @@ struct InFlight {
     op: DeviceOp,
     /// What a flush will make safe: all that took effect before this.
     below: u64,
+    /// The disk went away meanwhile.
+    doomed: bool,
 }
 
 /// A disk.
@@ -63,6 +65,8 @@ pub struct Disk {
     loose: Vec<LooseWrite>,
     /// The number of the next loose write.
     next_number: u64,
+    /// Reads return what no flush will make safe.
+    has_forgotten: bool,
     /// By when they are answered.
     in_flight: BTreeMap<(u64, u64), InFlight>,
     submitted: u64,
@@ -86,12 +90,27 @@ impl Disk {
             safe: medium,
             loose: Vec::new(),
             next_number: 0,
+            has_forgotten: false,
             in_flight: BTreeMap::new(),
             submitted: 0,
             presence: Presence::Here,
             behaviour,
             fates: Fates::default(),
             random,
+        }
+    }
+
+    /// A disk of this one's size and temper with other contents, after a power cut; it tells no lies.
+    pub fn with_medium(&self, medium: Medium, random: Random) -> Self {
+        let mut behaviour = self.behaviour.clone();
+        behaviour.chances = Chances::default();
+        Self {
+            presence: match self.presence {
+                // Its power was gone: it answers again.
+                Presence::Hung => Presence::Here,
+                presence => presence,
+            },
+            ..Self::from_medium(self.sectors, medium, behaviour, random)
         }
     }
 
@@ -141,6 +160,7 @@ impl Disk {
             id,
             op,
             below: self.next_number,
+            doomed: false,
         };
         let due = (now_us + latency_us, self.submitted);
         self.in_flight.insert(due, request);
@@ -168,13 +188,16 @@ impl Disk {
     /// The next answer that is due by `now_us`.
     pub fn complete(&mut self, now_us: u64) -> Option<Completion> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
-        let (_, InFlight { id, op, below }) = self.in_flight.pop_first()?;
-        let outcome = match (self.presence, op) {
-            (Presence::Here, DeviceOp::Read { offset, len }) => self.read(offset, len),
-            (Presence::Here, DeviceOp::Write { offset, data }) => self.write(offset, data),
-            (Presence::Here, DeviceOp::Trim { offset, len }) => self.trim(offset, len),
-            (Presence::Here, DeviceOp::Flush) => self.flush(below),
-            _ => Err(failure(DeviceErrorKind::Gone, "the device vanished")),
+        let (_, request) = self.in_flight.pop_first()?;
+        let InFlight { id, op, below, .. } = request;
+        let outcome = match op {
+            _ if request.doomed || self.presence == Presence::Gone => {
+                Err(failure(DeviceErrorKind::Gone, "the device vanished"))
+            }
+            DeviceOp::Read { offset, len } => self.read(offset, len),
+            DeviceOp::Write { offset, data } => self.write(offset, data),
+            DeviceOp::Trim { offset, len } => self.trim(offset, len),
+            DeviceOp::Flush => self.flush(below),
         };
         Some(Completion { id, outcome })
     }
@@ -302,11 +325,18 @@ impl Disk {
             loose: covered,
         };
         self.safe = partial.image(self.behaviour.tearing, &mut self.random);
-        if dirty == Dirty::Dropped {
-            self.current = self.safe.clone();
-            for write in &self.loose {
-                write.apply(&mut self.current);
-            }
+        match dirty {
+            Dirty::Dropped => self.drop_forgotten(),
+            _ => self.has_forgotten = true,
+        }
+    }
+
+    /// Reads no longer return what can never become safe.
+    fn drop_forgotten(&mut self) {
+        self.has_forgotten = false;
+        self.current = self.safe.clone();
+        for write in &self.loose {
+            write.apply(&mut self.current);
         }
     }
 
@@ -355,7 +385,7 @@ impl Disk {
     /// Takes the disk away: everything fails from now on. Of writes in flight any sector may be written.
     pub fn vanish(&mut self) {
         self.presence = Presence::Gone;
-        self.abandon(false);
+        self.abandon();
     }
 
     /// Lets the disk answer nothing any more.
@@ -363,13 +393,29 @@ impl Disk {
         self.presence = Presence::Hung;
     }
 
-    /// Brings a disk back that vanished or hung. One that hung unharmed answers what it owes.
+    /// Whether it answers nothing.
+    pub fn is_hung(&self) -> bool {
+        self.presence == Presence::Hung
+    }
+
+    /// Lets a disk that hung answer again, as after a power cycle.
+    pub fn wake(&mut self) {
+        if self.is_hung() {
+            self.presence = Presence::Here;
+        }
+    }
+
+    /// Brings a disk back that vanished or hung. One that hung unharmed does what it owes; else what was
+    /// in flight fails.
     pub fn come_back(&mut self, how: Return) {
         self.presence = Presence::Here;
         match how {
             Return::Unharmed => {}
-            Return::AfterPowerCut => self.power_cut(),
-            Return::Old(medium) => self.restore(medium),
+            Return::AfterPowerCut => {
+                let image = self.cut().image(self.behaviour.tearing, &mut self.random);
+                self.replace(image);
+            }
+            Return::Old(medium) => self.replace(medium),
             Return::Mixed(medium) => {
                 let mut mixed = self.current.clone();
                 let mut sectors: Vec<u64> = self.current.written().collect();
@@ -381,9 +427,18 @@ impl Disk {
                         mixed.put(sector, medium.sector(sector));
                     }
                 }
-                self.restore(mixed);
+                self.replace(mixed);
             }
         }
+    }
+
+    fn replace(&mut self, medium: Medium) {
+        let mut in_flight = std::mem::take(&mut self.in_flight);
+        in_flight
+            .values_mut()
+            .for_each(|request| request.doomed = true);
+        self.restore(medium);
+        self.in_flight = in_flight;
     }
 
     /// The power fails and returns: requests in flight are never answered, and of what is not safe the
@@ -395,22 +450,25 @@ impl Disk {
     }
 
     /// The program that used it ends: requests in flight are never answered, but the power stays, so that
-    /// what was answered stays as well.
+    /// what was answered stays as well. What a failed flush forgot was in a cache of the program's.
     pub fn detach(&mut self) {
-        self.abandon(true);
+        if self.has_forgotten {
+            self.drop_forgotten();
+        }
+        self.abandon();
+        self.in_flight.clear();
     }
 
-    /// Lets any part of each write in flight take effect.
-    fn abandon(&mut self, forget: bool) {
+    /// Lets any part of each write in flight take effect, and nothing more of it.
+    fn abandon(&mut self) {
         let in_flight = self.in_flight.clone();
         for request in in_flight.values() {
             if let Some(write) = as_write(request, &self.behaviour) {
                 self.take_effect_partly(&write);
             }
         }
-        if forget {
-            self.in_flight.clear();
-        }
+        let in_flight = self.in_flight.values_mut();
+        in_flight.for_each(|request| request.doomed = true);
     }
 
     /// The disk as a power cut would meet it now.
@@ -434,6 +492,7 @@ impl Disk {
         self.current = medium.clone();
         self.safe = medium;
         self.loose.clear();
+        self.has_forgotten = false;
         self.in_flight.clear();
     }
 }
@@ -442,6 +501,7 @@ impl Disk {
 fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     let sector_size = SECTOR_SIZE as u64;
     match &request.op {
+        _ if request.doomed => None,
         DeviceOp::Write { offset, data } => Some(in_flight_write(
             offset / sector_size,
             data.len() as u64 / sector_size,

@@ -66,7 +66,8 @@ pub enum Dirty {
     Kept,
     /// They are gone at once: reads return what was there before.
     Dropped,
-    /// Reads return them, but no later flush makes them safe: Linux's page cache after a failed fsync.
+    /// Reads return them until the program ends, but no later flush makes them safe: Linux's page cache
+    /// after a failed fsync.
     Forgotten,
 }
 
@@ -154,6 +155,24 @@ pub struct Struck {
     pub rotten_bits: u64,
     /// Sectors that became unreadable, power cuts not counted.
     pub ruined_sectors: u64,
+}
+
+impl std::ops::Add for Struck {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            lying_flushes: self.lying_flushes + other.lying_flushes,
+            failed_flushes: self.failed_flushes + other.failed_flushes,
+            failed_writes: self.failed_writes + other.failed_writes,
+            lost_writes: self.lost_writes + other.lost_writes,
+            misdirected_writes: self.misdirected_writes + other.misdirected_writes,
+            misdirected_reads: self.misdirected_reads + other.misdirected_reads,
+            failed_reads: self.failed_reads + other.failed_reads,
+            rotten_bits: self.rotten_bits + other.rotten_bits,
+            ruined_sectors: self.ruined_sectors + other.ruined_sectors,
+        }
+    }
 }
 
 impl Struck {

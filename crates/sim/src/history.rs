@@ -1,0 +1,156 @@
+//! Histories: what happens to a store, step by step, and their making from seeds.
+//!
+//! A history is data. So it can be shortened, and what is left of it run again.
+
+mod generate;
+
+pub use generate::generate;
+
+use std::ops::Range;
+
+use crate::disk::{Behaviour, Fault};
+use crate::model::Rules;
+use crate::operation::Operation;
+use crate::subject::Geometry;
+
+/// What befalls a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// A fault strikes the `nth` request of its kind from now on.
+    Fault {
+        /// Which request; 1 is the next.
+        nth: u64,
+        /// What happens to it.
+        fault: Fault,
+    },
+    /// A bit turns over in each of so many sectors.
+    Rot {
+        /// How many.
+        sectors: u64,
+    },
+    /// The disk is gone.
+    Vanish,
+    /// The disk does not answer any more.
+    Hang,
+    /// What lies on the disk is remembered for a return.
+    Remember,
+    /// The disk is back as it was.
+    Return,
+    /// The disk is back with what was remembered.
+    ReturnOld,
+    /// The disk is back with some sectors as they were remembered.
+    ReturnMixed,
+}
+
+/// A step of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An operation is submitted.
+    Submit(Operation),
+    /// Disks give so many answers.
+    Advance(u32),
+    /// All operations are waited for.
+    Drain,
+    /// The power fails and returns; and fails again in each opening after so many answers of disks.
+    PowerCut {
+        /// After how many answers, one for each opening that is cut.
+        again_after: Vec<u32>,
+    },
+    /// The program ends and is started again; the disks keep their power.
+    Kill,
+    /// What would be found if the power failed now, for so many ways in which it may fail. The history
+    /// goes on as if it had not.
+    TryCuts {
+        /// How many ways.
+        ways: usize,
+    },
+    /// Something befalls a disk.
+    Trouble {
+        /// Which disk.
+        disk: usize,
+        /// What.
+        trouble: Trouble,
+    },
+}
+
+/// What happens to a store.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Where it came from.
+    pub seed: u64,
+    /// The seed of all that is left to chance while it runs; at first the same.
+    pub chance: u64,
+    /// What the store is made on.
+    pub geometry: Geometry,
+    /// How its disks behave.
+    pub behaviour: Behaviour,
+    /// What the store promises on them.
+    pub rules: Rules,
+    /// Whether operations and openings may fail. Wrong bytes are never allowed.
+    pub tolerates_errors: bool,
+    /// Before every answered flush of a disk, try so many ways in which the power may fail.
+    pub cuts_per_flush: usize,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+/// What the histories of a family are like; the rest is left to the seed.
+#[derive(Clone, Debug)]
+pub struct Climate {
+    /// How many disks.
+    pub disks: usize,
+    /// Sectors of 4 KiB of each.
+    pub disk_sectors: u64,
+    /// How many volumes there are from the beginning.
+    pub volumes: Range<u64>,
+    /// The largest size of a volume, in blocks of 4 KiB.
+    pub blocks: u64,
+    /// Volume blocks to choose from, in blocks of 4 KiB.
+    pub units: Vec<u64>,
+    /// How many steps.
+    pub steps: Range<u64>,
+    /// How the disks behave; the seed chooses the tearing.
+    pub behaviour: Behaviour,
+    /// What the store promises on them.
+    pub rules: Rules,
+    /// See [`History::tolerates_errors`].
+    pub tolerates_errors: bool,
+    /// How many of a thousand changes do not end at blocks.
+    pub unaligned_per_mille: u64,
+    /// How many of a thousand steps are administration.
+    pub admin_per_mille: u64,
+    /// How many of a thousand steps are power cuts or kills.
+    pub crashes_per_mille: u64,
+    /// How many of a thousand steps befall a disk.
+    pub troubles_per_mille: u64,
+    /// How many disks may come back with old contents, the redundancy of the pool.
+    pub losable: usize,
+    /// How many of a thousand histories try cuts at every flush.
+    pub cut_histories_per_mille: u64,
+    /// In how many ways at each.
+    pub cuts_per_flush: usize,
+}
+
+impl Default for Climate {
+    /// Honest disks that lose their power often, under small volumes.
+    fn default() -> Self {
+        Self {
+            disks: 1,
+            disk_sectors: 4096,
+            volumes: 1..3,
+            blocks: 24,
+            units: vec![1, 4],
+            steps: 10..50,
+            behaviour: Behaviour::default(),
+            rules: Rules::default(),
+            tolerates_errors: false,
+            unaligned_per_mille: 200,
+            admin_per_mille: 60,
+            crashes_per_mille: 50,
+            troubles_per_mille: 0,
+            losable: 0,
+            cut_histories_per_mille: 150,
+            cuts_per_flush: 4,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Makes histories from seeds.
+//!
+//! The generator knows roughly what exists at each step. What does not any more, because something
+//! failed or was cut out of the history, the run leaves out.
+
+use std::ops::Range;
+
+use super::{Climate, History, Step, Trouble};
+use crate::disk::{Dirty, Fault, Tearing};
+use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::random::Random;
+use crate::subject::{Geometry, VolumeSpec};
+
+/// The history of a seed.
+pub fn generate(seed: u64, climate: &Climate) -> History {
+    let mut random = Random::new(seed).fork();
+    let count = random.within(climate.volumes.clone()).max(1);
+    let volumes: Vec<VolumeSpec> = (0..count)
+        .map(|number| {
+            let unit = random.one_of(&climate.units);
+            let least = unit.min(climate.blocks);
+            let blocks = random.within(least..climate.blocks + 1);
+            VolumeSpec {
+                id: VolumeId(number as u32),
+                blocks: (blocks / unit).max(1) * unit,
+                unit,
+            }
+        })
+        .collect();
+    let mut behaviour = climate.behaviour.clone();
+    behaviour.tearing = random.one_of(&[
+        Tearing::Never,
+        Tearing::Sectors,
+        Tearing::Slices,
+        Tearing::Slices,
+    ]);
+    // From disks that are all alike to such on which nearly every order occurs.
+    let slowest_us = random.one_of(&[21, 60, 200, 2000]);
+    behaviour.latency_us.end = behaviour.latency_us.start + slowest_us;
+    let cut = random.per_mille(climate.cut_histories_per_mille);
+    let known = volumes.iter().map(|spec| Known {
+        id: spec.id,
+        blocks: spec.blocks,
+        unit: spec.unit,
+        origin: None,
+        is_snapshot: false,
+    });
+    let mut author = Author {
+        climate,
+        known: known.collect(),
+        next_volume: count as u32,
+        durable_per_mille: random.one_of(&[0, 100, 500, 1000]),
+        // Few hot places make operations meet.
+        hot: random.within(2..climate.blocks.max(2) + 1),
+        first_losable: random.within(0..climate.disks as u64) as usize,
+        random,
+    };
+    let steps = author.random.within(climate.steps.clone());
+    History {
+        seed,
+        chance: seed,
+        geometry: Geometry {
+            disks: climate.disks,
+            disk_sectors: climate.disk_sectors,
+            volumes,
+        },
+        behaviour,
+        rules: climate.rules,
+        tolerates_errors: climate.tolerates_errors,
+        cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
+        steps: (0..steps).map(|_| author.step()).collect(),
+    }
+}
+
+/// A volume that exists, if all went well.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    id: VolumeId,
+    blocks: u64,
+    unit: u64,
+    origin: Option<VolumeId>,
+    is_snapshot: bool,
+}
+
+struct Author<'a> {
+    climate: &'a Climate,
+    random: Random,
+    known: Vec<Known>,
+    next_volume: u32,
+    durable_per_mille: u64,
+    hot: u64,
+    first_losable: usize,
+}
+
+impl Author<'_> {
+    fn step(&mut self) -> Step {
+        let climate = self.climate;
+        if self.random.per_mille(climate.crashes_per_mille) {
+            return self.crash();
+        }
+        if climate.troubles_per_mille > 0 && self.random.per_mille(climate.troubles_per_mille) {
+            return self.trouble();
+        }
+        if self.random.per_mille(climate.admin_per_mille) {
+            return Step::Submit(Operation::Admin(self.admin()));
+        }
+        match self.random.within(0..100) {
+            0..20 => Step::Advance(self.random.one_of(&[1, 1, 2, 5, 20])),
+            20..25 => Step::Drain,
+            25..37 => {
+                let volume = self.any_volume(false).id;
+                Step::Submit(Operation::Flush { volume })
+            }
+            37..52 => {
+                let known = self.any_volume(true);
+                let (volume, slices) = (known.id, self.slices(known));
+                Step::Submit(Operation::Read { volume, slices })
+            }
+            _ => Step::Submit(self.change()),
+        }
+    }
+
+    fn crash(&mut self) -> Step {
+        match self.random.within(0..10) {
+            0..6 => {
+                let mut again_after = Vec::new();
+                while again_after.len() < 3 && self.random.per_mille(300) {
+                    again_after.push(self.random.within(0..20) as u32);
+                }
+                Step::PowerCut { again_after }
+            }
+            6..8 => Step::Kill,
+            _ => Step::TryCuts { ways: 8 },
+        }
+    }
+
+    fn trouble(&mut self) -> Step {
+        let disk = self.random.within(0..self.climate.disks as u64) as usize;
+        let dirty = [Dirty::Kept, Dirty::Dropped, Dirty::Forgotten];
+        let faults = [
+            Fault::FailedFlush(self.random.one_of(&dirty)),
+            Fault::FailedWrite,
+            Fault::FailedRead,
+        ];
+        let is_losable = self.is_losable(disk);
+        let trouble = match self.random.within(0..10) {
+            4 => Trouble::Vanish,
+            5 => Trouble::Hang,
+            6 | 7 => Trouble::Return,
+            8 if is_losable => Trouble::Remember,
+            9 if is_losable => self
+                .random
+                .one_of(&[Trouble::ReturnOld, Trouble::ReturnMixed]),
+            _ => Trouble::Fault {
+                nth: self.random.within(1..6),
+                fault: self.random.one_of(&faults),
+            },
+        };
+        Step::Trouble { disk, trouble }
+    }
+
+    /// Any disks, but always the same of one history.
+    fn is_losable(&self, disk: usize) -> bool {
+        let disks = self.climate.disks;
+        (disk + self.first_losable) % disks < self.climate.losable.min(disks)
+    }
+
+    fn any_volume(&mut self, or_snapshot: bool) -> Known {
+        let fits = |known: &&Known| or_snapshot || !known.is_snapshot;
+        let count = self.known.iter().filter(fits).count() as u64;
+        let at = self.random.within(0..count) as usize;
+        let mut fitting = self.known.iter().filter(fits);
+        *fitting.nth(at).expect("there is always a volume")
+    }
+
+    fn change(&mut self) -> Operation {
+        let known = self.any_volume(false);
+        Operation::Change {
+            volume: known.id,
+            slices: self.slices(known),
+            kind: match self.random.within(0..10) {
+                0 => ChangeKind::Zero,
+                1 => ChangeKind::Unmap,
+                _ => ChangeKind::Write,
+            },
+            durable: self.random.per_mille(self.durable_per_mille),
+        }
+    }
+
+    fn slices(&mut self, known: Known) -> Range<u64> {
+        let hot = self.hot.min(known.blocks);
+        let within = if self.random.per_mille(700) {
+            hot
+        } else {
+            known.blocks
+        };
+        let mut first = self.random.within(0..within);
+        let mut count = self.random.one_of(&[1, 1, 1, 2, 4, 8]);
+        if self.random.per_mille(300) {
+            first = first / known.unit * known.unit;
+            count = known.unit;
+        }
+        let end = (first + count).min(known.blocks);
+        let (mut start, mut end) = (first * SLICES_PER_BLOCK, end * SLICES_PER_BLOCK);
+        if self.random.per_mille(self.climate.unaligned_per_mille) {
+            start += self.random.within(0..SLICES_PER_BLOCK);
+            end -= self.random.within(0..SLICES_PER_BLOCK.min(end - start));
+        }
+        start..end
+    }
+
+    fn new_volume(&mut self, like: Known, is_snapshot: bool, origin: Option<VolumeId>) -> VolumeId {
+        let id = VolumeId(self.next_volume);
+        self.next_volume += 1;
+        self.known.push(Known {
+            id,
+            is_snapshot,
+            origin,
+            ..like
+        });
+        id
+    }
+
+    fn admin(&mut self) -> Admin {
+        // Snapshots are at the heart of it; most others need one.
+        match self.random.within(0..12) {
+            0..5 => self.snapshot(),
+            5 => self.clone_snapshot(),
+            6 => self.roll_back(),
+            7 => self.resize(),
+            8 => self.destroy(),
+            9 => {
+                let blocks = self.random.within(1..self.climate.blocks + 1);
+                let mut like = self.any_volume(false);
+                (like.blocks, like.unit) = (blocks, 1);
+                let volume = self.new_volume(like, false, None);
+                Admin::Create { volume, blocks }
+            }
+            10 => Admin::Scrub,
+            _ => Admin::Checkpoint,
+        }
+    }
+
+    fn snapshot(&mut self) -> Admin {
+        let first = self.any_volume(false);
+        let mut group = vec![first];
+        let second = self.any_volume(false);
+        if second.id != first.id && self.random.per_mille(400) {
+            group.push(second);
+        }
+        let taken = group.into_iter().map(|volume| {
+            let snapshot = self.new_volume(volume, true, Some(volume.id));
+            (volume.id, snapshot)
+        });
+        Admin::Snapshot {
+            of: taken.collect(),
+        }
+    }
+
+    fn any_snapshot(&mut self) -> Option<Known> {
+        let snapshots = self.known.iter().filter(|known| known.is_snapshot);
+        let snapshots: Vec<Known> = snapshots.copied().collect();
+        (!snapshots.is_empty()).then(|| self.random.one_of(&snapshots))
+    }
+
+    fn clone_snapshot(&mut self) -> Admin {
+        let Some(snapshot) = self.any_snapshot() else {
+            return self.snapshot();
+        };
+        let volume = self.new_volume(snapshot, false, Some(snapshot.id));
+        let snapshot = snapshot.id;
+        Admin::Clone { snapshot, volume }
+    }
+
+    /// To the newest snapshot of a volume: no other survives it.
+    fn roll_back(&mut self) -> Admin {
+        let Some(any) = self.any_snapshot() else {
+            return self.snapshot();
+        };
+        let mut snapshots = self.known.iter().rev();
+        let newest = snapshots.find(|known| known.is_snapshot && known.origin == any.origin);
+        let newest = *newest.unwrap_or(&any);
+        let volume = self
+            .known
+            .iter_mut()
+            .find(|known| Some(known.id) == any.origin);
+        match volume {
+            Some(volume) => {
+                volume.blocks = newest.blocks;
+                Admin::Rollback {
+                    volume: volume.id,
+                    snapshot: newest.id,
+                }
+            }
+            None => Admin::Checkpoint,
+        }
+    }
+
+    fn resize(&mut self) -> Admin {
+        let chosen = self.any_volume(false);
+        let units = self.random.within(1..self.climate.blocks / chosen.unit + 2);
+        let blocks = units * chosen.unit;
+        let volume = self.known.iter_mut().find(|known| known.id == chosen.id);
+        if let Some(volume) = volume {
+            volume.blocks = blocks;
+        }
+        let volume = chosen.id;
+        Admin::Resize { volume, blocks }
+    }
+
+    /// Something that nothing stems from; the last volume stays.
+    fn destroy(&mut self) -> Admin {
+        let volumes = self.known.iter().filter(|known| !known.is_snapshot).count();
+        let can_go = |candidate: &Known| {
+            let has_child = |known: &Known| known.origin == Some(candidate.id);
+            (candidate.is_snapshot || volumes > 1) && !self.known.iter().any(has_child)
+        };
+        let candidates: Vec<usize> = (0..self.known.len())
+            .filter(|at| can_go(&self.known[*at]))
+            .collect();
+        if candidates.is_empty() {
+            return self.snapshot();
+        }
+        let at = self.random.one_of(&candidates);
+        let volume = self.known.remove(at).id;
+        Admin::Destroy { volume }
+    }
+}

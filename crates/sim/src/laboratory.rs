@@ -1,0 +1,54 @@
+//! The crash laboratory: runs histories against a [`Subject`], cuts the power, opens it again, and holds
+//! everything that is read against the [model](crate::model).
+//!
+//! [`run`] runs one history, [`attack`] those of many seeds; what fails is shortened ([`shrink`]) and told
+//! with what led to it. [`trace`] tells every step of a history.
+
+mod family;
+mod machine;
+mod report;
+mod runner;
+mod shrink;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use family::{Defeat, Summary, attack};
+pub use report::{Failure, FailureKind, Report};
+pub use shrink::shrink;
+
+use crate::history::History;
+use crate::subject::Subject;
+use runner::Runner;
+
+/// Runs a history to its end: everything is waited for, and the power is cut twice more.
+///
+/// # Errors
+/// The first thing that is not as it should be; a panic of the subject is one.
+pub fn run<S: Subject>(setup: &S::Setup, history: &History) -> Result<Report, Failure> {
+    run_told::<S>(setup, history, &mut None)
+}
+
+/// Runs a history and tells all that happens, line by line.
+pub fn trace<S: Subject>(
+    setup: &S::Setup,
+    history: &History,
+) -> (Result<Report, Failure>, Vec<String>) {
+    let mut lines = Some(Vec::new());
+    let result = run_told::<S>(setup, history, &mut lines);
+    (result, lines.unwrap_or_default())
+}
+
+fn run_told<S: Subject>(
+    setup: &S::Setup,
+    history: &History,
+    lines: &mut Option<Vec<String>>,
+) -> Result<Report, Failure> {
+    let mut runner = Runner::<S>::new(setup, history, lines);
+    let outcome = catch_unwind(AssertUnwindSafe(|| runner.run()));
+    let kind = match outcome {
+        Ok(Ok(())) => return Ok(runner.report()),
+        Ok(Err(kind)) => kind,
+        Err(panic) => FailureKind::Panicked(report::words_of(&*panic)),
+    };
+    Err(runner.failure(kind))
+}

@@ -1,0 +1,136 @@
+//! Attacks with the histories of many seeds.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{Failure, Report, run, shrink};
+use crate::disk::Chances;
+use crate::history::{Climate, History, generate};
+use crate::subject::Subject;
+
+/// Histories that are run to shorten one that failed.
+const SHRINKING: u32 = 2000;
+/// Steps that a person reads at a glance.
+const SHORT: usize = 8;
+
+/// What a family of histories went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many.
+    pub histories: u64,
+    /// The sum of all.
+    pub total: Report,
+    /// How many the store refused to open, where it may.
+    pub refused: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = &self.total;
+        write!(
+            f,
+            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} refused to open",
+            self.histories,
+            total.operations,
+            total.errors,
+            total.crashes,
+            total.tried_cuts,
+            self.refused
+        )
+    }
+}
+
+/// A history that failed and the shortest found that does.
+#[derive(Clone, Debug)]
+pub struct Defeat {
+    /// What the seed's history came to.
+    pub failure: Failure,
+    /// A shorter one.
+    pub shortest: History,
+    /// What that came to.
+    pub shortest_failure: Failure,
+}
+
+impl fmt::Display for Defeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.failure)?;
+        writeln!(f, "the shortest history found that fails:")?;
+        for (number, step) in self.shortest.steps.iter().enumerate() {
+            match step {
+                crate::history::Step::Submit(operation) => writeln!(f, "  {number}: {operation}")?,
+                step => writeln!(f, "  {number}: {step:?}")?,
+            }
+        }
+        let chances = self.shortest.behaviour.chances;
+        if chances != Chances::default() {
+            writeln!(f, "  on disks with, in a thousand: {chances:?}")?;
+        }
+        write!(f, "{}", self.shortest_failure)
+    }
+}
+
+/// Runs the histories of these seeds until one fails.
+///
+/// # Errors
+/// The first that fails, shortened.
+pub fn attack<S: Subject>(
+    setup: &S::Setup,
+    climate: &Climate,
+    seeds: Range<u64>,
+) -> Result<Summary, Box<Defeat>> {
+    let mut summary = Summary::default();
+    for seed in seeds {
+        let history = generate(seed, climate);
+        match run::<S>(setup, &history) {
+            Ok(report) => summary.add(&report),
+            Err(failure) => {
+                let shortest = shorten::<S>(setup, climate, &history, &failure);
+                return Err(Box::new(Defeat {
+                    failure,
+                    shortest: shortest.0,
+                    shortest_failure: shortest.1,
+                }));
+            }
+        }
+    }
+    Ok(summary)
+}
+
+/// The shortest history found that fails: what is left of this one, or of one that was short from the
+/// beginning.
+fn shorten<S: Subject>(
+    setup: &S::Setup,
+    climate: &Climate,
+    history: &History,
+    failure: &Failure,
+) -> (History, Failure) {
+    let left = shrink::<S>(setup, history, failure.clone(), SHRINKING);
+    if left.0.steps.len() <= SHORT {
+        return left;
+    }
+    let short = Climate {
+        steps: 1..SHORT as u64 + 1,
+        ..climate.clone()
+    };
+    for seed in 0..SHRINKING.into() {
+        let history = generate(seed, &short);
+        if let Err(failure) = run::<S>(setup, &history) {
+            return shrink::<S>(setup, &history, failure, SHRINKING);
+        }
+    }
+    left
+}
+
+impl Summary {
+    fn add(&mut self, report: &Report) {
+        let total = &mut self.total;
+        self.histories += 1;
+        self.refused += u64::from(report.refused);
+        total.operations += report.operations;
+        total.errors += report.errors;
+        total.crashes += report.crashes;
+        total.tried_cuts += report.tried_cuts;
+        total.struck = total.struck + report.struck;
+        total.time_us += report.time_us;
+    }
+}

@@ -1,0 +1,212 @@
+//! One life of a subject: it, its disks and the clock, from opening to its end.
+
+use std::collections::BTreeMap;
+
+use super::FailureKind;
+use crate::disk::{Disk, Struck};
+use crate::model::{FoundVolume, Model};
+use crate::operation::{Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::subject::{Answer, DiskRequest, Geometry, State, Subject};
+use pages::Pages;
+
+/// Tags of the reads that look at everything after an opening.
+const VERIFYING: u64 = 1 << 63;
+/// Blocks that one of these reads.
+const VERIFIED_BLOCKS: u64 = 16;
+/// More answers of disks than any opening or operation of a history takes.
+const ENDLESS: u32 = 10_000_000;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Disk(usize),
+    Tick,
+}
+
+/// A subject on its disks.
+pub(super) struct Machine<S> {
+    pub subject: S,
+    pub disks: Vec<Disk>,
+    pub now_us: u64,
+    requests: Vec<DiskRequest>,
+    pub answers: Vec<Answer>,
+}
+
+impl<S: Subject> Machine<S> {
+    pub(super) fn new(subject: S, disks: Vec<Disk>, now_us: u64) -> Self {
+        Self {
+            subject,
+            disks,
+            now_us,
+            requests: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The faults that have struck its disks.
+    pub(super) fn struck(&self) -> Struck {
+        let disks = self.disks.iter();
+        disks.fold(Struck::default(), |sum, disk| sum + disk.struck())
+    }
+
+    pub(super) fn submit(&mut self, tag: u64, operation: &Operation, data: Pages) {
+        self.subject.submit(tag, operation, data, self.now_us);
+        self.collect();
+    }
+
+    /// Hands requests to disks, and takes answers.
+    fn collect(&mut self) {
+        self.subject.take_requests(&mut self.requests);
+        for DiskRequest { disk, id, op } in self.requests.drain(..) {
+            self.disks[disk].submit(self.now_us, id, op);
+        }
+        self.subject.take_answers(&mut self.answers);
+    }
+
+    fn next(&self) -> Option<(u64, Next)> {
+        let disks = self.disks.iter().enumerate();
+        let due = disks.filter_map(|(number, disk)| Some((disk.next_due_us()?, number)));
+        let disk = due.min().map(|(due_us, disk)| (due_us, Next::Disk(disk)));
+        let tick = self.subject.next_tick_us().map(|at| (at, Next::Tick));
+        match (disk, tick) {
+            (Some(disk), Some(tick)) if tick.0 < disk.0 => Some(tick),
+            (disk, tick) => disk.or(tick),
+        }
+    }
+
+    /// Whether a flush of a disk is answered next.
+    pub(super) fn is_flush_next(&self) -> bool {
+        matches!(self.next(), Some((_, Next::Disk(disk))) if self.disks[disk].is_flush_next())
+    }
+
+    /// Lets the next thing happen; false where nothing ever will.
+    pub(super) fn advance(&mut self) -> bool {
+        self.collect();
+        let Some((at_us, next)) = self.next() else {
+            return false;
+        };
+        self.now_us = self.now_us.max(at_us);
+        match next {
+            Next::Disk(disk) => {
+                if let Some(completion) = self.disks[disk].complete(self.now_us) {
+                    let (id, outcome) = (completion.id, completion.outcome);
+                    self.subject.completed(disk, id, outcome, self.now_us);
+                }
+            }
+            Next::Tick => self.subject.tick(self.now_us),
+        }
+        self.collect();
+        true
+    }
+
+    /// Waits until the subject is open.
+    pub(super) fn wait_until_open(&mut self) -> Result<(), FailureKind> {
+        for _ in 0..ENDLESS {
+            match self.subject.state() {
+                State::Open => return Ok(()),
+                State::Refused(why) => return Err(FailureKind::Refused(why)),
+                State::Opening if !self.advance() => break,
+                State::Opening => {}
+            }
+        }
+        Err(FailureKind::Hangs("opening".into()))
+    }
+
+    /// Lets `answers` disks answer, or fewer if it is open before.
+    pub(super) fn open_partly(&mut self, answers: u32) {
+        for _ in 0..answers {
+            if self.subject.state() != State::Opening || !self.advance() {
+                return;
+            }
+        }
+    }
+
+    /// Reads everything.
+    pub(super) fn read_all(
+        &mut self,
+        tolerates_errors: bool,
+    ) -> Result<BTreeMap<VolumeId, FoundVolume>, FailureKind> {
+        let mut parts: Vec<(VolumeId, u64, Option<Pages>)> = Vec::new();
+        let mut found = BTreeMap::new();
+        for (volume, blocks) in self.subject.volumes() {
+            found.insert(volume, FoundVolume::default());
+            for first in (0..blocks).step_by(VERIFIED_BLOCKS as usize) {
+                let end = (first + VERIFIED_BLOCKS).min(blocks);
+                let slices = first * SLICES_PER_BLOCK..end * SLICES_PER_BLOCK;
+                let tag = VERIFYING | parts.len() as u64;
+                parts.push((volume, slices.end - slices.start, None));
+                let operation = Operation::Read { volume, slices };
+                self.submit(tag, &operation, Pages::new());
+            }
+        }
+        let mut left = parts.len();
+        for _ in 0..ENDLESS {
+            for Answer { tag, outcome } in std::mem::take(&mut self.answers) {
+                let part = parts.get_mut((tag & !VERIFYING) as usize);
+                let Some(part) = part.filter(|_| tag & VERIFYING != 0) else {
+                    return Err(FailureKind::UnknownAnswer(tag));
+                };
+                match outcome {
+                    Ok(data) => part.2 = Some(data),
+                    Err(_) if tolerates_errors => {}
+                    Err(why) => return Err(FailureKind::Failed("read after opening".into(), why)),
+                }
+                left -= 1;
+            }
+            if left == 0 {
+                break;
+            }
+            if !self.advance() {
+                return Err(FailureKind::Hangs("reading after opening".into()));
+            }
+        }
+        for (volume, slices, data) in parts {
+            let volume = found.entry(volume).or_default();
+            match data {
+                Some(data) if data.len() as u64 == slices * 512 => volume.push(&data),
+                Some(data) => return Err(FailureKind::WrongLength(data.len())),
+                None => volume.push_unreadable(slices),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// An opening after the end of a life, and its judgement.
+pub(super) struct Recovery<'a> {
+    pub geometry: &'a Geometry,
+    pub tolerates_errors: bool,
+    pub now_us: u64,
+    /// Answers of disks after which the power is cut again, one for each opening that is cut.
+    pub interruptions: &'a [u32],
+    pub model: &'a mut Model,
+    /// What struck the disks meanwhile, also where they are lost in a failure.
+    pub struck: &'a mut Struck,
+}
+
+impl Recovery<'_> {
+    /// Opens what lies on disks and judges all that is found.
+    pub(super) fn run<S: Subject>(
+        self,
+        setup: &S::Setup,
+        mut disks: Vec<Disk>,
+    ) -> Result<Machine<S>, FailureKind> {
+        let mut now_us = self.now_us;
+        for answers in self.interruptions {
+            let subject = S::open(setup, self.geometry, now_us);
+            let mut machine = Machine::new(subject, disks, now_us);
+            machine.open_partly(*answers);
+            (disks, now_us) = (machine.disks, machine.now_us);
+            disks.iter_mut().for_each(Disk::power_cut);
+        }
+        let subject = S::open(setup, self.geometry, now_us);
+        let mut machine = Machine::new(subject, disks, now_us);
+        let opened = machine.wait_until_open();
+        let found = opened.and_then(|()| machine.read_all(self.tolerates_errors));
+        *self.struck = machine.struck();
+        self.model
+            .judge_recovered(&found?)
+            .map_err(FailureKind::Wrong)?;
+        Ok(machine)
+    }
+}

@@ -1,0 +1,90 @@
+//! What came of a history: counts, or the one thing that was wrong, with what led to it.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::disk::Struck;
+use crate::model::Wrong;
+
+/// What a history went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Operations that were submitted.
+    pub operations: u64,
+    /// Operations that failed, where they may.
+    pub errors: u64,
+    /// Power cuts and kills that the history went on after.
+    pub crashes: u64,
+    /// Power cuts that were only tried, each opened and read.
+    pub tried_cuts: u64,
+    /// Whether it ended early because the store refused to open, where it may.
+    pub refused: bool,
+    /// Faults of all disks.
+    pub struck: Struck,
+    /// Simulated time.
+    pub time_us: u64,
+}
+
+/// What is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Something was found that must not be.
+    Wrong(Wrong),
+    /// The store waits for something that never comes.
+    Hangs(String),
+    /// The store does not open what lies on its disks: why.
+    Refused(String),
+    /// An operation failed: which, and why.
+    Failed(String, String),
+    /// An answer to nothing that was asked.
+    UnknownAnswer(u64),
+    /// A read of another length.
+    WrongLength(usize),
+    /// The store panicked.
+    Panicked(String),
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(wrong) => write!(f, "{wrong}"),
+            Self::Hangs(what) => write!(f, "hangs: {what}"),
+            Self::Refused(why) => write!(f, "does not open: {why}"),
+            Self::Failed(what, why) => write!(f, "{what} failed: {why}"),
+            Self::UnknownAnswer(tag) => write!(f, "answered {tag}, which was not asked"),
+            Self::WrongLength(len) => write!(f, "a read returned {len} bytes"),
+            Self::Panicked(words) => write!(f, "panicked: {words}"),
+        }
+    }
+}
+
+/// A history that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The history's seed.
+    pub seed: u64,
+    /// During which step, from 0; as many as there are steps means the end.
+    pub step: usize,
+    /// What is wrong.
+    pub kind: FailureKind,
+    /// What was going on: the step, and the changes that `kind` names.
+    pub context: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}, step {}: {}", self.seed, self.step, self.kind)?;
+        self.context
+            .iter()
+            .try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// What a panic said.
+pub(super) fn words_of(panic: &(dyn Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .map(|words| (*words).to_owned());
+    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
+    words.unwrap_or_else(|| "without words".to_owned())
+}

@@ -1,0 +1,466 @@
+//! Runs one history, step by step.
+
+use std::collections::BTreeMap;
+
+use pages::Pages;
+
+use super::machine::{Machine, Recovery};
+use super::{Failure, FailureKind, Report};
+use crate::disk::{Disk, Medium, Return, SLICE_SIZE, Struck};
+use crate::history::{History, Step, Trouble};
+use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, pattern};
+use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::random::Random;
+use crate::subject::{Answer, State, Subject};
+
+/// What the model was told about an operation that was not answered yet.
+#[derive(Debug)]
+enum Pending {
+    Read(VolumeId, u64, u64, Moment),
+    Change(ChangeId),
+    Flush(VolumeId, Moment),
+    Admin(AdminId, bool),
+}
+
+pub(super) struct Runner<'a, S: Subject> {
+    setup: &'a S::Setup,
+    history: &'a History,
+    lines: &'a mut Option<Vec<String>>,
+    machine: Machine<S>,
+    model: Model,
+    pending: BTreeMap<u64, Pending>,
+    /// At which step each change was submitted.
+    changes: BTreeMap<ChangeId, usize>,
+    /// What a snapshot was taken of, and a clone made of.
+    origins: BTreeMap<VolumeId, VolumeId>,
+    remembered: Vec<Medium>,
+    random: Random,
+    step: usize,
+    next_tag: u64,
+    report: Report,
+}
+
+impl<'a, S: Subject> Runner<'a, S> {
+    pub(super) fn new(
+        setup: &'a S::Setup,
+        history: &'a History,
+        lines: &'a mut Option<Vec<String>>,
+    ) -> Self {
+        let mut random = Random::new(history.chance);
+        let geometry = &history.geometry;
+        let mut disk = || {
+            let (sectors, behaviour) = (geometry.disk_sectors, history.behaviour.clone());
+            Disk::new(sectors, behaviour, random.fork())
+        };
+        let disks: Vec<Disk> = (0..geometry.disks).map(|_| disk()).collect();
+        let mut model = Model::new(history.rules);
+        for volume in &geometry.volumes {
+            model.insert(volume.id, volume.blocks, volume.unit);
+        }
+        Self {
+            setup,
+            history,
+            lines,
+            remembered: vec![Medium::default(); disks.len()],
+            machine: Machine::new(S::create(setup, geometry, 0), disks, 0),
+            model,
+            pending: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            random,
+            step: 0,
+            next_tag: 0,
+            report: Report::default(),
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<(), FailureKind> {
+        let history = self.history;
+        let opened = self.machine.wait_until_open();
+        if self.gives_up(opened)? {
+            return Ok(());
+        }
+        for (number, step) in history.steps.iter().enumerate() {
+            self.step = number;
+            let outcome = self.take(step);
+            if self.gives_up(outcome)? {
+                return Ok(());
+            }
+        }
+        self.step = history.steps.len();
+        let outcome = self.end();
+        self.gives_up(outcome).map(drop)
+    }
+
+    /// Whether the history ends here: the store refused to open and may.
+    fn gives_up(&mut self, outcome: Result<(), FailureKind>) -> Result<bool, FailureKind> {
+        match outcome {
+            Ok(()) => Ok(false),
+            Err(FailureKind::Refused(why)) if self.history.tolerates_errors => {
+                self.tell(|| format!("refused, which it may: {why}"));
+                self.report.refused = true;
+                Ok(true)
+            }
+            Err(kind) => Err(kind),
+        }
+    }
+
+    /// Everything is answered, read, and still there after two power cuts with nothing between.
+    fn end(&mut self) -> Result<(), FailureKind> {
+        self.drain()?;
+        let volumes: Vec<VolumeId> = self.model.volumes().collect();
+        for volume in volumes {
+            if let Some(blocks) = self.model.blocks(volume) {
+                let slices = 0..blocks * SLICES_PER_BLOCK;
+                self.submit(&Operation::Read { volume, slices })?;
+            }
+        }
+        self.drain()?;
+        self.crash(&[], true)?;
+        self.crash(&[], true)
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), FailureKind> {
+        match step {
+            Step::Submit(operation) => return self.submit(operation),
+            Step::Advance(answers) => {
+                for _ in 0..*answers {
+                    if !self.advance()? {
+                        break;
+                    }
+                }
+            }
+            Step::Drain => self.drain()?,
+            Step::PowerCut { again_after } => self.crash(again_after, true)?,
+            Step::Kill => self.crash(&[], false)?,
+            Step::TryCuts { ways } => self.try_cuts(*ways)?,
+            Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(lines) = self.lines {
+            let now_us = self.machine.now_us;
+            lines.push(format!("{now_us:>8} µs, step {:>3}: {}", self.step, line()));
+        }
+    }
+
+    /// Submits an operation where it makes sense by now.
+    fn submit(&mut self, operation: &Operation) -> Result<(), FailureKind> {
+        let is_exclusive = matches!(operation, Operation::Admin(admin) if !admin.is_concurrent());
+        let mut pending = self.pending.values();
+        if is_exclusive || pending.any(|pending| matches!(pending, Pending::Admin(_, true))) {
+            self.drain()?;
+            if !self.pending.is_empty() {
+                return Ok(());
+            }
+        }
+        if !self.makes_sense(operation) {
+            return Ok(());
+        }
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let mut data = Pages::new();
+        let pending = match operation {
+            Operation::Read { volume, slices } => {
+                let moment = self.model.submit_read();
+                Pending::Read(*volume, slices.start, slices.end, moment)
+            }
+            Operation::Change {
+                volume,
+                slices,
+                kind,
+                durable,
+            } => {
+                let (model, range) = (&mut self.model, slices.clone());
+                let change = model.submit_change(*volume, range, *kind, *durable);
+                self.changes.insert(change, self.step);
+                if *kind == ChangeKind::Write {
+                    data = pattern::pages(change, slices.start, slices.end - slices.start);
+                }
+                Pending::Change(change)
+            }
+            Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),
+            Operation::Admin(admin) => {
+                self.note_origins(admin);
+                let id = self.model.submit_admin(admin);
+                Pending::Admin(id, is_exclusive)
+            }
+        };
+        self.tell(|| format!("{tag}: {operation} {}", told(&pending)));
+        self.pending.insert(tag, pending);
+        self.report.operations += 1;
+        self.machine.submit(tag, operation, data);
+        self.take_answers()
+    }
+
+    fn makes_sense(&self, operation: &Operation) -> bool {
+        let blocks = |volume| self.model.blocks(volume);
+        let holds = |volume, end: u64| {
+            blocks(volume).is_some_and(|blocks| end <= blocks * SLICES_PER_BLOCK)
+        };
+        let is_new = |volume: VolumeId| self.model.volumes().all(|known| known != volume);
+        let is_snapshot = |volume| self.model.is_snapshot(volume);
+        match operation {
+            Operation::Read { volume, slices } => holds(*volume, slices.end),
+            Operation::Change { volume, slices, .. } => {
+                holds(*volume, slices.end) && !is_snapshot(*volume)
+            }
+            Operation::Flush { volume } => blocks(*volume).is_some(),
+            Operation::Admin(admin) => match admin {
+                Admin::Create { volume, .. } => is_new(*volume),
+                Admin::Snapshot { of } => of.iter().all(|(volume, snapshot)| {
+                    blocks(*volume).is_some() && !is_snapshot(*volume) && is_new(*snapshot)
+                }),
+                Admin::Clone { snapshot, volume } => {
+                    blocks(*snapshot).is_some() && is_snapshot(*snapshot) && is_new(*volume)
+                }
+                Admin::Rollback { volume, snapshot } => {
+                    let mut children = self.children(*volume);
+                    blocks(*volume).is_some()
+                        && blocks(*snapshot).is_some()
+                        && self.origins.get(snapshot) == Some(volume)
+                        && children.all(|child| child <= *snapshot)
+                }
+                Admin::Resize { volume, .. } => blocks(*volume).is_some() && !is_snapshot(*volume),
+                Admin::Destroy { volume } => {
+                    blocks(*volume).is_some() && self.children(*volume).next().is_none()
+                }
+                Admin::Checkpoint | Admin::Scrub => true,
+            },
+        }
+    }
+
+    /// The snapshots of a volume or clones of a snapshot that may exist.
+    fn children(&self, volume: VolumeId) -> impl Iterator<Item = VolumeId> + '_ {
+        let known = self.model.volumes();
+        known.filter(move |child| self.origins.get(child) == Some(&volume))
+    }
+
+    fn note_origins(&mut self, admin: &Admin) {
+        match admin {
+            Admin::Snapshot { of } => {
+                let of = of.iter().map(|(volume, snapshot)| (*snapshot, *volume));
+                self.origins.extend(of);
+            }
+            Admin::Clone { snapshot, volume } => {
+                self.origins.insert(*volume, *snapshot);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets the next thing happen, trying cuts before flushes; false where nothing ever will.
+    fn advance(&mut self) -> Result<bool, FailureKind> {
+        if self.history.cuts_per_flush > 0 && self.machine.is_flush_next() {
+            self.try_cuts(self.history.cuts_per_flush)?;
+        }
+        let goes_on = self.machine.advance();
+        self.take_answers()?;
+        Ok(goes_on)
+    }
+
+    /// Waits for everything, as far as disks that answer allow.
+    fn drain(&mut self) -> Result<(), FailureKind> {
+        while !self.pending.is_empty() {
+            if !self.advance()? {
+                if self.machine.disks.iter().any(Disk::is_hung) {
+                    return Ok(());
+                }
+                let waiting: Vec<String> = self.pending.values().map(told).collect();
+                return Err(FailureKind::Hangs(waiting.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_answers(&mut self) -> Result<(), FailureKind> {
+        for Answer { tag, outcome } in std::mem::take(&mut self.machine.answers) {
+            let Some(pending) = self.pending.remove(&tag) else {
+                return Err(FailureKind::UnknownAnswer(tag));
+            };
+            let failed = outcome.as_ref().err().cloned();
+            self.tell(|| match &failed {
+                None => format!("{tag}: done"),
+                Some(why) => format!("{tag}: failed: {why}"),
+            });
+            match pending {
+                Pending::Read(volume, first, end, moment) => match outcome {
+                    Ok(data) => {
+                        if data.len() as u64 != (end - first) * SLICE_SIZE as u64 {
+                            return Err(FailureKind::WrongLength(data.len()));
+                        }
+                        let judged = self.model.judge_read(volume, first, &data, moment);
+                        judged.map_err(FailureKind::Wrong)?;
+                    }
+                    Err(_) => self.model.end_read(moment),
+                },
+                Pending::Change(change) => self.model.settle_change(change, failed.is_none()),
+                Pending::Flush(volume, moment) if failed.is_none() => {
+                    self.model.flushed(volume, moment);
+                }
+                Pending::Flush(..) => {}
+                Pending::Admin(id, _) => self.model.settle_admin(id, failed.is_none()),
+            }
+            if let Some(why) = failed {
+                self.report.errors += 1;
+                if !self.history.tolerates_errors {
+                    return Err(FailureKind::Failed(format!("operation {tag}"), why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The store's life ends, with the power or without; the next one begins.
+    fn crash(&mut self, again_after: &[u32], power: bool) -> Result<(), FailureKind> {
+        self.tell(|| match power {
+            true => format!("the power fails, and again after {again_after:?} answers"),
+            false => "the program is killed".to_owned(),
+        });
+        let mut disks = std::mem::take(&mut self.machine.disks);
+        for disk in &mut disks {
+            match power {
+                true => disk.power_cut(),
+                false => disk.detach(),
+            }
+            disk.wake();
+        }
+        self.pending.clear();
+        self.model.crash();
+        self.report.crashes += 1;
+        let recovery = Recovery {
+            geometry: &self.history.geometry,
+            tolerates_errors: self.history.tolerates_errors,
+            now_us: self.machine.now_us,
+            interruptions: again_after,
+            model: &mut self.model,
+            struck: &mut self.report.struck,
+        };
+        self.machine = recovery.run(self.setup, disks)?;
+        Ok(())
+    }
+
+    /// Opens and judges what so many power cuts at this moment might leave.
+    fn try_cuts(&mut self, ways: usize) -> Result<(), FailureKind> {
+        if self.machine.subject.state() != State::Open {
+            return Ok(());
+        }
+        let tearing = self.history.behaviour.tearing;
+        let mut images: Vec<Vec<Medium>> = Vec::new();
+        for disk in &self.machine.disks {
+            let mut of_disk = disk.cut().images(ways, tearing, &mut self.random);
+            if self.machine.disks.len() > 1 {
+                self.random.shuffle(&mut of_disk);
+            }
+            images.push(of_disk);
+        }
+        let most = images.iter().map(Vec::len).max().unwrap_or(0);
+        for way in 0..most {
+            let disks = images.iter().zip(&self.machine.disks);
+            let disks = disks.map(|(images, disk)| {
+                let medium = images[way % images.len()].clone();
+                disk.with_medium(medium, self.random.fork())
+            });
+            let disks: Vec<Disk> = disks.collect();
+            let mut model = self.model.clone();
+            model.crash();
+            self.report.tried_cuts += 1;
+            let recovery = Recovery {
+                geometry: &self.history.geometry,
+                tolerates_errors: self.history.tolerates_errors,
+                now_us: self.machine.now_us,
+                interruptions: &[],
+                model: &mut model,
+                struck: &mut Struck::default(),
+            };
+            let recovered = recovery.run::<S>(self.setup, disks);
+            match recovered {
+                Err(FailureKind::Refused(_)) if self.history.tolerates_errors => {}
+                Err(kind) => {
+                    self.tell(|| format!("the power fails in way {way} of {most}"));
+                    return Err(kind);
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self, disk: usize, trouble: &Trouble) {
+        self.tell(|| format!("disk {disk}: {trouble:?}"));
+        let remembered = self.remembered[disk].clone();
+        let target = &mut self.machine.disks[disk];
+        match trouble {
+            Trouble::Fault { nth, fault } => target.arm(*nth, *fault),
+            Trouble::Rot { sectors } => target.rot_written(*sectors),
+            Trouble::Vanish => target.vanish(),
+            Trouble::Hang => target.hang(),
+            Trouble::Remember => self.remembered[disk] = target.snapshot(),
+            Trouble::Return => target.come_back(Return::Unharmed),
+            Trouble::ReturnOld => target.come_back(Return::Old(remembered)),
+            Trouble::ReturnMixed => target.come_back(Return::Mixed(remembered)),
+        }
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let disks_are_lost = self.machine.disks.is_empty();
+        Report {
+            struck: match disks_are_lost {
+                true => self.report.struck,
+                false => self.machine.struck(),
+            },
+            time_us: self.machine.now_us,
+            ..self.report
+        }
+    }
+
+    /// What is wrong, with what led to it.
+    pub(super) fn failure(&self, kind: FailureKind) -> Failure {
+        let step = match self.history.steps.get(self.step) {
+            Some(Step::Submit(operation)) => format!("{operation}"),
+            Some(step) => format!("{step:?}"),
+            None => "the end: drain, read all, cut the power twice".to_owned(),
+        };
+        let mut context = vec![format!("step {}: {step}", self.step)];
+        if let FailureKind::Wrong(wrong) = &kind {
+            let mut named = wrong.allowed.clone();
+            if let crate::model::Found::Change(change) | crate::model::Found::Elsewhere(change, _) =
+                wrong.found
+            {
+                named.push(change);
+            }
+            if let WrongKind::Torn(change) | WrongKind::Order(change) = wrong.kind {
+                named.push(change);
+            }
+            named.sort_unstable();
+            named.dedup();
+            for change in named {
+                if let Some(step) = self.changes.get(&change)
+                    && let Some(Step::Submit(operation)) = self.history.steps.get(*step)
+                {
+                    let history = self.model.describe(change);
+                    let number = change.0;
+                    let line = format!("change {number}, step {step}: {operation}; {history}");
+                    context.push(line);
+                }
+            }
+        }
+        Failure {
+            seed: self.history.seed,
+            step: self.step,
+            kind,
+            context,
+        }
+    }
+}
+
+fn told(pending: &Pending) -> String {
+    match pending {
+        Pending::Change(change) => format!("(change {})", change.0),
+        Pending::Read(..) => "(read)".to_owned(),
+        Pending::Flush(..) => "(flush)".to_owned(),
+        Pending::Admin(..) => "(administration)".to_owned(),
+    }
+}

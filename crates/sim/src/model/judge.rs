@@ -1,0 +1,477 @@
+//! Holds what was found against what may be found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pages::Pages;
+
+use super::pattern::{Found, recognise};
+use super::{
+    BEGINNING, Change, ChangeId, Contents, Entry, Existence, Hold, Model, Moment, Order, SLICE_SIZE,
+};
+use crate::operation::{SLICES_PER_BLOCK, VolumeId};
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrongKind {
+    /// Bytes that nobody wrote, or wrote elsewhere.
+    Bytes,
+    /// A change that cannot be there any more, or never could.
+    Stale,
+    /// A part of this change without the rest of it.
+    Torn(ChangeId),
+    /// Something survived although this change, which came before it, did not.
+    Order(ChangeId),
+    /// A volume is not there.
+    Missing,
+    /// A volume is there that was destroyed, or never made.
+    Undead,
+    /// A volume has another size, in blocks.
+    Size(u64),
+}
+
+/// Something that may not be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong with it.
+    pub kind: WrongKind,
+    /// Of which volume.
+    pub volume: VolumeId,
+    /// In which slice of 512 bytes.
+    pub slice: u64,
+    /// What was found.
+    pub found: Found,
+    /// What may be found there; 0 is zeros from the beginning.
+    pub allowed: Vec<ChangeId>,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (volume, slice) = (self.volume, self.slice);
+        match self.kind {
+            WrongKind::Missing => return write!(f, "{volume} is missing"),
+            WrongKind::Undead => return write!(f, "{volume} exists, which it must not"),
+            WrongKind::Size(blocks) => {
+                return write!(f, "{volume} has {blocks} blocks, which it must not");
+            }
+            _ => {}
+        }
+        write!(
+            f,
+            "{volume}, block {}, slice {slice}: ",
+            slice / SLICES_PER_BLOCK
+        )?;
+        match self.found {
+            Found::Zeros => write!(f, "found zeros")?,
+            Found::Change(change) => write!(f, "found change {}", change.0)?,
+            Found::Elsewhere(change, at) => {
+                write!(f, "found what change {} wrote to slice {at}", change.0)?;
+            }
+            Found::Garbage => write!(f, "found bytes that nobody wrote")?,
+            Found::Unreadable => write!(f, "cannot be read")?,
+        }
+        match self.kind {
+            WrongKind::Torn(change) => write!(f, ", beside a part of change {}", change.0)?,
+            WrongKind::Order(change) => write!(f, ", though change {} survived", change.0)?,
+            _ => {}
+        }
+        let allowed = self.allowed.iter().map(|change| match change.0 {
+            0 => "zeros".to_owned(),
+            number => format!("change {number}"),
+        });
+        let allowed: Vec<String> = allowed.collect();
+        write!(f, "; allowed: {}", allowed.join(", "))
+    }
+}
+
+/// A volume as it was found when the store was opened.
+#[derive(Clone, Debug, Default)]
+pub struct FoundVolume {
+    /// What each of its slices holds.
+    pub slices: Vec<Found>,
+}
+
+impl FoundVolume {
+    /// Adds the next slices.
+    pub fn push(&mut self, data: &Pages) {
+        recognise_all(data, &mut self.slices);
+    }
+
+    /// Adds slices that could not be read.
+    pub fn push_unreadable(&mut self, count: u64) {
+        let len = self.slices.len() + count as usize;
+        self.slices.resize(len, Found::Unreadable);
+    }
+}
+
+/// Says what each slice of `data` holds, the first being slice `found.len()` of the volume.
+fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
+    for chunk in data.chunks() {
+        if !chunk.len().is_multiple_of(SLICE_SIZE) {
+            return recognise_scattered(data, found);
+        }
+    }
+    for slice in data.chunks().flat_map(|chunk| chunk.chunks(SLICE_SIZE)) {
+        found.push(recognise(slice, found.len() as u64));
+    }
+}
+
+/// As [`recognise_all`], for data whose pages end within slices.
+fn recognise_scattered(data: &Pages, found: &mut Vec<Found>) {
+    for slice in data.to_vec().chunks_exact(SLICE_SIZE) {
+        found.push(recognise(slice, found.len() as u64));
+    }
+}
+
+/// What counts as certainly there.
+#[derive(Clone, Copy)]
+struct Sight {
+    /// What was acknowledged before this.
+    acknowledged_before: Moment,
+    /// What was submitted before this and did not fail.
+    submitted_before: Moment,
+    /// What was durable.
+    durable: bool,
+}
+
+impl Model {
+    /// Judges what a read returned for the slices from `first` on.
+    ///
+    /// # Errors
+    /// Where it must not have returned that.
+    pub fn judge_read(
+        &mut self,
+        volume: VolumeId,
+        first: u64,
+        data: &Pages,
+        submitted: Moment,
+    ) -> Result<(), Wrong> {
+        self.end_read(submitted);
+        let mut slices = vec![Found::Unreadable; first as usize];
+        recognise_all(data, &mut slices);
+        let sight = Sight {
+            acknowledged_before: submitted,
+            submitted_before: 0,
+            durable: false,
+        };
+        let (unit, contents) = match self.volumes.get(&volume) {
+            Some(target) => (target.unit, &target.alternatives[0]),
+            None => return Err(whole_volume(WrongKind::Undead, volume)),
+        };
+        let start = first / SLICES_PER_BLOCK / unit * unit;
+        self.judge_slices(volume, unit, contents, &slices, start, sight)?;
+        Ok(())
+    }
+
+    /// Judges all that was found after [`Model::crash`] and pins it.
+    ///
+    /// # Errors
+    /// Where something must not be so.
+    pub fn judge_recovered(
+        &mut self,
+        found: &BTreeMap<VolumeId, FoundVolume>,
+    ) -> Result<(), Wrong> {
+        if let Some(undead) = found.keys().find(|id| !self.volumes.contains_key(id)) {
+            return Err(whole_volume(WrongKind::Undead, *undead));
+        }
+        let durable = Sight {
+            acknowledged_before: 0,
+            submitted_before: 0,
+            durable: self.rules.durability,
+        };
+        let mut newest = (0, ChangeId(0));
+        let mut chosen = BTreeMap::new();
+        for (id, volume) in &self.volumes {
+            let Some(slices) = found.get(id).map(|found| &found.slices[..]) else {
+                if volume.existence == Existence::Certain {
+                    return Err(whole_volume(WrongKind::Missing, *id));
+                }
+                continue;
+            };
+            let (alternative, found_newest) = self.judge_volume(*id, slices, durable)?;
+            newest = newest.max(found_newest);
+            chosen.insert(*id, alternative);
+        }
+        let ordered = match self.rules.order {
+            Order::Free => durable,
+            Order::AfterAcknowledged => Sight {
+                acknowledged_before: newest.0,
+                ..durable
+            },
+            Order::AsSubmitted => Sight {
+                submitted_before: newest.0,
+                ..durable
+            },
+        };
+        for (id, alternative) in &chosen {
+            let volume = &self.volumes[id];
+            let contents = &volume.alternatives[*alternative];
+            self.judge_slices(*id, volume.unit, contents, &found[id].slices, 0, ordered)
+                .map_err(|wrong| Wrong {
+                    kind: WrongKind::Order(newest.1),
+                    ..wrong
+                })?;
+        }
+        self.pin(found, &chosen);
+        self.opened = self.tick();
+        Ok(())
+    }
+
+    /// Which of the contents that a volume may have it has, and the newest change that shows.
+    fn judge_volume(
+        &self,
+        id: VolumeId,
+        slices: &[Found],
+        sight: Sight,
+    ) -> Result<(usize, (Moment, ChangeId)), Wrong> {
+        let volume = &self.volumes[&id];
+        let blocks = slices.len() as u64 / SLICES_PER_BLOCK;
+        let mut wrong = whole_volume(WrongKind::Size(blocks), id);
+        // The newest first: its slices include all that the others allow where sizes are equal.
+        for (number, contents) in volume.alternatives.iter().enumerate().rev() {
+            if contents.len() as u64 == blocks {
+                match self.judge_slices(id, volume.unit, contents, slices, 0, sight) {
+                    Ok(newest) => return Ok((number, newest)),
+                    Err(why) => wrong = why,
+                }
+            }
+        }
+        Err(wrong)
+    }
+
+    /// Judges slices of a volume from block `start` on; says which change is the newest that shows.
+    fn judge_slices(
+        &self,
+        id: VolumeId,
+        unit: u64,
+        contents: &Contents,
+        slices: &[Found],
+        start: u64,
+        sight: Sight,
+    ) -> Result<(Moment, ChangeId), Wrong> {
+        let mut newest = (0, ChangeId(0));
+        let mut shown: Vec<ChangeId> = Vec::new();
+        let unit_slices = unit * SLICES_PER_BLOCK;
+        let first = start * SLICES_PER_BLOCK;
+        let mut at = first;
+        while at < slices.len() as u64 {
+            let end = (at + unit_slices).min(slices.len() as u64);
+            shown.clear();
+            let mut is_one = true;
+            for slice in at..end {
+                let found = slices[slice as usize];
+                is_one &= found == slices[at as usize];
+                let entries = entries_of(contents, slice);
+                let wrong = |kind| self.wrong(kind, id, slice, found, entries, sight);
+                if found == Found::Unreadable {
+                    continue;
+                }
+                let Some(entry) = self.oldest_allowed(entries, slice, found, sight) else {
+                    let is_known = matches!(found, Found::Zeros | Found::Change(_));
+                    let kind = if is_known {
+                        WrongKind::Stale
+                    } else {
+                        WrongKind::Bytes
+                    };
+                    return Err(wrong(kind));
+                };
+                if entry.hold == Hold::ByMoments {
+                    newest = newest.max((self.change(entry.change).submitted, entry.change));
+                }
+                if let Found::Change(change) = found
+                    && shown.last() != Some(&change)
+                {
+                    shown.push(change);
+                }
+            }
+            if !is_one || shown.is_empty() {
+                self.judge_whole(
+                    id,
+                    contents,
+                    at,
+                    &slices[at as usize..end as usize],
+                    &shown,
+                    sight,
+                )?;
+            }
+            at = end;
+        }
+        Ok(newest)
+    }
+
+    /// A change that shows in one slice of a volume block shows in all of them, or was replaced there.
+    fn judge_whole(
+        &self,
+        id: VolumeId,
+        contents: &Contents,
+        first: u64,
+        slices: &[Found],
+        shown: &[ChangeId],
+        sight: Sight,
+    ) -> Result<(), Wrong> {
+        for (slice, found) in (first..).zip(slices) {
+            let entries = entries_of(contents, slice);
+            for survivor in shown {
+                let is_here = |entry: &&Entry| entry.change == *survivor && covers(entry, slice);
+                if *found == Found::Unreadable || !entries.iter().any(|entry| is_here(&entry)) {
+                    continue;
+                }
+                let survivor_change = self.change(*survivor);
+                let fits = self.candidates(entries, slice, *found).any(|entry| {
+                    let change = self.change(entry.change);
+                    entry.change == *survivor || !self.is_before(change, survivor_change)
+                });
+                if !fits {
+                    let kind = WrongKind::Torn(*survivor);
+                    return Err(self.wrong(kind, id, slice, *found, entries, sight));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries that `found` may stem from.
+    fn candidates<'a>(
+        &'a self,
+        entries: &'a [Entry],
+        slice: u64,
+        found: Found,
+    ) -> impl Iterator<Item = Entry> + 'a {
+        let beginning = Entry {
+            change: ChangeId(0),
+            slices: u8::MAX,
+            hold: Hold::Certain,
+        };
+        let all = std::iter::once(beginning).chain(entries.iter().copied());
+        all.filter(move |entry| covers(entry, slice))
+            .filter(move |entry| match found {
+                Found::Zeros => self.change(entry.change).is_zero,
+                Found::Change(change) => entry.change == change && !self.change(change).is_zero,
+                _ => false,
+            })
+    }
+
+    fn oldest_allowed(
+        &self,
+        entries: &[Entry],
+        slice: u64,
+        found: Found,
+        sight: Sight,
+    ) -> Option<Entry> {
+        self.candidates(entries, slice, found)
+            .find(|candidate| self.is_allowed(candidate, entries, slice, sight))
+    }
+
+    /// Whether nothing that is certainly there came after it.
+    fn is_allowed(&self, candidate: &Entry, entries: &[Entry], slice: u64, sight: Sight) -> bool {
+        let change = match candidate.change {
+            ChangeId(0) => &BEGINNING,
+            id => self.change(id),
+        };
+        !entries.iter().any(|other| {
+            covers(other, slice)
+                && other.change != candidate.change
+                && self.is_certain(other, sight)
+                && self.is_before(change, self.change(other.change))
+        })
+    }
+
+    fn is_before(&self, one: &Change, other: &Change) -> bool {
+        match self.rules.order {
+            Order::AsSubmitted => one.submitted < other.submitted,
+            _ => one.settled < other.submitted,
+        }
+    }
+
+    fn is_certain(&self, entry: &Entry, sight: Sight) -> bool {
+        match entry.hold {
+            Hold::Certain => true,
+            Hold::Perhaps => false,
+            Hold::ByMoments => {
+                let change = self.change(entry.change);
+                // Where flushes lie, what was answered in an earlier life may be lost.
+                let counts = self.rules.durability || change.submitted > self.opened;
+                let in_order = change.submitted < sight.submitted_before && !change.has_failed;
+                counts && (change.acknowledged < sight.acknowledged_before || in_order)
+                    || sight.durable && change.is_durable
+            }
+        }
+    }
+
+    fn wrong(
+        &self,
+        kind: WrongKind,
+        volume: VolumeId,
+        slice: u64,
+        found: Found,
+        entries: &[Entry],
+        sight: Sight,
+    ) -> Wrong {
+        let zeros = self.candidates(entries, slice, Found::Zeros);
+        let others = entries.iter().copied();
+        let mut allowed: Vec<ChangeId> = zeros
+            .chain(others)
+            .filter(|entry| covers(entry, slice))
+            .filter(|entry| self.is_allowed(entry, entries, slice, sight))
+            .map(|entry| entry.change)
+            .collect();
+        allowed.sort_unstable();
+        allowed.dedup();
+        Wrong {
+            kind,
+            volume,
+            slice,
+            found,
+            allowed,
+        }
+    }
+
+    /// From now on nothing but what was found may be found, where it is not changed.
+    fn pin(&mut self, found: &BTreeMap<VolumeId, FoundVolume>, chosen: &BTreeMap<VolumeId, usize>) {
+        self.volumes.retain(|id, _| chosen.contains_key(id));
+        for (id, volume) in &mut self.volumes {
+            volume.existence = Existence::Certain;
+            let mut contents = volume.alternatives.swap_remove(chosen[id]);
+            let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
+            for (entries, slices) in contents.iter_mut().zip(blocks) {
+                // Where flushes lie, the next power cut may take it back.
+                if !self.rules.durability || slices.contains(&Found::Unreadable) {
+                    continue;
+                }
+                entries.clear();
+                for (bit, found) in slices.iter().enumerate() {
+                    let Found::Change(change) = *found else {
+                        continue;
+                    };
+                    match entries.last_mut() {
+                        Some(last) if last.change == change => last.slices |= 1 << bit,
+                        _ => entries.push(Entry {
+                            change,
+                            slices: 1 << bit,
+                            hold: Hold::Certain,
+                        }),
+                    }
+                }
+            }
+            volume.alternatives = vec![contents];
+        }
+    }
+}
+
+fn entries_of(contents: &Contents, slice: u64) -> &[Entry] {
+    &contents[(slice / SLICES_PER_BLOCK) as usize]
+}
+
+fn covers(entry: &Entry, slice: u64) -> bool {
+    entry.slices >> (slice % SLICES_PER_BLOCK) & 1 == 1
+}
+
+fn whole_volume(kind: WrongKind, volume: VolumeId) -> Wrong {
+    Wrong {
+        kind,
+        volume,
+        slice: 0,
+        found: Found::Zeros,
+        allowed: Vec::new(),
+    }
+}

@@ -1,0 +1,322 @@
+//! Each rule of the model: what it allows, and what it must not.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::operation::BLOCK_SIZE;
+use pages::Pages;
+
+const V: VolumeId = VolumeId(0);
+const S: VolumeId = VolumeId(1);
+const BLOCKS: u64 = 8;
+
+/// Which change each block of each volume holds.
+type Held<'a> = &'a [(VolumeId, &'a [u32])];
+
+/// A pool of one volume with volume blocks of two blocks.
+struct Pool(Model);
+
+impl Pool {
+    fn new(order: Order) -> Self {
+        let durability = true;
+        let mut model = Model::new(Rules { order, durability });
+        model.insert(V, BLOCKS, 2);
+        Self(model)
+    }
+
+    fn submit(&mut self, blocks: Range<u64>) -> ChangeId {
+        let slices = blocks.start * SLICES_PER_BLOCK..blocks.end * SLICES_PER_BLOCK;
+        self.0.submit_change(V, slices, ChangeKind::Write, false)
+    }
+
+    fn write(&mut self, blocks: Range<u64>) -> ChangeId {
+        let change = self.submit(blocks);
+        self.0.settle_change(change, true);
+        change
+    }
+
+    fn write_durably(&mut self, blocks: Range<u64>) -> ChangeId {
+        let change = self.write(blocks);
+        self.flush();
+        change
+    }
+
+    fn flush(&mut self) {
+        let submitted = self.0.submit_flush();
+        self.0.flushed(V, submitted);
+    }
+
+    fn read(&mut self, block: u64, holds: u32) -> Result<(), WrongKind> {
+        let submitted = self.0.submit_read();
+        let data = block_of(block, holds);
+        let judged = self
+            .0
+            .judge_read(V, block * SLICES_PER_BLOCK, &data, submitted);
+        judged.map_err(|wrong| wrong.kind)
+    }
+
+    /// What is judged of volumes that hold, block by block, these changes after a power cut.
+    fn found(&self, volumes: Held<'_>) -> Result<Self, WrongKind> {
+        let mut model = self.0.clone();
+        model.crash();
+        let mut found = BTreeMap::new();
+        for (volume, changes) in volumes {
+            let mut all = FoundVolume::default();
+            let held = |block: u64| changes.get(block as usize).copied().unwrap_or(0);
+            let blocks = BLOCKS.max(changes.len() as u64);
+            (0..blocks).for_each(|block| all.push(&block_of(block, held(block))));
+            found.insert(*volume, all);
+        }
+        let judged = model.judge_recovered(&found);
+        judged.map_err(|wrong| wrong.kind).map(|()| Self(model))
+    }
+
+    fn holds(&self, changes: &[u32]) -> Result<Self, WrongKind> {
+        self.found(&[(V, changes)])
+    }
+}
+
+fn block_of(block: u64, change: u32) -> Pages {
+    match change {
+        0 => Pages::zeroes(BLOCK_SIZE as u32),
+        _ => pattern::pages(ChangeId(change), block * SLICES_PER_BLOCK, SLICES_PER_BLOCK),
+    }
+}
+
+#[test]
+fn a_read_returns_the_last_acknowledged_or_one_in_flight() {
+    let mut pool = Pool::new(Order::Free);
+    assert_eq!(pool.read(0, 0), Ok(()));
+    pool.write(0..1);
+    assert_eq!(pool.read(0, 0), Err(WrongKind::Stale));
+    assert_eq!(pool.read(0, 1), Ok(()));
+    let second = pool.submit(0..1);
+    pool.submit(0..1);
+    for (holds, expected) in [(0, false), (1, true), (2, true), (3, true)] {
+        assert_eq!(pool.read(0, holds).is_ok(), expected, "change {holds}");
+    }
+    pool.0.settle_change(second, true);
+    for (holds, expected) in [(1, false), (2, true), (3, true)] {
+        assert_eq!(pool.read(0, holds).is_ok(), expected, "change {holds}");
+    }
+}
+
+#[test]
+fn a_read_that_began_earlier_may_return_what_was_there_then() {
+    let mut pool = Pool::new(Order::Free);
+    let submitted = pool.0.submit_read();
+    pool.write(0..1);
+    let judged = pool.0.judge_read(V, 0, &block_of(0, 0), submitted);
+    assert_eq!(judged, Ok(()));
+}
+
+#[test]
+fn bytes_of_nobody_or_of_elsewhere_are_wrong() {
+    let mut pool = Pool::new(Order::Free);
+    pool.write(0..2);
+    let submitted = pool.0.submit_read();
+    let judged = pool.0.judge_read(V, 0, &block_of(1, 1), submitted);
+    assert_eq!(judged.unwrap_err().kind, WrongKind::Bytes);
+    let garbage = Pages::from_bytes(&[7; BLOCK_SIZE]);
+    let judged = pool.0.judge_read(V, 0, &garbage, submitted);
+    assert_eq!(judged.unwrap_err().kind, WrongKind::Bytes);
+    assert_eq!(
+        pool.read(3, 1),
+        Err(WrongKind::Stale),
+        "never written there"
+    );
+}
+
+#[test]
+fn what_is_durable_or_later_survives() {
+    let mut pool = Pool::new(Order::Free);
+    pool.write(0..1);
+    pool.write_durably(0..1);
+    pool.write(0..1);
+    pool.submit(0..1);
+    for (holds, expected) in [(0, false), (1, false), (2, true), (3, true), (4, true)] {
+        assert_eq!(pool.holds(&[holds]).is_ok(), expected, "change {holds}");
+    }
+}
+
+#[test]
+fn a_flush_covers_what_was_acknowledged_before_it_was_asked_for() {
+    let mut pool = Pool::new(Order::Free);
+    let early = pool.submit(0..1);
+    let late = pool.submit(2..3);
+    pool.0.settle_change(early, true);
+    let submitted = pool.0.submit_flush();
+    pool.0.settle_change(late, true);
+    pool.0.flushed(V, submitted);
+    assert!(pool.holds(&[1, 0, 0]).is_ok());
+    assert_eq!(pool.holds(&[0, 0, 2]).err(), Some(WrongKind::Stale));
+}
+
+#[test]
+fn one_that_failed_happened_or_not_but_not_later() {
+    let mut pool = Pool::new(Order::Free);
+    let failed = pool.submit(0..1);
+    pool.0.settle_change(failed, false);
+    assert!(pool.holds(&[0]).is_ok() && pool.holds(&[1]).is_ok());
+    pool.write_durably(0..1);
+    assert!(pool.holds(&[2]).is_ok());
+    assert_eq!(pool.holds(&[1]).err(), Some(WrongKind::Stale));
+}
+
+#[test]
+fn a_volume_block_is_never_torn_and_a_change_of_several_may_be() {
+    let mut pool = Pool::new(Order::Free);
+    pool.submit(0..4);
+    assert!(pool.holds(&[1, 1, 1, 1]).is_ok() && pool.holds(&[0, 0, 1, 1]).is_ok());
+    let torn = Some(WrongKind::Torn(ChangeId(1)));
+    assert_eq!(pool.holds(&[1, 0, 0, 0]).err(), torn);
+    assert_eq!(pool.holds(&[0, 0, 0, 1]).err(), torn);
+    pool.submit(1..2);
+    assert!(pool.holds(&[1, 2]).is_ok(), "the second came over it");
+    assert!(pool.holds(&[0, 2]).is_ok(), "in flight together");
+}
+
+#[test]
+fn what_came_before_a_survivor_survived() {
+    for (order, one, both_in_flight) in [
+        (Order::Free, true, true),
+        (Order::AfterAcknowledged, false, true),
+        (Order::AsSubmitted, false, false),
+    ] {
+        let mut pool = Pool::new(order);
+        pool.write(0..1);
+        pool.submit(2..3);
+        assert_eq!(pool.holds(&[0, 0, 2]).is_ok(), one, "{order:?}");
+        assert!(pool.holds(&[1, 0, 2]).is_ok() && pool.holds(&[1]).is_ok());
+        pool.submit(4..5);
+        let holds = pool.holds(&[1, 0, 0, 0, 3]);
+        assert_eq!(holds.is_ok(), both_in_flight, "{order:?}");
+    }
+}
+
+#[test]
+fn what_was_found_is_pinned() {
+    let mut pool = Pool::new(Order::Free);
+    pool.write(0..1);
+    pool.write(2..3);
+    let mut found = pool.holds(&[1, 0, 0]).expect("neither was durable");
+    assert!(found.holds(&[1, 0, 0]).is_ok());
+    assert_eq!(found.holds(&[0, 0, 0]).err(), Some(WrongKind::Stale));
+    assert_eq!(found.holds(&[1, 0, 2]).err(), Some(WrongKind::Stale));
+    assert_eq!(found.read(2, 2), Err(WrongKind::Stale));
+    found.write(2..3);
+    assert!(found.holds(&[1, 0, 3]).is_ok() && found.holds(&[1, 0, 0]).is_ok());
+}
+
+#[test]
+fn zeros_are_zeros_whoever_wrote_them() {
+    let mut pool = Pool::new(Order::AfterAcknowledged);
+    pool.write_durably(0..1);
+    let unmap = pool.0.submit_change(V, 0..8, ChangeKind::Unmap, true);
+    assert!(pool.holds(&[0]).is_ok() && pool.holds(&[1]).is_ok());
+    pool.0.settle_change(unmap, true);
+    assert!(pool.holds(&[0]).is_ok());
+    assert_eq!(pool.holds(&[1]).err(), Some(WrongKind::Stale));
+    assert_eq!(pool.read(0, 1), Err(WrongKind::Stale));
+}
+
+#[test]
+fn a_snapshot_holds_what_was_acknowledged_and_never_changes() {
+    let mut pool = Pool::new(Order::AfterAcknowledged);
+    pool.write(0..1);
+    pool.submit(2..3);
+    let snapshot = Admin::Snapshot { of: vec![(V, S)] };
+    let id = pool.0.submit_admin(&snapshot);
+    assert!(pool.holds(&[0]).is_ok(), "it may not have been taken");
+    let both = |pool: &Pool, live: &[u32], taken: &[u32]| {
+        let found = pool.found(&[(V, live), (S, taken)]);
+        found.map(drop)
+    };
+    assert!(both(&pool, &[1], &[1]).is_ok(), "or it may");
+    pool.0.settle_admin(id, true);
+    pool.write(0..1);
+    pool.flush();
+    let live = [3];
+    assert!(both(&pool, &live, &[1]).is_ok());
+    assert!(both(&pool, &live, &[1, 0, 2]).is_ok(), "it was in flight");
+    assert_eq!(both(&pool, &live, &[3]), Err(WrongKind::Stale));
+    assert_eq!(both(&pool, &live, &[0]), Err(WrongKind::Stale));
+    assert_eq!(pool.holds(&live).err(), Some(WrongKind::Missing));
+    let pinned = pool.found(&[(V, &live), (S, &[1])]).expect("as above");
+    assert_eq!(both(&pinned, &live, &[1, 0, 2]), Err(WrongKind::Stale));
+}
+
+#[test]
+fn administration_that_was_not_answered_happened_or_not() {
+    let pool = Pool::new(Order::Free);
+    let after = |admin: Admin, ok: Option<bool>| {
+        let mut pool = Pool(pool.0.clone());
+        pool.write_durably(0..1);
+        let id = pool.0.submit_admin(&Admin::Snapshot { of: vec![(V, S)] });
+        pool.0.settle_admin(id, true);
+        pool.write_durably(0..1);
+        let id = pool.0.submit_admin(&admin);
+        if let Some(ok) = ok {
+            pool.0.settle_admin(id, ok);
+        }
+        pool
+    };
+    let (volume, snapshot, clone) = (V, S, VolumeId(2));
+    let grown: &[u32] = &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let grow = Admin::Resize { volume, blocks: 10 };
+    let roll_back = Admin::Rollback { volume, snapshot };
+    let make = Admin::Clone {
+        snapshot,
+        volume: clone,
+    };
+    let destroy = Admin::Destroy { volume: snapshot };
+    let old: Held<'_> = &[(V, &[2]), (S, &[1])];
+    let cases: [(Admin, Held<'_>); 4] = [
+        (grow, &[(V, grown), (S, &[1])]),
+        (roll_back, &[(V, &[1]), (S, &[1])]),
+        (make, &[(V, &[2]), (S, &[1]), (clone, &[1])]),
+        (destroy, &[(V, &[2])]),
+    ];
+    for (admin, new) in cases {
+        for in_question in [None, Some(false)] {
+            let pool = after(admin.clone(), in_question);
+            assert!(pool.found(old).is_ok(), "{admin:?} had not happened");
+            let pool = pool
+                .found(new)
+                .unwrap_or_else(|why| panic!("{admin:?}: {why:?}"));
+            assert!(pool.found(old).is_err(), "{admin:?} had been found");
+        }
+        let pool = after(admin.clone(), Some(true));
+        assert!(
+            pool.found(new).is_ok() && pool.found(old).is_err(),
+            "{admin:?}"
+        );
+    }
+}
+
+#[test]
+fn long_histories_forget_what_cannot_return() {
+    let mut pool = Pool::new(Order::AfterAcknowledged);
+    for _ in 0..1000 {
+        pool.write_durably(0..1);
+    }
+    assert!(pool.0.volumes[&V].alternatives[0][0].len() <= 17);
+    assert!(pool.holds(&[1000]).is_ok());
+    assert_eq!(pool.holds(&[999]).err(), Some(WrongKind::Stale));
+}
+
+#[test]
+fn a_disk_whose_flushes_lie_may_lose_but_never_invent() {
+    let mut model = Model::new(Rules {
+        order: Order::AfterAcknowledged,
+        durability: false,
+    });
+    model.insert(V, BLOCKS, 2);
+    let mut pool = Pool(model);
+    pool.write_durably(0..1);
+    pool.write_durably(2..3);
+    let found = pool.holds(&[1]).expect("the second is lost");
+    assert!(found.holds(&[]).is_ok(), "and now the first");
+    assert!(pool.holds(&[0, 0, 2]).is_err(), "not in order");
+    assert!(pool.holds(&[2]).is_err(), "never there");
+}

@@ -1,0 +1,160 @@
+//! What a history asks of a store: reads and changes of volumes, and administration.
+//!
+//! The engine's adapter carries them out; the model knows what each may lead to.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::disk::SLICE_SIZE;
+
+/// Bytes of a block of a volume, of which its size is a multiple.
+pub const BLOCK_SIZE: usize = 4096;
+/// Slices of 512 bytes in a block; what operations are measured in.
+pub const SLICES_PER_BLOCK: u64 = (BLOCK_SIZE / SLICE_SIZE) as u64;
+
+/// A volume or snapshot; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeId(pub u32);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "volume {}", self.0)
+    }
+}
+
+/// What a change does to its slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Writes bytes that tell who wrote them.
+    Write,
+    /// Writes zeros.
+    Zero,
+    /// Unmaps, so that zeros are read.
+    Unmap,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads slices.
+    Read {
+        /// Of this volume.
+        volume: VolumeId,
+        /// Which; not empty.
+        slices: Range<u64>,
+    },
+    /// Changes slices.
+    Change {
+        /// Of this volume.
+        volume: VolumeId,
+        /// Which; not empty.
+        slices: Range<u64>,
+        /// To what.
+        kind: ChangeKind,
+        /// Not answered before it survives a power cut.
+        durable: bool,
+    },
+    /// Makes all changes of a volume durable that were answered before.
+    Flush {
+        /// Of this volume.
+        volume: VolumeId,
+    },
+    /// Administration.
+    Admin(Admin),
+}
+
+/// Administration of a pool. What was answered survives a power cut; what was not may have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admin {
+    /// Makes a volume of zeros with volume blocks of 4 KiB.
+    Create {
+        /// Its name from now on.
+        volume: VolumeId,
+        /// Its size in blocks of 4 KiB.
+        blocks: u64,
+    },
+    /// Takes snapshots of volumes at one moment.
+    Snapshot {
+        /// Of which volume, and the snapshot's name from now on.
+        of: Vec<(VolumeId, VolumeId)>,
+    },
+    /// Makes a volume of a snapshot's contents.
+    Clone {
+        /// Whose.
+        snapshot: VolumeId,
+        /// Its name from now on.
+        volume: VolumeId,
+    },
+    /// Gives a volume the contents of a snapshot that was taken of it.
+    Rollback {
+        /// Which volume.
+        volume: VolumeId,
+        /// To what.
+        snapshot: VolumeId,
+    },
+    /// Gives a volume another size; new blocks are zeros.
+    Resize {
+        /// Which volume.
+        volume: VolumeId,
+        /// The size in blocks of 4 KiB.
+        blocks: u64,
+    },
+    /// Destroys a volume or a snapshot of which there is no clone.
+    Destroy {
+        /// Which.
+        volume: VolumeId,
+    },
+    /// Writes out what the log holds: no content changes.
+    Checkpoint,
+    /// Reads and repairs every copy: no content changes.
+    Scrub,
+}
+
+impl Admin {
+    /// Whether other operations may run beside it.
+    pub fn is_concurrent(&self) -> bool {
+        matches!(
+            self,
+            Self::Snapshot { .. } | Self::Checkpoint | Self::Scrub | Self::Create { .. }
+        )
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { volume, slices } => write!(f, "read {volume} {}", Span(slices)),
+            Self::Change {
+                volume,
+                slices,
+                kind,
+                durable,
+            } => {
+                let kind = match kind {
+                    ChangeKind::Write => "write",
+                    ChangeKind::Zero => "zero",
+                    ChangeKind::Unmap => "unmap",
+                };
+                let durable = if *durable { ", durable" } else { "" };
+                write!(f, "{kind} {volume} {}{durable}", Span(slices))
+            }
+            Self::Flush { volume } => write!(f, "flush {volume}"),
+            Self::Admin(admin) => write!(f, "{admin:?}"),
+        }
+    }
+}
+
+/// Slices as blocks where they are whole ones.
+struct Span<'a>(&'a Range<u64>);
+
+impl fmt::Display for Span<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = *self.0;
+        let per = SLICES_PER_BLOCK;
+        if start.is_multiple_of(per) && end.is_multiple_of(per) {
+            write!(f, "blocks {}..{}", start / per, end / per)
+        } else {
+            write!(f, "slices {start}..{end}")
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the crash laboratory attacks: anything that keeps volumes on disks and says when.
+//!
+//! Shaped as the store's engine is: nothing waits, requests for disks come out, their answers and the
+//! time go in. The engine's adapter implements it; so do the toys that prove the laboratory.
+
+use pages::Pages;
+
+use crate::disk::{DeviceOp, DeviceOutcome};
+use crate::operation::{Operation, VolumeId};
+
+/// A volume that is there from the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeSpec {
+    /// Its name.
+    pub id: VolumeId,
+    /// Its size in blocks of 4 KiB.
+    pub blocks: u64,
+    /// Its volume block, in blocks of 4 KiB: what is written whole or not at all.
+    pub unit: u64,
+}
+
+/// What a subject is made on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// How many disks.
+    pub disks: usize,
+    /// Sectors of 4 KiB of each.
+    pub disk_sectors: u64,
+    /// The volumes of the beginning.
+    pub volumes: Vec<VolumeSpec>,
+}
+
+/// Whether a subject takes operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not yet: it reads or writes its disks.
+    Opening,
+    /// It does.
+    Open,
+    /// It never will: why.
+    Refused(String),
+}
+
+/// A request for a disk.
+#[derive(Clone, Debug)]
+pub struct DiskRequest {
+    /// Which disk, from 0.
+    pub disk: usize,
+    /// To be named in [`Subject::completed`]; never used twice by one subject.
+    pub id: u64,
+    /// What to do.
+    pub op: DeviceOp,
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What it was submitted with.
+    pub tag: u64,
+    /// A read's bytes; nothing for all others; or why it failed.
+    pub outcome: Result<Pages, String>,
+}
+
+/// A store under attack.
+pub trait Subject: Sized {
+    /// What else it is made with.
+    type Setup;
+
+    /// Makes a pool with its volumes on disks of zeros.
+    fn create(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
+
+    /// Opens what lies on the disks. The geometry says how many there are; its volumes are those of the
+    /// beginning.
+    fn open(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
+
+    /// Whether it takes operations.
+    fn state(&self) -> State;
+
+    /// The volumes and snapshots that there are, and their sizes in blocks of 4 KiB. Asked after opening.
+    fn volumes(&self) -> Vec<(VolumeId, u64)>;
+
+    /// Takes an operation; writes have `data`. Answered once, under `tag`.
+    fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64);
+
+    /// A disk answered.
+    fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64);
+
+    /// When [`Subject::tick`] wants to be called, if nothing else happens.
+    fn next_tick_us(&self) -> Option<u64>;
+
+    /// Time has passed.
+    fn tick(&mut self, now_us: u64);
+
+    /// Moves the requests for disks that have come up to `out`.
+    fn take_requests(&mut self, out: &mut Vec<DiskRequest>);
+
+    /// Moves the answers that are ready to `out`.
+    fn take_answers(&mut self, out: &mut Vec<Answer>);
+}
