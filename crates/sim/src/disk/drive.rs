@@ -8,8 +8,8 @@ use pages::Pages;
 use super::cut::{Cut, LooseWrite};
 use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Kind, Struck};
 use super::medium::{Medium, SECTOR_SIZE};
-use super::request::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 use crate::random::Random;
+use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 
 /// An answer.
 #[derive(Debug)]

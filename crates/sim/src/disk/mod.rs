@@ -18,13 +18,12 @@ pub mod cut;
 pub mod drive;
 pub mod fault;
 pub mod medium;
-mod request;
 
 pub use cut::{Cut, LooseWrite, Tearing};
 pub use drive::{Completion, Disk, Return};
 pub use fault::{Behaviour, Chances, Dirty, Fault, Struck};
 pub use medium::{Medium, SECTOR_SIZE, SLICE_SIZE};
-pub use request::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
+pub use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 
 #[cfg(test)]
 mod tests;
