@@ -119,14 +119,12 @@ impl Part {
         } else {
             entry.is_main = self.ghosts.take(hash);
             entry.was_used_again = entry.is_main;
-            self.clock = self
-                .clock
-                .wrapping_add((entry.charge as usize / PAGE_SIZE) as u32);
+            self.clock = self.clock.wrapping_add((entry.charge() / PAGE_SIZE) as u32);
             entry.born = self.clock;
         }
         entry.volume = self.volumes.number(key.volume);
         // What takes half of the memory would throw out everything else.
-        let charge = entry.charge as usize;
+        let charge = entry.charge();
         if charge > self.cap.saturating_sub(self.fixed) / 2 {
             return;
         }
@@ -206,7 +204,7 @@ impl Part {
                 let entry = old.remove(number, hash);
                 let counts = self.volumes.of(entry.volume);
                 counts.blocks -= 1;
-                counts.block_bytes -= u64::from(entry.charge);
+                counts.block_bytes -= entry.charge() as u64;
                 self.admit(hash, entry);
             }
         }
@@ -243,8 +241,8 @@ impl Part {
 
     /// Takes an entry in, if there is room for it.
     fn admit(&mut self, hash: u64, entry: Entry) {
-        let (volume, is_main, charge) = (entry.volume, entry.is_main, entry.charge);
-        if !self.has_room(charge as usize) {
+        let (volume, is_main, charge) = (entry.volume, entry.is_main, entry.charge());
+        if !self.has_room(charge) {
             return;
         }
         let Some(number) = self.table.add(hash, entry) else {
@@ -258,7 +256,7 @@ impl Part {
         self.table.enqueue(queue, number);
         let counts = self.volumes.of(volume);
         counts.blocks += 1;
-        counts.block_bytes += u64::from(charge);
+        counts.block_bytes += charge as u64;
     }
 
     fn has_room(&self, charge: usize) -> bool {
@@ -298,7 +296,7 @@ impl Part {
             let hash = hash_of(self.table.entry(number).key);
             let entry = self.take(number, hash);
             if from_small {
-                self.ghosts.add(hash, entry.charge as usize);
+                self.ghosts.add(hash, entry.charge());
             }
             self.evictions += 1;
             self.volumes.of(entry.volume).evictions += 1;
@@ -336,7 +334,7 @@ impl Part {
         let entry = self.table.remove(number, hash);
         let counts = self.volumes.of(entry.volume);
         counts.blocks -= 1;
-        counts.block_bytes -= u64::from(entry.charge);
+        counts.block_bytes -= entry.charge() as u64;
         entry
     }
 }

@@ -11,17 +11,14 @@ use super::Key;
 /// No entry.
 pub(super) const NONE: u32 = 0;
 
-/// A block and its standing.
+/// A block and its standing: one cache line, all that a hit touches here.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) data: Pages,
-    /// Bytes that `data` counts: its memory, at least a page. 0 where the entry is free.
-    pub(super) charge: u32,
     /// The next entry in the chain of its place in the table; of a free entry, the next free one.
     chain: u32,
-    newer: u32,
-    older: u32,
     /// The part's clock when the block came.
     pub(super) born: u32,
     /// The number of its volume's counts.
@@ -30,23 +27,37 @@ pub(super) struct Entry {
     pub(super) uses: u8,
     pub(super) is_main: bool,
     pub(super) was_used_again: bool,
+    is_live: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// An entry's neighbours in its queue: apart from it, since a hit does not need them.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    newer: u32,
+    older: u32,
 }
 
 impl Entry {
     pub(super) fn new(key: Key, data: Pages) -> Self {
         Self {
-            charge: data.memory().max(PAGE_SIZE) as u32,
             key,
             data,
             chain: NONE,
-            newer: NONE,
-            older: NONE,
             born: 0,
             volume: 0,
             uses: 0,
             is_main: false,
             was_used_again: false,
+            is_live: true,
         }
+    }
+
+    /// Bytes that the block counts: its memory, at least a page.
+    #[inline]
+    pub(super) fn charge(&self) -> usize {
+        self.data.memory().max(PAGE_SIZE)
     }
 
     fn free(next: u32) -> Self {
@@ -55,11 +66,18 @@ impl Entry {
             block: u64::MAX,
         };
         Self {
-            charge: 0,
+            is_live: false,
             chain: next,
             ..Self::new(nowhere, Pages::new())
         }
     }
+}
+
+impl Links {
+    const NOWHERE: Self = Self {
+        newer: NONE,
+        older: NONE,
+    };
 }
 
 /// A queue of entries by age.
@@ -82,6 +100,7 @@ impl Queue {
 pub(super) struct Table {
     /// Never longer than it was laid out for.
     entries: Vec<Entry>,
+    links: Vec<Links>,
     free: u32,
     live: u32,
     chains: Box<[u32]>,
@@ -89,15 +108,18 @@ pub(super) struct Table {
 
 impl Table {
     /// Bytes of memory of each entry.
-    pub(super) const ENTRY: usize = size_of::<Entry>();
+    pub(super) const ENTRY: usize = size_of::<Entry>() + size_of::<Links>();
 
     /// For at most `bytes` of blocks and entries together.
     pub(super) fn new(bytes: usize) -> Self {
         let most = Self::most(bytes);
         let mut entries = Vec::with_capacity(most + 1);
         entries.push(Entry::free(NONE));
+        let mut links = Vec::with_capacity(most + 1);
+        links.push(Links::NOWHERE);
         Self {
             entries,
+            links,
             free: NONE,
             live: 0,
             chains: vec![NONE; most].into_boxed_slice(),
@@ -135,7 +157,7 @@ impl Table {
 
     /// Whether the number is that of an entry.
     pub(super) fn is_live(&self, number: u32) -> bool {
-        self.entry(number).charge > 0
+        self.entry(number).is_live
     }
 
     #[inline]
@@ -179,6 +201,7 @@ impl Table {
             number
         } else if self.entries.len() < self.entries.capacity() {
             self.entries.push(entry);
+            self.links.push(Links::NOWHERE);
             (self.entries.len() - 1) as u32
         } else {
             return None;
@@ -208,32 +231,29 @@ impl Table {
 
     /// Puts an entry that is in no queue at the new end of one.
     pub(super) fn enqueue(&mut self, queue: &mut Queue, number: u32) {
-        let newest = std::mem::replace(&mut queue.newest, number);
-        let entry = self.entry_mut(number);
-        entry.older = newest;
-        entry.newer = NONE;
-        queue.bytes += entry.charge as usize;
-        if newest == NONE {
+        let older = std::mem::replace(&mut queue.newest, number);
+        queue.bytes += self.entry(number).charge();
+        self.links[number as usize] = Links { newer: NONE, older };
+        if older == NONE {
             queue.oldest = number;
         } else {
-            self.entry_mut(newest).newer = number;
+            self.links[older as usize].newer = number;
         }
     }
 
     /// Takes an entry out of its queue.
     pub(super) fn unqueue(&mut self, queue: &mut Queue, number: u32) {
-        let entry = self.entry(number);
-        let (newer, older) = (entry.newer, entry.older);
-        queue.bytes -= entry.charge as usize;
+        queue.bytes -= self.entry(number).charge();
+        let Links { newer, older } = self.links[number as usize];
         if newer == NONE {
             queue.newest = older;
         } else {
-            self.entry_mut(newer).older = older;
+            self.links[newer as usize].older = older;
         }
         if older == NONE {
             queue.oldest = newer;
         } else {
-            self.entry_mut(older).newer = newer;
+            self.links[older as usize].newer = newer;
         }
     }
 }
