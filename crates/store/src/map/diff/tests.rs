@@ -66,7 +66,7 @@ fn check(older: &Blocks, newer: &Blocks, changes: &[Change]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn the_differences_make_the_older_snapshot_the_newer(
         ops in ops(BLOCKS),

@@ -9,7 +9,7 @@ use crate::format::DatasetId;
 const BLOCKS: u64 = 1200;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn merges_keep_every_map_and_drop_what_nothing_reaches(ops in ops(BLOCKS), manner in manners()) {
         let mut world = World::new(manner);

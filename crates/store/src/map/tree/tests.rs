@@ -1,7 +1,7 @@
 //! Shapes of trees. Look-ups in deep trees are tested where trees are made: with the merge.
 
 use super::*;
-use crate::format::{Address, Compression, Epoch, Node};
+use crate::format::{Address, Epoch, Node};
 use std::sync::Arc;
 
 fn pointer(number: u64) -> Pointer {
@@ -79,11 +79,7 @@ fn a_look_up_asks_for_one_node_after_the_other_and_finds_holes_at_every_level() 
     );
 
     let mut root = Node::<512>::new(root_id, Epoch(1));
-    let leaf_pointer = Pointer {
-        compression: Compression::Lz4,
-        ..pointer(101)
-    };
-    root.set(3, leaf_pointer);
+    root.set(3, pointer(101));
     cache.insert(pointer(100), Arc::new(root));
     let missing = tree
         .look_up(&mut cache, 3 * 512 + 4)
@@ -91,7 +87,7 @@ fn a_look_up_asks_for_one_node_after_the_other_and_finds_holes_at_every_level() 
     assert_eq!(
         missing,
         Missing {
-            pointer: leaf_pointer,
+            pointer: pointer(101),
             id: leaf_id
         }
     );

@@ -36,7 +36,7 @@ fn visits(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn a_walk_visits_each_block_and_node_once_also_when_it_goes_on_later(
         ops in ops(BLOCKS),
