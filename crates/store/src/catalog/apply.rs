@@ -278,14 +278,14 @@ impl Catalog {
                 }
             }
         }
+        // What lies below several of them is looked at once.
+        let named: BTreeSet<_> = ids.iter().copied().collect();
         let mut affected = BTreeSet::new();
-        for id in ids.iter().filter(|id| {
-            !self
-                .lineage(**id)
-                .skip(1)
-                .any(|above| ids.contains(&above.id))
-        }) {
-            affected.extend(self.subtree(*id).into_iter().map(|dataset| dataset.id));
+        for id in &named {
+            let is_below = |above: &Dataset| named.contains(&above.id);
+            if !self.lineage(*id).skip(1).any(is_below) {
+                affected.extend(self.subtree(*id).into_iter().map(|dataset| dataset.id));
+            }
         }
         self.push_settings(affected, steps);
         Ok(())

@@ -222,18 +222,19 @@ impl Catalog {
         if volume.as_volume().is_none() {
             return Err(self.not_a(volume, "volume"));
         }
+        let doomed: BTreeSet<_> = destroy.iter().copied().collect();
         let own = self.chain(id).take_while(|older| older.parent == id);
         let mut newer = own.take_while(|older| older.id != target);
         let snapshot = self.existing(target)?;
         let Some(size) = snapshot.as_snapshot().map(|snapshot| snapshot.size) else {
             return Err(self.not_a(snapshot, "snapshot"));
         };
-        if snapshot.parent != id || destroy.contains(&target) || destroy.contains(&id) {
+        if snapshot.parent != id || doomed.contains(&target) || doomed.contains(&id) {
             return Err(CatalogError::mismatch(
                 "the snapshot is of another volume, or is to go itself",
             ));
         }
-        if let Some(newer) = newer.find(|newer| !destroy.contains(&newer.id)) {
+        if let Some(newer) = newer.find(|newer| !doomed.contains(&newer.id)) {
             let (name, newer) = (self.full_name(id), self.full_name(newer.id));
             return Err(CatalogError::new(
                 ErrorKind::HasSnapshots,
