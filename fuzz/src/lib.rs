@@ -16,6 +16,7 @@ pub mod login;
 pub mod nbd;
 pub mod pdu;
 pub mod text_keys;
+pub mod unpack;
 
 /// Takes the fuzzer's bytes and panics where an invariant breaks.
 pub type Target = fn(&[u8]);
@@ -33,4 +34,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd", nbd::run),
     ("pdu", pdu::run),
     ("text_keys", text_keys::run),
+    ("unpack", unpack::run),
 ];
