@@ -6,11 +6,10 @@
 
 mod family;
 mod machine;
+mod panics;
 mod report;
 mod runner;
 mod shrink;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use family::{Defeat, Summary, attack};
 pub use report::{Failure, FailureKind, Report};
@@ -44,11 +43,10 @@ fn run_told<S: Subject>(
     lines: &mut Option<Vec<String>>,
 ) -> Result<Report, Failure> {
     let mut runner = Runner::<S>::new(setup, history, lines);
-    let outcome = catch_unwind(AssertUnwindSafe(|| runner.run()));
-    let kind = match outcome {
+    let kind = match panics::caught(|| runner.run()) {
         Ok(Ok(())) => return Ok(runner.report()),
         Ok(Err(kind)) => kind,
-        Err(panic) => FailureKind::Panicked(report::words_of(&*panic)),
+        Err(words) => FailureKind::Panicked(words),
     };
     Err(runner.failure(kind))
 }

@@ -326,3 +326,57 @@ impl Author<'_> {
         Admin::Destroy { volume }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn only_as_many_disks_come_back_old_as_the_pool_can_lose() {
+        let climate = Climate {
+            disks: 4,
+            losable: 2,
+            steps: 200..201,
+            troubles_per_mille: 500,
+            ..Climate::default()
+        };
+        let mut ever = BTreeSet::new();
+        for seed in 0..50 {
+            let history = generate(seed, &climate);
+            let old = history.steps.iter().filter_map(|step| match step {
+                Step::Trouble { disk, trouble } => {
+                    let is_old = [Trouble::ReturnOld, Trouble::ReturnMixed].contains(trouble);
+                    is_old.then_some(*disk)
+                }
+                _ => None,
+            });
+            let old: BTreeSet<usize> = old.collect();
+            assert!(old.len() <= 2, "{old:?}");
+            ever.extend(old);
+        }
+        assert_eq!(ever.len(), 4, "each history has others");
+    }
+
+    #[test]
+    fn operations_lie_within_the_volumes_that_the_generator_knows() {
+        for seed in 0..200 {
+            let climate = Climate::default();
+            let history = generate(seed, &climate);
+            assert!(climate.steps.contains(&(history.steps.len() as u64)));
+            for volume in &history.geometry.volumes {
+                assert!(volume.blocks > 0 && volume.blocks.is_multiple_of(volume.unit));
+            }
+            for step in &history.steps {
+                if let Step::Submit(
+                    Operation::Read { slices, .. } | Operation::Change { slices, .. },
+                ) = step
+                {
+                    let most = climate.blocks * SLICES_PER_BLOCK;
+                    assert!(!slices.is_empty() && slices.end <= most, "{slices:?}");
+                }
+            }
+        }
+    }
+}

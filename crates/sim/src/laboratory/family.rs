@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::panics::quietly;
 use super::{Failure, Report, run, shrink};
 use crate::disk::Chances;
 use crate::history::{Climate, History, generate};
@@ -84,7 +85,8 @@ pub fn attack<S: Subject>(
         match run::<S>(setup, &history) {
             Ok(report) => summary.add(&report),
             Err(failure) => {
-                let shortest = shorten::<S>(setup, climate, &history, &failure);
+                let shorten = || shorten::<S>(setup, climate, &history, &failure);
+                let shortest = quietly(shorten);
                 return Err(Box::new(Defeat {
                     failure,
                     shortest: shortest.0,

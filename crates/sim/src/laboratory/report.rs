@@ -1,6 +1,5 @@
 //! What came of a history: counts, or the one thing that was wrong, with what led to it.
 
-use std::any::Any;
 use std::fmt;
 
 use crate::disk::Struck;
@@ -78,13 +77,4 @@ impl fmt::Display for Failure {
             .iter()
             .try_for_each(|line| write!(f, "\n  {line}"))
     }
-}
-
-/// What a panic said.
-pub(super) fn words_of(panic: &(dyn Any + Send)) -> String {
-    let words = panic
-        .downcast_ref::<&str>()
-        .map(|words| (*words).to_owned());
-    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-    words.unwrap_or_else(|| "without words".to_owned())
 }

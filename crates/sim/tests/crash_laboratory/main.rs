@@ -67,6 +67,16 @@ fn a_correct_store_withstands_power_cuts_and_kills() {
 }
 
 #[test]
+fn disks_lose_their_power_together_but_each_in_its_way() {
+    let climate = Climate {
+        disks: 3,
+        cut_histories_per_mille: 1000,
+        ..honest()
+    };
+    withstands(&climate, 100);
+}
+
+#[test]
 fn a_correct_store_keeps_the_order_of_submission() {
     let mut climate = honest();
     climate.rules.order = Order::AsSubmitted;
@@ -129,10 +139,10 @@ fn caught(bug: Bug, climate: &Climate, seeds: u64) -> Box<Defeat> {
         run::<Toy>(&Bug::None, &defeat.shortest).is_ok(),
         "it is the bug that fails"
     );
-    assert!(
-        matches!(defeat.failure.kind, FailureKind::Wrong(_)),
-        "{defeat}"
-    );
+    let panicked = matches!(defeat.failure.kind, FailureKind::Panicked(_));
+    let wrong = matches!(defeat.failure.kind, FailureKind::Wrong(_));
+    let panics = bug == Bug::PanicsAtTornRecords;
+    assert!(panicked == panics && wrong != panics, "{defeat}");
     let steps = defeat.shortest.steps.len();
     assert!(steps <= 12, "{steps} steps are left: {defeat}");
     defeat
@@ -186,6 +196,11 @@ fn a_snapshot_that_changes_is_caught() {
 #[test]
 fn a_forgotten_unmap_is_caught() {
     caught(Bug::ForgetsUnmaps, &honest(), 100);
+}
+
+#[test]
+fn a_panic_is_caught() {
+    caught(Bug::PanicsAtTornRecords, &honest(), 100);
 }
 
 #[test]
