@@ -102,6 +102,13 @@ impl<const N: usize> Node<N> {
         }
     }
 
+    /// What stands for a node, born at `birth`, that cannot be read: whatever was in it is lost.
+    pub fn lost(id: NodeId, birth: Epoch) -> Self {
+        let mut node = Self::new(id, birth);
+        node.pointers.fill(Pointer::lost(birth).encode());
+        node
+    }
+
     /// Its place.
     pub fn id(&self) -> NodeId {
         self.id

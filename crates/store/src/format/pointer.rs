@@ -134,6 +134,23 @@ impl Pointer {
         checksum: 0,
     };
 
+    /// A block or node of which nothing is known but that it was there, by the epoch `birth`: the node
+    /// that knew cannot be read any more. It stands in no place, so reading it is an error, never zeros.
+    pub fn lost(birth: Epoch) -> Self {
+        Self {
+            address: Address(u64::MAX),
+            birth,
+            sectors: 1,
+            ..Self::HOLE
+        }
+    }
+
+    /// Whether it is one of [`Pointer::lost`].
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.address == Address(u64::MAX)
+    }
+
     /// Whether it is the hole.
     #[inline]
     pub fn is_hole(&self) -> bool {

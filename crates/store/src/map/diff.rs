@@ -173,7 +173,7 @@ impl<const N: usize> Diff<N> {
                     })
             });
         nodes
-            .filter(|missing| !missing.pointer.is_hole() && !cache.has(&missing.pointer))
+            .filter(|missing| missing.is_worth_reading(cache))
             .take(most)
             .collect()
     }
@@ -250,6 +250,9 @@ impl<const N: usize> Side<N> {
         Ok(match below {
             Below::Root => Self::Root,
             Below::Pointer(pointer) if pointer.is_hole() => Self::Hole,
+            Below::Pointer(pointer) if pointer.is_lost() => {
+                Self::Node(Arc::new(Node::lost(id, pointer.birth)))
+            }
             Below::Pointer(pointer) => Self::Node(Arc::clone(cache.get(&pointer, id)?)),
         })
     }

@@ -116,7 +116,10 @@ impl Layer {
             behind += 1;
         }
         // What remains as zeros is at most in the first and the last of these chunks.
-        let is_inside = |chunk: &Chunk| chunk.first() >= range.start && chunk.last < range.end;
+        let len = range.end - range.start;
+        let is_inside = |chunk: &Chunk| {
+            len >= chunk.len as u64 && chunk.last < range.end && chunk.first() >= range.start
+        };
         let emptied = (first..behind).filter(|&position| is_inside(&self.chunks[position]));
         let emptied = emptied.fold(first..first, |emptied, position| {
             if emptied.is_empty() {

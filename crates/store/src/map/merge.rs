@@ -229,8 +229,8 @@ impl<const N: usize> Merge<N> {
         Ok(Progress::Done)
     }
 
-    /// Nodes that the merge will ask for next and that are not in memory, `most` at most: whoever
-    /// reads them early, and together, makes it quicker.
+    /// Nodes that the merge will ask for next and that are not in memory, `most` at most (far fewer
+    /// than a tenth of the cache): whoever reads them early, and together, makes it quicker.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
         let mut found = Vec::new();
         if let Some(walk) = &self.dropping {
@@ -255,7 +255,7 @@ impl<const N: usize> Merge<N> {
                 slot = touched + 1;
             }
         }
-        found.retain(|missing| !missing.pointer.is_hole() && !cache.has(&missing.pointer));
+        found.retain(|missing| missing.is_worth_reading(cache));
         found.truncate(most);
         found
     }
@@ -277,6 +277,9 @@ impl<const N: usize> Merge<N> {
     ) -> Result<Arc<Node<N>>, Missing> {
         if old.is_hole() {
             return Ok(Arc::new(Node::new(id, self.epoch())));
+        }
+        if old.is_lost() {
+            return Ok(Arc::new(Node::lost(id, old.birth).reborn(self.epoch())));
         }
         Ok(Arc::new(cache.get(old, id)?.reborn(self.epoch())))
     }
@@ -424,7 +427,7 @@ fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> 
     None
 }
 
-/// Counts what the sink is given.
+/// Counts what the sink is given. What was lost has no place that could be given back.
 struct Tally<'a, S> {
     statistics: &'a mut Statistics,
     sink: &'a mut S,
@@ -435,6 +438,9 @@ impl<S> Tally<'_, S> {
     where
         S: Sink<N>,
     {
+        if pointer.is_lost() {
+            return;
+        }
         self.statistics.blocks_dropped += 1;
         self.statistics.block_sectors_dropped += u64::from(pointer.sectors);
         self.sink.drop_block(pointer);
@@ -444,6 +450,9 @@ impl<S> Tally<'_, S> {
     where
         S: Sink<N>,
     {
+        if pointer.is_lost() {
+            return;
+        }
         self.statistics.nodes_dropped += 1;
         self.statistics.node_sectors_dropped += u64::from(pointer.sectors);
         self.sink.drop_node(pointer);

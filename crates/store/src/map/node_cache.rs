@@ -26,6 +26,13 @@ pub struct Missing {
     pub id: NodeId,
 }
 
+impl Missing {
+    /// Whether there is something to read that is not in memory.
+    pub(super) fn is_worth_reading<const N: usize>(&self, cache: &NodeCache<N>) -> bool {
+        !self.pointer.is_hole() && !self.pointer.is_lost() && !cache.has(&self.pointer)
+    }
+}
+
 /// Nodes in memory.
 #[derive(Debug)]
 pub struct NodeCache<const N: usize = FAN_OUT> {
@@ -97,7 +104,7 @@ impl<const N: usize> NodeCache<N> {
             None => None,
         };
         match found {
-            Some(entry) if entry.pointer == *pointer => {
+            Some(entry) if entry.pointer == *pointer && entry.node.id() == id => {
                 self.hits += 1;
                 entry.hits = (entry.hits + 1).min(3);
                 Ok(&entry.node)
@@ -128,6 +135,15 @@ impl<const N: usize> NodeCache<N> {
         let node = Node::from_block(missing.id, &missing.pointer, block)?;
         self.insert(missing.pointer, Arc::new(node));
         Ok(())
+    }
+
+    /// No copy of the node can be read any more. Until it is evicted, a node stands for it that says
+    /// of all below that it is lost ([`Pointer::lost`]): look-ups return that, walks go on behind it, and
+    /// a merge writes it into the new tree, so that a pool with a damaged node stays alive and never
+    /// returns zeros for what was lost.
+    pub fn fill_lost(&mut self, missing: &Missing) {
+        let node = Node::lost(missing.id, missing.pointer.birth);
+        self.insert(missing.pointer, Arc::new(node));
     }
 
     /// Takes a node that was read or made; `pointer` names it. What was known at that address is

@@ -105,7 +105,8 @@ impl<const N: usize> Tree<N> {
         Ok(found[0])
     }
 
-    /// The pointers of the blocks from `first` on into `found`, with one descent per leaf.
+    /// The pointers of the blocks from `first` on into `found`, with one descent per leaf. All leaves
+    /// have to be in memory at once: a run is not meant to go over more than a few.
     ///
     /// # Errors
     /// The node that has to be read first. `found` is of no use then.
@@ -127,8 +128,8 @@ impl<const N: usize> Tree<N> {
             let span = Self::span(level);
             let here = (span - index % span).min(rest.len() as u64) as usize;
             let (run, behind) = rest.split_at_mut(here);
-            if pointer.is_hole() {
-                run.fill(Pointer::HOLE);
+            if pointer.is_hole() || pointer.is_lost() {
+                run.fill(pointer);
             } else {
                 let id = NodeId {
                     volume: self.volume,
@@ -147,11 +148,12 @@ impl<const N: usize> Tree<N> {
         Ok(())
     }
 
-    /// The leaf of block `index`, or the level of the hole that stands for it.
+    /// The leaf of block `index`, or the hole that stands for it and its level. What is below a lost
+    /// node is lost too.
     fn descend(&self, cache: &mut NodeCache<N>, index: u64) -> Result<(u8, Pointer), Missing> {
         let mut level = self.height - 1;
         let mut pointer = self.root;
-        while level > 0 && !pointer.is_hole() {
+        while level > 0 && !pointer.is_hole() && !pointer.is_lost() {
             let id = NodeId {
                 volume: self.volume,
                 level,

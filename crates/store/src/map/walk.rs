@@ -20,7 +20,7 @@ pub enum Progress {
     Done,
 }
 
-/// What a walk comes to.
+/// What a walk comes to. Both may be lost ([`Pointer::is_lost`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
     /// A block of the volume.
@@ -113,6 +113,13 @@ impl<const N: usize> Walk<N> {
             if *budget == 0 {
                 return Ok(Progress::More);
             }
+            if pointer.is_lost() {
+                // Nothing is known of what was below.
+                self.next = None;
+                visit(Visit::Node { id, pointer });
+                self.advance(&mut visit);
+                continue;
+            }
             let node = Arc::clone(cache.get(&pointer, id)?);
             *budget -= 1;
             self.next = None;
@@ -141,8 +148,8 @@ impl<const N: usize> Walk<N> {
         Ok(Progress::Done)
     }
 
-    /// Nodes that the walk will ask for next and that are not in memory, `most` at most: whoever
-    /// reads them early makes it quicker.
+    /// Nodes that the walk will ask for next and that are not in memory, `most` at most (far fewer
+    /// than a tenth of the cache): whoever reads them early makes it quicker.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
         let next = self.next.map(|(id, pointer)| Missing { pointer, id });
         let siblings = self.open.last().into_iter().flat_map(|open| {
@@ -156,7 +163,7 @@ impl<const N: usize> Walk<N> {
         });
         next.into_iter()
             .chain(siblings)
-            .filter(|missing| self.is_wanted(&missing.pointer) && !cache.has(&missing.pointer))
+            .filter(|missing| self.is_wanted(&missing.pointer) && missing.is_worth_reading(cache))
             .take(most)
             .collect()
     }

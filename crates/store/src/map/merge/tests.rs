@@ -166,3 +166,98 @@ fn a_layer_that_is_not_younger_than_the_tree_is_refused() {
     };
     let _ = Merge::new(tree, Arc::new(closed));
 }
+
+/// Loses the node `id`, changes block 101, and checks what is known after the merge.
+fn lose(id: NodeId) {
+    let ops: Vec<_> = (0..300).map(Op::Write).collect();
+    let mut world = world_of(&ops);
+    let reached = world.reach(&world.live.tree);
+    let lost = *reached
+        .nodes
+        .iter()
+        .find(|node| node.0 == id)
+        .expect("it is in the tree");
+    let blocks = Tree::<4>::blocks_of(id);
+    assert!(blocks.contains(&101));
+
+    world.cache = NodeCache::new(0);
+    world.perform(&Op::Write(101));
+    world.perform(&Op::Clear(102..103));
+    world.live.layers.close(world.epoch);
+    let closed = Arc::clone(&world.live.layers.closed()[0]);
+    let mut merge = Merge::new(world.live.tree, Arc::clone(&closed));
+    loop {
+        match merge.step(&mut world.cache, &mut world.disk, &mut usize::MAX.clone()) {
+            Ok(progress) => break assert_eq!(progress, Progress::Done),
+            Err(Stop::Missing(missing)) if missing.pointer == lost.1 => {
+                world.cache.fill_lost(&missing)
+            }
+            Err(Stop::Missing(missing)) => world.read(&missing),
+            Err(Stop::NoSpace) => unreachable!("this disk is never full"),
+        }
+    }
+    let tree = merge.tree().expect("it is done");
+    world.cache = NodeCache::new(0);
+    for index in 0..310 {
+        let found = world.retry(|cache| tree.look_up(cache, index));
+        match world.model.get(&index) {
+            Some(_) if index != 101 && blocks.contains(&index) => {
+                assert!(found.is_lost(), "{index}")
+            }
+            Some(block) => assert_eq!(found, *block),
+            // Of what was never written below a lost node nobody knows that.
+            None => assert_eq!(
+                found.is_lost(),
+                blocks.contains(&index) && index != 102,
+                "{index}"
+            ),
+        }
+    }
+    let dropped = world
+        .disk
+        .events
+        .iter()
+        .filter(|event| !matches!(event, Event::Written(..)));
+    assert!(dropped.clone().count() > 0);
+    assert!(dropped.clone().all(|event| match event {
+        Event::Block(pointer) | Event::Node(pointer) => !pointer.is_lost(),
+        Event::Written(..) => true,
+    }));
+
+    let mut walk = Walk::new(&tree, 0, None);
+    let mut visited = 0;
+    loop {
+        let step = walk.step(&mut world.cache, &mut usize::MAX.clone(), |visit| {
+            let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
+            visited += usize::from(!pointer.is_lost());
+        });
+        match step {
+            Ok(progress) => break assert_eq!(progress, Progress::Done),
+            Err(missing) => world.read(&missing),
+        }
+    }
+    assert!(visited > 200, "{visited}");
+}
+
+#[test]
+fn a_lost_leaf_leaves_its_blocks_lost_and_takes_new_ones() {
+    lose(NodeId {
+        volume: DatasetId(1),
+        level: 0,
+        index: 101 / 4,
+    });
+}
+
+#[test]
+fn a_lost_inner_node_leaves_all_below_lost_and_takes_new_ones() {
+    lose(NodeId {
+        volume: DatasetId(1),
+        level: 1,
+        index: 101 / 16,
+    });
+    lose(NodeId {
+        volume: DatasetId(1),
+        level: 2,
+        index: 101 / 64,
+    });
+}
