@@ -298,7 +298,8 @@ impl Author<'_> {
 
     fn resize(&mut self) -> Admin {
         let chosen = self.any_volume(false);
-        let units = self.random.within(1..self.climate.blocks / chosen.unit + 2);
+        let most = (self.climate.blocks / chosen.unit).max(1);
+        let units = self.random.within(1..most + 1);
         let blocks = units * chosen.unit;
         let volume = self.known.iter_mut().find(|known| known.id == chosen.id);
         if let Some(volume) = volume {
