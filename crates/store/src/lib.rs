@@ -17,6 +17,7 @@ pub mod compress;
 pub mod format;
 pub mod log;
 pub mod map;
+pub mod pool;
 pub mod snapshot;
 pub mod space;
 pub mod vdev;

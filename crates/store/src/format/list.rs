@@ -10,7 +10,7 @@
 //!   12  number of entries, never 0                            u32
 //!   16  pointer to the next chunk, zeros in the last one      32 bytes
 //!   48  zero                                                  16 bytes
-//!   64  entries, then zeros up to a whole sector
+//!   64  entries, then zeros up to the end of the block
 //!
 //!  extent: u64 address, u32 number of sectors (12 bytes, at most 1,360 of them)
 //!  block:  pointer (32 bytes, at most 510 of them)
@@ -137,7 +137,7 @@ impl Chunk {
             _ => return None,
         };
         let is_whole = bytes.len().is_multiple_of(SECTOR_SIZE);
-        let is_valid = is_whole && reader.0.len() < SECTOR_SIZE && reader.is_blank();
+        let is_valid = is_whole && reader.is_blank();
         is_valid.then_some(Self { next, entries })
     }
 }

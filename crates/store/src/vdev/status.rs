@@ -120,6 +120,16 @@ impl Array {
         })
     }
 
+    /// Whether blocks may be written to a top-level vdev: it is for blocks, and holds what it is given.
+    pub fn is_writable(&self, vdev: u16) -> bool {
+        let top = self.top_levels.get(usize::from(vdev));
+        let takes_blocks = top.is_some_and(|top| {
+            top.class == Class::Normal && top.kind != Kind::Hole && !top.is_unflushable
+        });
+        let state = || self.top_level_state(usize::from(vdev));
+        takes_blocks && matches!(state(), State::Online | State::Degraded)
+    }
+
     /// All leaves that were not detached.
     pub fn leaves(&self) -> impl Iterator<Item = LeafStatus> {
         (0..self.leaves.len() as u32)

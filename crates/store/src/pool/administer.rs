@@ -1,0 +1,293 @@
+//! Changing datasets: what the catalogue decides, the log keeps, and the maps follow.
+//!
+//! A change has a group of the log of its own, behind everything that was taken before it. It takes
+//! effect when that group is sealed, and is answered when the group is durable. Replay does the same:
+//! [`Pool::follow`] is all that happens, in both.
+
+use std::fmt;
+
+use super::request::{PoolError, PoolErrorKind, RequestId};
+use super::state::{Contents, Pool};
+use crate::catalog::{Applied, Catalog, CatalogError, Operation, Settings, Stamp, Step};
+use crate::checksum;
+use crate::format::record::MAX_OPERATION;
+use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
+use crate::log::group::Change;
+use crate::map::{Map, Tree};
+use crate::snapshot::deadlist::Deadlist;
+use crate::space::Purpose;
+
+/// Decides what to do by what the catalogue is at that moment.
+pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
+
+/// A change that waits for a checkpoint to be done.
+pub(super) struct Waiting {
+    pub(super) id: RequestId,
+    plan: Plan,
+    entropy: u64,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Waiting").field(&self.id).finish()
+    }
+}
+
+impl Pool {
+    /// All datasets.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Changes datasets; answered like a durable write. `entropy` must be random: new datasets get
+    /// their guids from it.
+    pub fn administer(&mut self, id: RequestId, plan: Plan, entropy: u64, now_us: u64) {
+        self.now_us = now_us;
+        self.waiting.push_back(Waiting { id, plan, entropy });
+        self.go_on();
+    }
+
+    /// Carries out the changes that wait. Lists of dead blocks are in the hands of a checkpoint while it is
+    /// made: what needs them waits for its end, and all behind it.
+    pub(super) fn administer_go_on(&mut self) {
+        while let Some(Waiting { id, plan, entropy }) = self.waiting.pop_front() {
+            if let Some(error) = self.suspension() {
+                self.answer(id, Err(error));
+                continue;
+            }
+            let stamp = Stamp {
+                epoch: self.epoch,
+                time_s: self.time_s,
+                entropy,
+            };
+            let operation = match plan(&self.catalog, stamp) {
+                Ok(operation) => operation,
+                Err(error) => {
+                    self.answer(id, Err(error.into()));
+                    continue;
+                }
+            };
+            if self.checkpoint.is_some() && takes_lists(&operation) {
+                // Nothing changes the catalogue meanwhile, so the plan stays right; but for the epoch,
+                // which only snapshots have.
+                let plan: Plan = Box::new(move |_, _| Ok(operation));
+                self.waiting.push_front(Waiting { id, plan, entropy });
+                return;
+            }
+            if let Err(error) = self.change(&operation) {
+                self.answer(id, Err(error));
+                continue;
+            }
+            self.wait_for(self.commit.chain.sealed_seq(), id);
+        }
+    }
+
+    /// Writes an operation to the log and does it.
+    fn change(&mut self, operation: &Operation) -> Result<(), PoolError> {
+        if !self.commit.group.is_empty() {
+            self.seal();
+        }
+        let bytes = operation.encode();
+        let change = if bytes.len() <= MAX_OPERATION {
+            Change::Operation(bytes)
+        } else {
+            self.stored(&bytes)?
+        };
+        let applied = self.catalog.apply(operation)?;
+        self.commit.group.operate(change);
+        self.seal();
+        self.follow(applied);
+        Ok(())
+    }
+
+    /// An operation that is too long for a record.
+    fn stored(&mut self, bytes: &[u8]) -> Result<Change, PoolError> {
+        let mut padded = bytes.to_vec();
+        padded.resize(bytes.len().next_multiple_of(SECTOR_SIZE), 0);
+        let sectors = u16::try_from(padded.len() / SECTOR_SIZE).unwrap_or(u16::MAX);
+        let payload = pages::Pages::from_bytes(&padded);
+        let extent = (sectors <= Pointer::MAX_SECTORS)
+            .then(|| self.place_anywhere(sectors, Purpose::Young))
+            .flatten()
+            .ok_or_else(|| {
+                let context = format!("no {sectors} sectors in a row are free for the change");
+                PoolError::new(PoolErrorKind::NoSpace, context)
+            })?;
+        let pointer = Pointer {
+            address: extent.address(),
+            birth: self.epoch,
+            sectors,
+            compression: Compression::Off,
+            algorithm: Algorithm::Xxh3,
+            checksum: checksum::of(Algorithm::Xxh3, &payload),
+        };
+        let len = bytes.len() as u64;
+        Ok(Change::StoredOperation {
+            pointer,
+            payload,
+            len,
+        })
+    }
+
+    /// Does to maps and lists what an operation means.
+    pub(super) fn follow(&mut self, applied: Applied) {
+        let mut took_snapshot = false;
+        for step in applied.steps {
+            took_snapshot |= matches!(step, Step::Snapshot { .. });
+            self.step(step);
+        }
+        if took_snapshot {
+            self.epoch = self.epoch.next();
+            self.array.set_epoch(self.epoch);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Create {
+                volume,
+                size,
+                block_size,
+            } => {
+                let map = Map::new(Tree::new(volume));
+                self.add_contents(volume, map, 0, (size, block_size), Deadlist::new());
+            }
+            Step::Snapshot { volume, snapshot } => self.take_snapshot(volume, snapshot),
+            Step::Clone {
+                clone,
+                snapshot,
+                size,
+                block_size,
+            } => {
+                if let Some(of) = self.contents.get(&snapshot) {
+                    let (map, referenced) = (of.map.fork(), of.referenced);
+                    let geometry = (size, block_size);
+                    self.add_contents(clone, map, referenced, geometry, Deadlist::new());
+                }
+            }
+            Step::Merge {
+                snapshot,
+                next,
+                after,
+            } => self.merge_snapshot(snapshot, next, after),
+            Step::Free { dataset, after } => {
+                if let Some(contents) = self.remove_contents(dataset) {
+                    self.free_contents(contents, after);
+                }
+            }
+            Step::Rollback {
+                volume,
+                snapshot,
+                after,
+                size,
+            } => self.roll_back(volume, snapshot, after, size),
+            Step::Resize { volume, from, to } => self.resize(volume, from, to),
+            Step::Settings { dataset } => self.refresh_settings(dataset),
+        }
+    }
+
+    fn add_contents(
+        &mut self,
+        dataset: DatasetId,
+        map: Map,
+        referenced: u64,
+        (size, block_size): (u64, u32),
+        dead: Deadlist,
+    ) {
+        let contents = Contents {
+            map,
+            size,
+            block_size,
+            settings: Settings::default(),
+            dead,
+            referenced,
+        };
+        self.contents.insert(dataset, contents);
+        self.refresh_settings(dataset);
+    }
+
+    fn take_snapshot(&mut self, volume: DatasetId, snapshot: DatasetId) {
+        let epoch = self.epoch;
+        let Some(of) = self.contents.get_mut(&volume) else {
+            return;
+        };
+        of.map.layers.close(epoch);
+        let dead = std::mem::take(&mut of.dead);
+        let (map, referenced) = (of.map.fork(), of.referenced);
+        let geometry = (of.size, of.block_size);
+        self.add_contents(snapshot, map, referenced, geometry, dead);
+        if let Some(making) = &mut self.checkpoint {
+            making.heirs.entry(volume).or_insert(snapshot);
+        }
+    }
+
+    /// A snapshot goes, and what builds on it stays.
+    fn merge_snapshot(&mut self, snapshot: DatasetId, next: DatasetId, after: Epoch) {
+        let Some(gone) = self.remove_contents(snapshot) else {
+            return;
+        };
+        let mut snapshots: Vec<Epoch> = self
+            .catalog
+            .chain(next)
+            .filter_map(|of| Some(of.as_snapshot()?.epoch))
+            .collect();
+        snapshots.reverse();
+        if let Some(next) = self.contents.get_mut(&next) {
+            let freed = next.dead.split_after(after);
+            next.dead.merge(gone.dead);
+            next.dead.join_parts(&snapshots);
+            if !freed.is_empty() {
+                self.jobs.push_back(super::manifest::Job::Dead(freed));
+                self.is_checkpoint_wanted = true;
+            }
+        }
+    }
+
+    fn roll_back(&mut self, volume: DatasetId, snapshot: DatasetId, after: Epoch, size: u64) {
+        let Some(of) = self.contents.get(&snapshot) else {
+            return;
+        };
+        let (map, referenced, block_size) = (of.map.fork(), of.referenced, of.block_size);
+        if let Some(old) = self.remove_contents(volume) {
+            self.free_contents(old, after);
+        }
+        let geometry = (size, block_size);
+        self.add_contents(volume, map, referenced, geometry, Deadlist::new());
+    }
+
+    fn resize(&mut self, volume: DatasetId, from: u64, to: u64) {
+        let mut dropped = Vec::new();
+        if let Some(of) = self.contents.get_mut(&volume) {
+            of.size = to;
+            if to < from {
+                let size = u64::from(of.block_size);
+                let blocks = to.div_ceil(size)..from.div_ceil(size);
+                of.map
+                    .layers
+                    .clear(blocks.clone(), |pointer| dropped.push(pointer));
+                self.cache.invalidate_range(volume.0.into(), blocks);
+            }
+        }
+        for pointer in dropped {
+            self.drop_block(&pointer);
+        }
+    }
+
+    fn remove_contents(&mut self, dataset: DatasetId) -> Option<Contents> {
+        self.cache.invalidate_volume(dataset.0.into());
+        let mut contents = self.contents.remove(&dataset)?;
+        contents.map.layers.close(self.epoch);
+        Some(contents)
+    }
+}
+
+/// Whether an operation takes blocks from lists or maps that a checkpoint may be working on.
+fn takes_lists(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Destroy { .. } | Operation::Rollback { .. } | Operation::Resize { .. }
+    )
+}
+
+// An operation that is kept in a record fits into one.
+const _: () = assert!(MAX_OPERATION + 16 <= crate::format::record::ROOM);

@@ -1,0 +1,265 @@
+//! Making a checkpoint: what the log says comes into the trees, and the log begins anew.
+//!
+//! The order that matters:
+//! 1. the layers are closed at a group of the log, and the catalogue is noted as it is then;
+//! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last two
+//!    checkpoints reach is touched;
+//! 3. all of that, and all groups up to that one, are on the devices, and then flushed;
+//! 4. the root is written into the first and third copy of the label ring, and flushed;
+//! 5. then into the second and fourth, and flushed;
+//! 6. only now what the checkpoint before dropped may be used again.
+//!
+//! A crash before 4 finds the checkpoint before and all of the log; one in 4 or 5 finds either. The log
+//! goes on meanwhile: its groups are behind the one of 1, in both.
+
+mod free;
+mod labels;
+mod merge;
+mod persist;
+mod writer;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::manifest::Job;
+use super::request::{Event, PoolError};
+use super::state::Pool;
+use crate::catalog::Catalog;
+use crate::format::{Address, DatasetId, Epoch, Node, Pointer, Root};
+use crate::map::hash::BuildNumberHasher;
+use crate::snapshot::deadlist::Deadlist;
+use crate::vdev::ArrayError;
+
+/// A checkpoint being made.
+#[derive(Debug)]
+pub(super) struct Making {
+    /// The epoch that ended when it began.
+    pub(super) epoch: Epoch,
+    /// The last group in it.
+    seq: u64,
+    /// Where the record behind that lies, or will.
+    log: Address,
+    /// The checksum of that group's record.
+    previous: u128,
+    /// The datasets at that moment.
+    catalog: Catalog,
+    stage: Stage,
+    /// Layers still to be merged, those below before those above.
+    tasks: VecDeque<merge::Task>,
+    merging: Option<merge::Running>,
+    /// What became of each layer.
+    merged: Vec<merge::Merged>,
+    /// Dead lists of the datasets at that moment.
+    dead: BTreeMap<DatasetId, Deadlist>,
+    /// Snapshots taken since then, which have the dead list of their volume as of that moment.
+    pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
+    jobs: VecDeque<Job>,
+    /// Blocks that may still be freed by jobs in this checkpoint.
+    to_free: usize,
+    walking: Option<free::Walking>,
+    writes: Writes,
+    root: Option<Root>,
+    /// The configuration, where labels have to say something new.
+    config: Option<Vec<u8>>,
+    /// Operations on labels under way, and those of this round that ended well.
+    labels: (usize, usize),
+}
+
+/// What is being written.
+#[derive(Debug, Default)]
+struct Writes {
+    count: usize,
+    /// Nodes that must not be read from the devices yet, by the write they wait for.
+    held: HashMap<u64, Arc<Node>, BuildNumberHasher>,
+    dropped: Vec<Pointer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Layers are merged into trees.
+    Merge,
+    /// Blocks of deleted datasets are freed.
+    Free,
+    /// The rest is written.
+    Persist,
+    /// Waits for all that was written and for the groups before it.
+    Settle,
+    /// Waits for the flush.
+    Flush,
+    /// The root is written into labels: copy 0 and 2 in the first round, then 1 and 3.
+    Labels { round: u8, is_flushing: bool },
+    /// Waits for a node that was asked for.
+    Waiting(&'static Stage),
+}
+
+impl Making {
+    /// Whether it waits for nothing but its turn.
+    pub(super) fn is_working(&self) -> bool {
+        matches!(self.stage, Stage::Merge | Stage::Free | Stage::Persist)
+    }
+}
+
+impl Pool {
+    /// Makes the next step of a checkpoint, or begins one where it is time.
+    pub(super) fn checkpoint_go_on(&mut self) {
+        if self.suspended.is_some() {
+            return;
+        }
+        if self.checkpoint.is_none() {
+            let is_old = self.now_us >= self.last_checkpoint_us + self.limits.checkpoint_us;
+            let is_due = self.is_checkpoint_wanted
+                || is_old && self.has_changed()
+                || self.updates() >= self.limits.updates;
+            if !is_due {
+                return;
+            }
+            self.begin_checkpoint();
+        }
+        let Some(making) = &self.checkpoint else {
+            return;
+        };
+        match making.stage {
+            Stage::Merge => self.merge_step(),
+            Stage::Free => self.free_step(),
+            Stage::Persist => self.persist(),
+            Stage::Settle => self.settle_checkpoint(),
+            Stage::Flush | Stage::Labels { .. } | Stage::Waiting(_) => {}
+        }
+    }
+
+    /// Notes where the log is and what the datasets are.
+    fn begin_checkpoint(&mut self) {
+        self.is_checkpoint_wanted = false;
+        if !self.commit.group.is_empty() {
+            self.seal();
+        }
+        if self.suspended.is_some() {
+            return;
+        }
+        let (epoch, chain) = (self.epoch, &self.commit.chain);
+        let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
+        for contents in self.contents.values_mut() {
+            contents.map.layers.close(epoch);
+        }
+        self.epoch = epoch.next();
+        self.array.set_epoch(self.epoch);
+        // Needed by the log behind the checkpoint before, not by that behind this one.
+        while let Some((_, extent)) = self.records.pop_front_if(|(of, _)| *of <= seq) {
+            if let Err(fault) = self.space.drop_later(extent) {
+                return self.suspend(format!("the space map is wrong: {fault}"));
+            }
+        }
+        self.space.begin_checkpoint();
+        let contents = self.contents.iter_mut();
+        let dead = contents.map(|(id, of)| (*id, std::mem::take(&mut of.dead)));
+        let making = Making {
+            epoch,
+            seq,
+            log,
+            previous,
+            catalog: self.catalog.clone(),
+            stage: Stage::Merge,
+            tasks: VecDeque::new(),
+            merging: None,
+            merged: Vec::new(),
+            dead: dead.collect(),
+            heirs: BTreeMap::new(),
+            jobs: std::mem::take(&mut self.jobs),
+            to_free: free::BLOCKS_PER_CHECKPOINT,
+            walking: None,
+            writes: Writes::default(),
+            root: None,
+            config: None,
+            labels: (0, 0),
+        };
+        self.checkpoint = Some(making);
+        self.plan_merges();
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        if let Some(making) = &mut self.checkpoint {
+            making.stage = stage;
+        }
+    }
+
+    /// A node that was waited for is here.
+    pub(super) fn checkpoint_has_node(&mut self) {
+        if let Some(making) = &mut self.checkpoint
+            && let Stage::Waiting(then) = making.stage
+        {
+            making.stage = *then;
+        }
+    }
+
+    /// The checkpoint cannot be made: the log would grow without end, so nothing is taken any more.
+    pub(super) fn checkpoint_failed(&mut self, error: PoolError) {
+        self.suspend(format!("no checkpoint can be made: {error}"));
+    }
+
+    /// Something of the checkpoint is on the devices.
+    pub(super) fn checkpoint_written(&mut self, write: u64, result: Result<(), ArrayError>) {
+        if let Err(error) = result {
+            return self.suspend(format!("writing a checkpoint failed: {error}"));
+        }
+        if let Some(making) = &mut self.checkpoint {
+            making.writes.held.remove(&write);
+            making.writes.count -= 1;
+        }
+    }
+
+    /// Flushes when everything before the root is on the devices.
+    fn settle_checkpoint(&mut self) {
+        let Some(making) = &self.checkpoint else {
+            return;
+        };
+        if making.writes.count > 0 || self.commit.chain.written_seq < making.seq {
+            return;
+        }
+        self.set_stage(Stage::Flush);
+        let tag = self.tag(super::state::Tag::CheckpointFlush);
+        self.array.flush(tag, self.now_us, &mut self.array_output);
+    }
+
+    /// Everything before the root is durable.
+    pub(super) fn checkpoint_flushed(&mut self, result: Result<(), ArrayError>) {
+        if let Err(error) = result {
+            return self.suspend(format!("a flush failed: {error}"));
+        }
+        let seq = self.checkpoint.as_ref().map_or(0, |making| making.seq);
+        self.flushed_until(seq);
+        self.write_roots(0);
+    }
+
+    /// The root is durable in all labels: from now on this is the checkpoint to begin with.
+    fn commit_checkpoint(&mut self) {
+        let Some(making) = self.checkpoint.take() else {
+            return;
+        };
+        self.space.commit_checkpoint();
+        for merged in &making.merged {
+            for contents in self.contents.values_mut() {
+                if contents.map.replace_tree(merged.tree, &merged.closed) {
+                    contents.referenced = merged.referenced;
+                }
+            }
+            for dying in &mut self.dying {
+                dying.map.replace_tree(merged.tree, &merged.closed);
+            }
+        }
+        for (id, list) in making.dead {
+            let owner = making.heirs.get(&id).copied().unwrap_or(id);
+            if let Some(contents) = self.contents.get_mut(&owner) {
+                let newer = std::mem::replace(&mut contents.dead, list);
+                contents.dead.merge(newer);
+            }
+        }
+        let mut jobs = making.jobs;
+        jobs.append(&mut self.jobs);
+        self.jobs = jobs;
+        self.bury();
+        self.last_checkpoint_us = self.now_us;
+        let epoch = making.epoch.0;
+        self.output.events.push(Event::Checkpoint { epoch });
+        self.count_vain_checkpoint();
+    }
+}

@@ -1,0 +1,188 @@
+//! Blocks of deleted datasets become free, a part of them in each checkpoint.
+
+use super::super::manifest::Job;
+use super::super::read::NodeWaiter;
+use super::super::request::{PoolError, PoolErrorKind};
+use super::super::state::{Contents, Dying, Pool, Tag};
+use super::Stage;
+use crate::format::list::Chunk;
+use crate::format::{Epoch, Pointer};
+use crate::map::Tree;
+use crate::map::walk::{Progress, Visit, Walk};
+use crate::snapshot::deadlist::{Taken, Unread};
+use crate::vdev::{ArrayError, Block, Priority};
+
+/// Blocks and nodes that one checkpoint frees at most: each is an extent that waits in memory until
+/// two more are durable.
+pub(super) const BLOCKS_PER_CHECKPOINT: usize = 1 << 18;
+
+/// A tree that is being freed.
+#[derive(Debug)]
+pub(super) struct Walking {
+    tree: Tree,
+    after: Epoch,
+    walk: Walk,
+}
+
+impl Pool {
+    /// A volume or snapshot that nothing builds on goes: what was born after `after` is freed.
+    pub(in super::super) fn free_contents(&mut self, contents: Contents, after: Epoch) {
+        self.dying.push(Dying {
+            map: contents.map,
+            after,
+        });
+        self.is_checkpoint_wanted = true;
+    }
+
+    /// Deleted datasets whose layers are all merged become jobs.
+    pub(super) fn bury(&mut self) {
+        let (merged, waiting): (Vec<Dying>, Vec<Dying>) = std::mem::take(&mut self.dying)
+            .into_iter()
+            .partition(|dying| dying.map.layers.closed().is_empty());
+        self.dying = waiting;
+        for Dying { map, after } in merged {
+            self.jobs.push_back(Job::Tree {
+                tree: map.tree,
+                after,
+                position: 0,
+            });
+        }
+        if !self.jobs.is_empty() {
+            self.is_checkpoint_wanted = true;
+        }
+    }
+
+    /// Goes on freeing.
+    pub(super) fn free_step(&mut self) {
+        let mut budget = self.limits.budget;
+        while budget > 0 {
+            let Some(making) = &mut self.checkpoint else {
+                return;
+            };
+            if making.to_free == 0 {
+                return self.end_freeing();
+            }
+            if making.walking.is_some() {
+                if self.walk_some(&mut budget) {
+                    return;
+                }
+                continue;
+            }
+            match making.jobs.pop_front() {
+                None => return self.end_freeing(),
+                Some(Job::Tree {
+                    tree,
+                    after,
+                    position,
+                }) => {
+                    let walk = Walk::new(&tree, position, Some(after));
+                    making.walking = Some(Walking { tree, after, walk });
+                }
+                Some(Job::Dead(mut list)) => {
+                    let chunks = &mut self.chunks;
+                    let taken = list.take_next(|at| chunks.remove(&at.address.to_bits()));
+                    match taken {
+                        Ok(None) => {}
+                        Ok(Some(taken)) => {
+                            making.jobs.push_front(Job::Dead(list));
+                            let count = taken.blocks.len() + taken.chunks.len();
+                            making.to_free = making.to_free.saturating_sub(count);
+                            budget = budget.saturating_sub(count);
+                            self.drop_taken(&taken);
+                        }
+                        Err(Unread::Missing(pointer)) => {
+                            making.jobs.push_front(Job::Dead(list));
+                            return self.read_chunk(pointer);
+                        }
+                        Err(fault @ Unread::Damaged(_)) => {
+                            let context = fault.to_string();
+                            let error = PoolError::new(PoolErrorKind::Damaged, context);
+                            return self.checkpoint_failed(error);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn drop_taken(&mut self, taken: &Taken) {
+        for pointer in taken.blocks.iter().chain(&taken.chunks) {
+            self.drop_block(pointer);
+        }
+    }
+
+    /// Frees some of a tree; whether it has to wait for a node.
+    fn walk_some(&mut self, budget: &mut usize) -> bool {
+        let Some(making) = &mut self.checkpoint else {
+            return true;
+        };
+        let Some(mut walking) = making.walking.take() else {
+            return false;
+        };
+        let mut found: Vec<Pointer> = Vec::new();
+        // One leaf at a time: what a job may do in one checkpoint is bounded.
+        let mut one = 1;
+        let progress = walking.walk.step(&mut self.nodes, &mut one, |visit| {
+            let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
+            found.push(pointer);
+        });
+        *budget = budget.saturating_sub(1 + found.len() / 16);
+        making.to_free = making.to_free.saturating_sub(found.len());
+        if !matches!(progress, Ok(Progress::Done)) {
+            making.walking = Some(walking);
+        }
+        for pointer in found {
+            self.drop_block(&pointer);
+        }
+        match progress {
+            Ok(_) => false,
+            Err(missing) => {
+                self.set_stage(Stage::Waiting(&Stage::Free));
+                self.read_node(missing, NodeWaiter::Checkpoint);
+                true
+            }
+        }
+    }
+
+    fn end_freeing(&mut self) {
+        if let Some(making) = &mut self.checkpoint {
+            if let Some(Walking { tree, after, walk }) = making.walking.take() {
+                making.jobs.push_front(Job::Tree {
+                    tree,
+                    after,
+                    position: walk.position(),
+                });
+            }
+            making.stage = Stage::Persist;
+        }
+    }
+
+    fn read_chunk(&mut self, pointer: Pointer) {
+        self.set_stage(Stage::Waiting(&Stage::Free));
+        let tag = self.tag(Tag::Chunk(pointer.address));
+        let block = Block::from(&pointer);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.read(tag, block, Priority::Background, now, out);
+    }
+
+    /// A chunk of a dead list was read, or cannot be.
+    pub(in super::super) fn chunk_read(
+        &mut self,
+        address: crate::format::Address,
+        result: Result<pages::Pages, ArrayError>,
+    ) {
+        let chunk = match result {
+            Ok(block) => Chunk::decode(&block),
+            Err(error) => {
+                let error = PoolError::of_array(error, "a dead list cannot be read");
+                return self.checkpoint_failed(error);
+            }
+        };
+        let Some(chunk) = chunk else {
+            let context = format!("what lies at {address} is no part of a dead list");
+            return self.checkpoint_failed(PoolError::new(PoolErrorKind::Damaged, context));
+        };
+        self.chunks.insert(address.to_bits(), chunk);
+        self.checkpoint_has_node();
+    }
+}

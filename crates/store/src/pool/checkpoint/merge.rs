@@ -1,0 +1,213 @@
+//! Layers become trees.
+
+use std::sync::Arc;
+
+use super::super::read::NodeWaiter;
+use super::super::request::{PoolError, PoolErrorKind};
+use super::super::state::Pool;
+use super::writer::Writer;
+use super::{Making, Stage};
+use crate::catalog::{Catalog, Dataset};
+use crate::format::{DatasetId, Epoch, Pointer};
+use crate::map::merge::{Merge, Stop};
+use crate::map::walk::Progress;
+use crate::map::{Closed, Map, Tree};
+
+/// A layer that is to be merged.
+#[derive(Debug)]
+pub(super) struct Task {
+    closed: Arc<Closed>,
+    /// The layer below it, which is merged first.
+    below: Option<Arc<Closed>>,
+    /// The tree below the lowest layer, and the sectors of its blocks.
+    tree: Tree,
+    referenced: u64,
+    owner: Owner,
+}
+
+/// Whose dead list takes what the merge drops.
+#[derive(Clone, Debug)]
+struct Owner {
+    /// `None`: that of a dataset that is being deleted; nobody needs it.
+    dataset: Option<DatasetId>,
+    /// The epochs of the snapshots that it builds on, ascending.
+    snapshots: Vec<Epoch>,
+}
+
+/// A merge under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    task: Task,
+    merge: Merge,
+}
+
+/// A layer that was merged.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) closed: Arc<Closed>,
+    pub(super) tree: Tree,
+    pub(super) referenced: u64,
+}
+
+impl Pool {
+    /// Finds the layers to be merged: each once, however many datasets share it.
+    pub(super) fn plan_merges(&mut self) {
+        let Some(making) = &mut self.checkpoint else {
+            return;
+        };
+        let mut tasks: Vec<Task> = Vec::new();
+        let mut plan = |map: &Map, referenced: u64, owner: &dyn Fn(&Closed) -> Owner| {
+            let mut below = None;
+            for closed in map.layers.closed() {
+                if !tasks.iter().any(|task| Arc::ptr_eq(&task.closed, closed)) {
+                    tasks.push(Task {
+                        closed: Arc::clone(closed),
+                        below: below.clone(),
+                        tree: map.tree,
+                        referenced,
+                        owner: owner(closed),
+                    });
+                }
+                below = Some(Arc::clone(closed));
+            }
+        };
+        let catalog = &making.catalog;
+        for (id, contents) in &self.contents {
+            let owner = |closed: &Closed| owner_of(catalog, *id, closed.epoch);
+            plan(&contents.map, contents.referenced, &owner);
+        }
+        for dying in &self.dying {
+            let owner = |_: &Closed| Owner {
+                dataset: None,
+                snapshots: vec![dying.after],
+            };
+            plan(&dying.map, 0, &owner);
+        }
+        making.tasks = tasks.into();
+    }
+
+    /// Goes on merging.
+    pub(super) fn merge_step(&mut self) {
+        let mut budget = self.limits.budget;
+        while budget > 0 {
+            let Some(making) = &mut self.checkpoint else {
+                return;
+            };
+            if making.merging.is_none() {
+                let Some(task) = making.tasks.pop_front() else {
+                    return self.set_stage(Stage::Free);
+                };
+                let (tree, _) = below(making, &task);
+                let merge = Merge::new(tree, Arc::clone(&task.closed));
+                making.merging = Some(Running { task, merge });
+            }
+            match self.merge_some(&mut budget) {
+                Ok(Progress::More) => {}
+                Ok(Progress::Done) => self.note_merged(),
+                Err(Stop::Missing(missing)) => {
+                    self.set_stage(Stage::Waiting(&Stage::Merge));
+                    return self.read_node(missing, NodeWaiter::Checkpoint);
+                }
+                Err(Stop::NoSpace) => {
+                    let context = "no space is left for its trees";
+                    return self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));
+                }
+            }
+        }
+    }
+
+    fn merge_some(&mut self, budget: &mut usize) -> Result<Progress, Stop> {
+        let Some(making) = &mut self.checkpoint else {
+            return Ok(Progress::More);
+        };
+        let Some(running) = &mut making.merging else {
+            return Ok(Progress::More);
+        };
+        let mut writer = Writer {
+            array: &mut self.array,
+            space: &mut self.space,
+            out: &mut self.array_output,
+            tags: &mut self.tags,
+            next_tag: &mut self.next_tag,
+            now_us: self.now_us,
+            birth: running.task.closed.epoch,
+            writes: &mut making.writes,
+        };
+        let progress = running.merge.step(&mut self.nodes, &mut writer, budget);
+        let owner = running.task.owner.clone();
+        let dropped = std::mem::take(&mut making.writes.dropped);
+        self.bury_blocks(&owner, dropped);
+        progress
+    }
+
+    /// Blocks that a layer replaced: free, or only on the older snapshots.
+    fn bury_blocks(&mut self, owner: &Owner, dropped: Vec<Pointer>) {
+        let shared_until = owner.snapshots.last().copied().unwrap_or(Epoch(0));
+        for pointer in dropped {
+            if pointer.birth > shared_until {
+                self.drop_block(&pointer);
+                continue;
+            }
+            let dead = self.checkpoint.as_mut().zip(owner.dataset);
+            if let Some((making, dataset)) = dead {
+                let list = making.dead.entry(dataset).or_default();
+                list.append(pointer, &owner.snapshots);
+            }
+        }
+    }
+
+    fn note_merged(&mut self) {
+        let Some(making) = &mut self.checkpoint else {
+            return;
+        };
+        let Some(Running { task, merge }) = making.merging.take() else {
+            return;
+        };
+        let (_, before) = below(making, &task);
+        let statistics = merge.statistics();
+        let referenced = (before + statistics.block_sectors_added)
+            .saturating_sub(statistics.block_sectors_dropped);
+        if let Some(tree) = merge.tree() {
+            making.merged.push(Merged {
+                closed: task.closed,
+                tree,
+                referenced,
+            });
+        }
+    }
+}
+
+/// The tree that a task's layer lies upon, and the sectors of its blocks.
+fn below(making: &Making, task: &Task) -> (Tree, u64) {
+    let below = task.below.as_ref();
+    let merged = below.and_then(|below| {
+        let mut merged = making.merged.iter();
+        merged.find(|merged| Arc::ptr_eq(&merged.closed, below))
+    });
+    merged.map_or((task.tree, task.referenced), |merged| {
+        (merged.tree, merged.referenced)
+    })
+}
+
+/// Who drops what a layer replaces: the oldest snapshot that has the layer, else the volume.
+fn owner_of(catalog: &Catalog, dataset: DatasetId, epoch: Epoch) -> Owner {
+    let has_layer = |of: &&Dataset| {
+        of.as_snapshot()
+            .is_some_and(|snapshot| snapshot.epoch >= epoch)
+    };
+    let own = catalog.dataset(dataset).into_iter();
+    let older = own.chain(catalog.chain(dataset)).take_while(|of| {
+        // The volume itself comes first; behind it its snapshots, newest first.
+        of.id == dataset && of.as_snapshot().is_none() || has_layer(of)
+    });
+    let owner = older.last().map_or(dataset, |of| of.id);
+    let mut snapshots: Vec<Epoch> = catalog
+        .chain(owner)
+        .filter_map(|of| Some(of.as_snapshot()?.epoch))
+        .collect();
+    snapshots.reverse();
+    Owner {
+        dataset: Some(owner),
+        snapshots,
+    }
+}

@@ -1,0 +1,336 @@
+//! The rest of a checkpoint: dead lists, what it dropped, the space map, the manifest, the root.
+//!
+//! Finding places changes the space map, which is itself to be written. So first everything gets its
+//! place, and what was there before is dropped, until nothing changes any more; only then is anything
+//! encoded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::super::manifest::{
+    BLOCK, ContentsRecord, Hex, Job, JobRecord, Manifest, Persisted, SpaceRecord, TreeRecord,
+    space_map, to_hex,
+};
+use super::super::request::{PoolError, PoolErrorKind};
+use super::super::state::{Contents, Dying, Pool};
+use super::writer::Writer;
+use super::{Making, Stage};
+use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
+use crate::format::node::FAN_OUT;
+use crate::format::{Address, Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
+use crate::map::Map;
+use crate::map::merge::NoSpace;
+use crate::space::Page;
+
+/// Sectors of a node that is not compressed: its place is needed before its bytes are known.
+const INDEX_SECTORS: u16 = Node::<FAN_OUT>::MAX_SIZE.div_ceil(SECTOR_SIZE) as u16;
+
+/// Places for what is yet to be encoded.
+#[derive(Default)]
+struct Places {
+    pages: BTreeMap<Page, Address>,
+    index: BTreeMap<(u16, usize), Address>,
+    chunks: Vec<Address>,
+    /// With the bytes that each has room for.
+    manifest: Vec<(Address, usize)>,
+}
+
+impl Pool {
+    /// Writes all of it.
+    pub(super) fn persist(&mut self) {
+        let written = self
+            .persist_dead()
+            .and_then(|records| self.place_rest(&records).map(|places| (records, places)))
+            .map(|(records, places)| self.write_rest(records, places));
+        match written {
+            Ok(()) => self.set_stage(Stage::Settle),
+            Err(NoSpace) => {
+                let context = "no space is left for its lists";
+                self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));
+            }
+        }
+    }
+
+    /// Writes dead lists, those of datasets and those of jobs.
+    fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
+        let Some(making) = &mut self.checkpoint else {
+            return Err(NoSpace);
+        };
+        let mut writer = Writer {
+            array: &mut self.array,
+            space: &mut self.space,
+            out: &mut self.array_output,
+            tags: &mut self.tags,
+            next_tag: &mut self.next_tag,
+            now_us: self.now_us,
+            birth: making.epoch,
+            writes: &mut making.writes,
+        };
+        for list in making.dead.values_mut() {
+            list.persist(&mut writer)?;
+        }
+        for job in &mut making.jobs {
+            if let Job::Dead(list) = job {
+                list.persist(&mut writer)?;
+            }
+        }
+        let dropped = std::mem::take(&mut making.writes.dropped);
+        let manifest = manifest_of(making, &self.contents, &self.dying);
+        for pointer in dropped {
+            self.drop_block(&pointer);
+        }
+        Ok(manifest)
+    }
+
+    /// Drops what the last checkpoint had and finds places for what this one has.
+    fn place_rest(&mut self, manifest: &Manifest) -> Result<Places, NoSpace> {
+        let old = std::mem::take(&mut self.persisted);
+        for pointer in old.manifest.iter().chain(&old.deferred) {
+            self.drop_block(pointer);
+        }
+        self.persisted = Persisted {
+            manifest: Vec::new(),
+            deferred: Vec::new(),
+            ..old
+        };
+        let vdevs = usize::from(self.space.vdevs());
+        let tables = &mut self.persisted;
+        tables.pages.resize(vdevs, Vec::new());
+        tables.index.resize(vdevs, Vec::new());
+        let mut places = Places::default();
+        loop {
+            while let Some(page) = self.space.next_dirty_page() {
+                let table = &mut self.persisted.pages[usize::from(page.vdev)];
+                let number = page.number as usize;
+                table.resize(table.len().max(number + 1), Pointer::HOLE);
+                let old = std::mem::take(&mut table[number]);
+                self.drop_block(&old);
+                places.pages.insert(page, self.place(1)?);
+            }
+            let touched: BTreeSet<(u16, usize)> = places
+                .pages
+                .keys()
+                .map(|page| (page.vdev, page.number as usize / FAN_OUT))
+                .filter(|node| !places.index.contains_key(node))
+                .collect();
+            for (vdev, node) in touched {
+                let table = &mut self.persisted.index[usize::from(vdev)];
+                table.resize(table.len().max(node + 1), Pointer::HOLE);
+                let old = std::mem::take(&mut table[node]);
+                self.drop_block(&old);
+                places
+                    .index
+                    .insert((vdev, node), self.place(INDEX_SECTORS)?);
+            }
+            while places.chunks.len() * MAX_EXTENTS < self.space.deferred().len() {
+                let sectors = Chunk::sectors_of_extents(MAX_EXTENTS);
+                places.chunks.push(self.place(sectors as u16)?);
+            }
+            let len = self.manifest_len(manifest);
+            let mut room: usize = places.manifest.iter().map(|(_, room)| room).sum();
+            while room < len {
+                let sectors = (len - room).min(BLOCK).div_ceil(SECTOR_SIZE);
+                let place = self.place(sectors as u16)?;
+                places.manifest.push((place, sectors * SECTOR_SIZE));
+                room += sectors * SECTOR_SIZE;
+            }
+            if self.suspended.is_some() {
+                return Err(NoSpace);
+            }
+            let is_covered = places.chunks.len() * MAX_EXTENTS >= self.space.deferred().len();
+            if self.space.dirty_pages() == 0 && is_covered {
+                return Ok(places);
+            }
+        }
+    }
+
+    fn place(&mut self, sectors: u16) -> Result<Address, NoSpace> {
+        self.with_writer(|writer| writer.place(sectors).map(|extent| extent.address()))
+            .unwrap_or(Err(NoSpace))
+    }
+
+    fn with_writer<R>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> R) -> Option<R> {
+        let making = self.checkpoint.as_mut()?;
+        let mut writer = Writer {
+            array: &mut self.array,
+            space: &mut self.space,
+            out: &mut self.array_output,
+            tags: &mut self.tags,
+            next_tag: &mut self.next_tag,
+            now_us: self.now_us,
+            birth: making.epoch,
+            writes: &mut making.writes,
+        };
+        Some(write(&mut writer))
+    }
+
+    /// The length of the manifest: pointers are all of the same length.
+    fn manifest_len(&self, manifest: &Manifest) -> usize {
+        let index: usize = self.persisted.index.iter().map(Vec::len).sum();
+        let space = index * 67 + self.persisted.index.len() * 64;
+        encode(manifest).len() + space
+    }
+
+    /// Encodes and writes everything.
+    fn write_rest(&mut self, mut manifest: Manifest, places: Places) {
+        for (page, address) in &places.pages {
+            let bytes = self.space.write_page(*page);
+            let pointer = self.write_at(*address, Pages::from_bytes(&bytes));
+            self.persisted.pages[usize::from(page.vdev)][page.number as usize] = pointer;
+        }
+        for ((vdev, node), address) in &places.index {
+            let block = self.index_node(*vdev, *node);
+            self.persisted.index[usize::from(*vdev)][*node] = self.write_at(*address, block);
+        }
+        let extents: Vec<_> = self.space.deferred().collect();
+        let mut next = Pointer::HOLE;
+        let lists: Vec<_> = extents.chunks(MAX_EXTENTS).collect();
+        for (list, address) in lists.into_iter().zip(&places.chunks).rev() {
+            let entries = Entries::Extents(list.to_vec());
+            let chunk = Chunk { next, entries };
+            next = self.write_at(*address, padded(chunk.encode(), MAX_EXTENTS));
+            self.persisted.deferred.push(next);
+        }
+        manifest.deferred = Hex(next);
+        for (vdev, index) in self.persisted.index.iter().enumerate() {
+            manifest.space.push(SpaceRecord {
+                sectors: self.space.size(vdev as u16),
+                index: index.iter().map(|pointer| Hex(*pointer)).collect(),
+            });
+        }
+        let mut bytes = encode(&manifest);
+        let room: usize = places.manifest.iter().map(|(_, room)| room).sum();
+        assert!(
+            bytes.len() <= room,
+            "{} bytes of manifest, {room} expected",
+            bytes.len()
+        );
+        let len = bytes.len() as u64;
+        bytes.resize(room, b' ');
+        let mut pointers = Vec::new();
+        let mut rest = &bytes[..];
+        for (address, room) in &places.manifest {
+            let (block, behind) = rest.split_at(*room);
+            pointers.push(self.write_at(*address, Pages::from_bytes(block)));
+            rest = behind;
+        }
+        self.note_root(len, pointers);
+    }
+
+    fn note_root(&mut self, manifest_len: u64, manifest: Vec<Pointer>) {
+        let Some(making) = &mut self.checkpoint else {
+            return;
+        };
+        making.root = Some(Root {
+            epoch: making.epoch,
+            time_s: self.time_s,
+            seq: making.seq,
+            log: making.log,
+            previous: making.previous,
+            manifest_len,
+            manifest: manifest.clone(),
+        });
+        self.persisted.manifest = manifest;
+        self.persisted.epoch = making.epoch;
+        self.persisted.seq = making.seq;
+    }
+
+    fn write_at(&mut self, address: Address, block: Pages) -> Pointer {
+        self.with_writer(|writer| writer.write(address, block, Compression::Off))
+            .unwrap_or_default()
+    }
+
+    /// The pointers of 512 pages of a vdev's bitmap.
+    fn index_node(&self, vdev: u16, number: usize) -> Pages {
+        let id = NodeId {
+            volume: space_map(vdev),
+            level: 0,
+            index: number as u64,
+        };
+        let birth = self
+            .checkpoint
+            .as_ref()
+            .map_or(self.epoch, |making| making.epoch);
+        let mut node = Node::<FAN_OUT>::new(id, birth);
+        let table = &self.persisted.pages[usize::from(vdev)];
+        for (slot, pointer) in table
+            .iter()
+            .skip(number * FAN_OUT)
+            .take(FAN_OUT)
+            .enumerate()
+        {
+            node.set(slot, *pointer);
+        }
+        let mut bytes = node.encode();
+        bytes.resize(usize::from(INDEX_SECTORS) * SECTOR_SIZE, 0);
+        Pages::from_bytes(&bytes)
+    }
+}
+
+/// A chunk in the place of the largest one.
+fn padded(chunk: Pages, extents: usize) -> Pages {
+    let mut bytes = chunk.to_vec();
+    bytes.resize(Chunk::sectors_of_extents(extents) as usize * SECTOR_SIZE, 0);
+    Pages::from_bytes(&bytes)
+}
+
+fn encode(manifest: &Manifest) -> Vec<u8> {
+    serde_json::to_vec(manifest).expect("it is made of numbers, texts and lists of these")
+}
+
+/// What is known before the space map is written.
+fn manifest_of(
+    making: &Making,
+    contents: &BTreeMap<DatasetId, Contents>,
+    dying: &[Dying],
+) -> Manifest {
+    let merged = |map: &Map| {
+        map.layers.closed().iter().rev().find_map(|closed| {
+            let mut merged = making.merged.iter();
+            merged.find(|merged| Arc::ptr_eq(&merged.closed, closed))
+        })
+    };
+    let records = making.catalog.datasets().filter_map(|dataset| {
+        let of = contents.get(&dataset.id)?;
+        let (tree, referenced) = match merged(&of.map) {
+            Some(merged) => (merged.tree, merged.referenced),
+            None => (of.map.tree, of.referenced),
+        };
+        let dead = making.dead.get(&dataset.id);
+        Some(ContentsRecord {
+            id: dataset.id,
+            tree: TreeRecord::from(&tree),
+            referenced,
+            dead: dead.map_or_else(String::new, |list| to_hex(&list.encode())),
+        })
+    });
+    let jobs = making.jobs.iter().map(|job| match job {
+        Job::Tree {
+            tree,
+            after,
+            position,
+        } => JobRecord::Tree {
+            tree: TreeRecord::from(tree),
+            after: after.0,
+            position: *position,
+        },
+        Job::Dead(list) => JobRecord::Dead {
+            list: to_hex(&list.encode()),
+        },
+    });
+    let dying = dying.iter().map(|dying| JobRecord::Tree {
+        tree: TreeRecord::from(&merged(&dying.map).map_or(dying.map.tree, |merged| merged.tree)),
+        after: dying.after.0,
+        position: 0,
+    });
+    Manifest {
+        epoch: making.epoch.0,
+        contents: records.collect(),
+        jobs: jobs.chain(dying).collect(),
+        catalog: making.catalog.clone(),
+        space: Vec::new(),
+        deferred: Hex::default(),
+    }
+}

@@ -1,0 +1,108 @@
+//! Finding places for what a checkpoint writes, and writing it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::super::state::Tag;
+use super::Writes;
+use crate::checksum;
+use crate::format::list::Chunk;
+use crate::format::{Address, Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
+use crate::map::hash::BuildNumberHasher;
+use crate::map::merge::{NoSpace, Sink};
+use crate::snapshot::deadlist::Store;
+use crate::space::{Extent, Purpose, Space, Stream};
+use crate::vdev::{self, Array, Priority};
+
+/// The parts of a pool that writing takes.
+pub(super) struct Writer<'a> {
+    pub(super) array: &'a mut Array,
+    pub(super) space: &'a mut Space,
+    pub(super) out: &'a mut vdev::Output,
+    pub(super) tags: &'a mut HashMap<u64, Tag, BuildNumberHasher>,
+    pub(super) next_tag: &'a mut u64,
+    pub(super) now_us: u64,
+    pub(super) birth: Epoch,
+    pub(super) writes: &'a mut Writes,
+}
+
+impl Writer<'_> {
+    /// A place for a block of so many sectors.
+    pub(super) fn place(&mut self, sectors: u16) -> Result<Extent, NoSpace> {
+        let array = &*self.array;
+        let chosen = self
+            .space
+            .choose_vdev(sectors.into(), |vdev| array.is_writable(vdev));
+        let others = 0..self.space.vdevs();
+        let (stream, purpose) = (Stream::Metadata, Purpose::Checkpoint);
+        chosen
+            .into_iter()
+            .chain(others)
+            .find_map(|vdev| {
+                let footprint = self.array.footprint(vdev, sectors);
+                let may = footprint > 0 && self.array.is_writable(vdev);
+                may.then(|| self.space.allocate(stream, vdev, footprint, purpose))?
+            })
+            .ok_or(NoSpace)
+    }
+
+    /// Writes a block of whole sectors; where it lies and what it must hash to.
+    pub(super) fn write(
+        &mut self,
+        address: Address,
+        block: Pages,
+        compression: Compression,
+    ) -> Pointer {
+        let pointer = Pointer {
+            address,
+            birth: self.birth,
+            sectors: (block.len() / SECTOR_SIZE) as u16,
+            compression,
+            algorithm: Algorithm::Xxh3,
+            checksum: checksum::of(Algorithm::Xxh3, &block),
+        };
+        *self.next_tag += 1;
+        let tag = *self.next_tag;
+        self.tags.insert(tag, Tag::Checkpoint(tag));
+        self.writes.count += 1;
+        let priority = Priority::AsyncWrite;
+        let blocks = vec![(address, block)];
+        self.array
+            .write(tag, blocks, priority, self.now_us, self.out);
+        pointer
+    }
+}
+
+impl Sink for Writer<'_> {
+    fn write_node(&mut self, node: &Arc<Node>) -> Result<Pointer, NoSpace> {
+        let (compression, block) = node.to_block();
+        let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
+        let pointer = self.write(place.address(), block, compression);
+        self.writes.held.insert(*self.next_tag, Arc::clone(node));
+        Ok(pointer)
+    }
+
+    fn drop_block(&mut self, pointer: Pointer) {
+        self.writes.dropped.push(pointer);
+    }
+
+    fn drop_node(&mut self, pointer: Pointer) {
+        self.writes.dropped.push(pointer);
+    }
+}
+
+impl Store for Writer<'_> {
+    type Error = NoSpace;
+
+    fn write(&mut self, chunk: &Chunk) -> Result<Pointer, NoSpace> {
+        let block = chunk.encode();
+        let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
+        Ok(Self::write(self, place.address(), block, Compression::Off))
+    }
+
+    fn drop_later(&mut self, chunk: Pointer) {
+        self.writes.dropped.push(chunk);
+    }
+}

@@ -1,0 +1,288 @@
+//! Where a change becomes durable.
+//!
+//! The order that matters, for a change that was asked to be durable:
+//! 1. its blocks and the record that names them are written by the devices (in any order: a record
+//!    without its blocks does not count at replay, blocks without their record are free space);
+//! 2. so are all groups before it;
+//! 3. then, not before, the devices are flushed;
+//! 4. only when that flush is answered is the change acknowledged.
+//!
+//! A flush that fails is never repeated as if nothing had happened: what it should have made durable
+//! may be lost, so the pool takes no changes any more.
+
+use std::collections::{HashMap, VecDeque};
+
+use pages::Pages;
+
+use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
+use super::state::{Limits, Pool, Tag};
+use crate::format::{Address, Entry, Pointer, Record};
+use crate::log::chain::Chain;
+use crate::log::group::{Change, OpenGroup};
+use crate::map::hash::BuildNumberHasher;
+use crate::space::{Extent, Purpose, Stream};
+use crate::vdev::{ArrayError, Priority};
+
+/// Groups that nobody waits for are let gather while so many are being written.
+const GROUPS_IN_FLIGHT: usize = 8;
+/// Groups on the devices after which they are flushed though nobody waits for it.
+const UNFLUSHED_GROUPS: u64 = 256;
+/// Sectors that should be free behind a record, for its data.
+const ROOM_BEHIND_RECORD: u32 = 16;
+
+/// The end of the log.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) group: OpenGroup,
+    pub(super) chain: Chain,
+    /// Blocks of groups that are being written, by address, as they are read.
+    pub(super) in_flight: HashMap<u64, Pages, BuildNumberHasher>,
+    /// Who waits for groups to become durable, in order.
+    waiters: VecDeque<(u64, RequestId)>,
+    /// A flush is under way, for all groups up to this one.
+    flushing: Option<u64>,
+}
+
+impl Commit {
+    pub(super) fn new(chain: Chain) -> Self {
+        Self {
+            group: OpenGroup::default(),
+            chain,
+            in_flight: HashMap::default(),
+            waiters: VecDeque::new(),
+            flushing: None,
+        }
+    }
+
+    /// When the open group has waited long enough.
+    pub(super) fn deadline_us(&self, limits: &Limits) -> Option<u64> {
+        (!self.group.is_empty()).then(|| self.group.since_us + limits.gather_us)
+    }
+
+    /// Whether somebody waits for the open group.
+    fn is_group_wanted(&self) -> bool {
+        let last = self.waiters.back();
+        last.is_some_and(|(seq, _)| *seq > self.chain.sealed_seq())
+    }
+
+    /// Bytes that are in memory only, or may be.
+    pub(super) fn dirty_bytes(&self) -> usize {
+        self.chain.bytes + self.group.payload_bytes()
+    }
+}
+
+impl Pool {
+    /// Answers when all that was answered before is durable.
+    pub(super) fn begin_flush(&mut self, id: RequestId) {
+        if let Some(error) = self.suspension() {
+            return self.answer(id, Err(error));
+        }
+        let open = u64::from(!self.commit.group.is_empty());
+        self.wait_for(self.commit.chain.sealed_seq() + open, id);
+    }
+
+    /// Answers a request when a group is durable.
+    pub(super) fn wait_for(&mut self, seq: u64, id: RequestId) {
+        if seq <= self.commit.chain.durable_seq {
+            self.answer(id, Ok(Answer::Done));
+        } else {
+            self.commit.waiters.push_back((seq, id));
+        }
+    }
+
+    /// Seals the open group if it is time, and flushes if somebody waits.
+    pub(super) fn commit_go_on(&mut self) {
+        if self.suspended.is_some() {
+            return self.fail_waiters();
+        }
+        let commit = &self.commit;
+        if !commit.group.is_empty() {
+            let writing = commit.chain.being_written();
+            let is_ripe = self.now_us >= commit.group.since_us + self.limits.gather_us;
+            // Who waits shares the next write with all that come while this one is under way.
+            let is_due = commit.is_group_wanted() && writing == 0;
+            if is_due || is_ripe && writing < GROUPS_IN_FLIGHT {
+                self.seal();
+            }
+        }
+        let chain = &self.commit.chain;
+        let next = self.commit.waiters.front();
+        let is_wanted = next.is_some_and(|(seq, _)| *seq <= chain.written_seq);
+        // Replay verifies each block of what is not known to be durable: that must not be much.
+        let is_long = chain.written_seq > chain.durable_seq + UNFLUSHED_GROUPS;
+        if (is_wanted || is_long) && self.commit.flushing.is_none() {
+            let seq = chain.written_seq;
+            self.commit.flushing = Some(seq);
+            let tag = self.tag(Tag::Flush(seq));
+            self.array.flush(tag, self.now_us, &mut self.array_output);
+        }
+    }
+
+    /// Makes the open group a record and writes it with its blocks.
+    pub(super) fn seal(&mut self) {
+        let place = self.commit.chain.next;
+        let seq = self.commit.chain.next_seq;
+        let Some((then, extent)) = self.place_record() else {
+            return self.suspend("no sector is free for the log".into());
+        };
+        let bytes = self.commit.group.payload_bytes();
+        let changes: Vec<Change> = self.commit.group.take().collect();
+        let mut blocks = Vec::with_capacity(changes.len() + 1);
+        let entries = changes
+            .into_iter()
+            .map(|change| self.enter(change, &mut blocks))
+            .collect();
+        let record = Record {
+            seq,
+            epoch: self.epoch,
+            durable_seq: self.commit.chain.durable_seq,
+            next: then,
+            previous: self.commit.chain.previous,
+            is_inline: false,
+            entries,
+        };
+        let (sector, checksum) = record.encode(self.key);
+        let addresses = blocks.iter().map(|(address, _)| *address).collect();
+        blocks.insert(0, (place, sector));
+        self.records.push_back((seq + 1, extent));
+        self.commit.chain.sealed(bytes, addresses, checksum, then);
+        let tag = self.tag(Tag::Group(seq));
+        let priority = Priority::SyncWrite;
+        self.array
+            .write(tag, blocks, priority, self.now_us, &mut self.array_output);
+        if self.commit.chain.next_seq - self.persisted.seq > self.limits.groups {
+            self.is_checkpoint_wanted = true;
+        }
+    }
+
+    /// A change takes effect in the maps, and becomes an entry of the record.
+    fn enter(&mut self, change: Change, blocks: &mut Vec<(Address, Pages)>) -> Entry {
+        match change {
+            Change::Block {
+                dataset,
+                block,
+                placed,
+            } => {
+                let pointer = placed.pointer;
+                let bits = pointer.address.to_bits();
+                self.commit.in_flight.insert(bits, placed.data);
+                blocks.push((pointer.address, placed.payload));
+                let contents = self.contents.get_mut(&dataset);
+                let old = contents.and_then(|of| of.map.layers.insert(block, pointer));
+                if let Some(old) = old {
+                    self.drop_block(&old);
+                }
+                Entry::Map {
+                    dataset,
+                    block,
+                    pointer,
+                }
+            }
+            Change::Clear {
+                dataset,
+                block,
+                count,
+            } => {
+                let mut dropped: Vec<Pointer> = Vec::new();
+                if let Some(contents) = self.contents.get_mut(&dataset) {
+                    let range = block..block.saturating_add(count);
+                    contents
+                        .map
+                        .layers
+                        .clear(range, |pointer| dropped.push(pointer));
+                }
+                for pointer in dropped {
+                    self.drop_block(&pointer);
+                }
+                Entry::Clear {
+                    dataset,
+                    block,
+                    count,
+                }
+            }
+            Change::Operation(operation) => Entry::Operation(operation),
+            Change::StoredOperation {
+                pointer,
+                payload,
+                len,
+            } => {
+                blocks.push((pointer.address, payload));
+                // It is needed until the log behind it is not.
+                let extent = self.extent_of(&pointer);
+                self.records.push_back((self.commit.chain.next_seq, extent));
+                Entry::StoredOperation { len, pointer }
+            }
+        }
+    }
+
+    /// A place for the record behind the one that is about to be written.
+    pub(super) fn place_record(&mut self) -> Option<(Address, Extent)> {
+        let array = &self.array;
+        let allowed = |vdev| array.is_writable(vdev);
+        let vdev = self.space.choose_vdev(1, allowed)?;
+        let footprint = self.array.footprint(vdev, 1);
+        let (stream, purpose) = (Stream::Data, Purpose::Young);
+        let extent = if footprint == 1 {
+            self.space
+                .reserve(stream, vdev, ROOM_BEHIND_RECORD, purpose)
+        } else {
+            self.space.allocate(stream, vdev, footprint, purpose)
+        };
+        let extent = extent.or_else(|| self.place_anywhere(1, purpose))?;
+        Some((extent.address(), extent))
+    }
+
+    /// A place for a block of so many sectors on any vdev that has one.
+    pub(super) fn place_anywhere(&mut self, sectors: u16, purpose: Purpose) -> Option<Extent> {
+        (0..self.space.vdevs()).find_map(|vdev| {
+            let footprint = self.array.footprint(vdev, sectors);
+            let may = footprint > 0 && self.array.is_writable(vdev);
+            may.then(|| self.space.allocate(Stream::Data, vdev, footprint, purpose))?
+        })
+    }
+
+    /// A group is on the devices, or failed.
+    pub(super) fn group_written(&mut self, seq: u64, result: Result<(), ArrayError>) {
+        if let Err(error) = result {
+            return self.suspend(format!("writing to the log failed: {error}"));
+        }
+        for group in self.commit.chain.written(seq) {
+            for address in group.addresses {
+                self.commit.in_flight.remove(&address.to_bits());
+            }
+        }
+    }
+
+    /// All groups up to this one are durable, or a flush failed.
+    pub(super) fn flushed(&mut self, seq: u64, result: Result<(), ArrayError>) {
+        self.commit.flushing = None;
+        if let Err(error) = result {
+            return self.suspend(format!("a flush failed: {error}"));
+        }
+        self.flushed_until(seq);
+    }
+
+    /// All groups up to this one are durable.
+    pub(super) fn flushed_until(&mut self, seq: u64) {
+        self.commit.chain.durable(seq);
+        while let Some((_, id)) = self
+            .commit
+            .waiters
+            .pop_front_if(|(wanted, _)| *wanted <= seq)
+        {
+            self.answer(id, Ok(Answer::Done));
+        }
+    }
+
+    /// Nothing becomes durable any more: says so to all who wait for it.
+    fn fail_waiters(&mut self) {
+        let reason = self.suspended.clone().unwrap_or_default();
+        let stalled = std::mem::take(&mut self.stalled);
+        let waiting = std::mem::take(&mut self.commit.waiters);
+        let ids = waiting.into_iter().map(|(_, id)| id);
+        for id in ids.chain(stalled.into_iter().map(|ready| ready.id)) {
+            let context = format!("the change may be lost: {reason}");
+            self.answer(id, Err(PoolError::new(PoolErrorKind::Suspended, context)));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The pool's configuration as its labels keep it: who it is and what it is made of. JSON.
+
+use serde::{Deserialize, Serialize};
+
+use super::open::{OpenError, OpenErrorKind};
+use crate::format::{Epoch, PoolKey};
+use crate::vdev::{
+    Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree,
+};
+
+/// Who a pool is and what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Its name.
+    pub name: String,
+    /// Its number, random.
+    pub guid: u64,
+    /// What its records are keyed with, random. Nobody but its labels knows it.
+    pub secret: u64,
+    /// Counts up with every change.
+    pub generation: u64,
+    /// Whether it was exported: any host may import it.
+    pub is_exported: bool,
+    /// The host that has it open, or had it last.
+    pub host: String,
+    /// Its vdevs.
+    pub tree: VdevTree,
+}
+
+impl PoolConfig {
+    /// What records and roots are proven with.
+    pub fn key(&self) -> PoolKey {
+        PoolKey {
+            guid: self.guid,
+            secret: self.secret,
+        }
+    }
+
+    /// As it lies in labels.
+    pub fn encode(&self) -> Vec<u8> {
+        let stored = Stored {
+            name: self.name.clone(),
+            guid: format!("{:016x}", self.guid),
+            secret: format!("{:016x}", self.secret),
+            generation: self.generation,
+            is_exported: self.is_exported,
+            host: self.host.clone(),
+            vdevs: self.tree.top_levels.iter().map(StoredTop::from).collect(),
+        };
+        serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
+    }
+
+    /// From a label.
+    ///
+    /// # Errors
+    /// It is no configuration of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, OpenError> {
+        let stored: Stored = serde_json::from_slice(bytes).map_err(|error| {
+            let context = format!("a label's configuration cannot be read: {error}");
+            OpenError::new(OpenErrorKind::Damaged, context)
+        })?;
+        let number = |text: &str| {
+            u64::from_str_radix(text, 16).map_err(|_| {
+                let context = format!("'{text}' in a label is no number");
+                OpenError::new(OpenErrorKind::Damaged, context)
+            })
+        };
+        let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
+        Ok(Self {
+            guid: number(&stored.guid)?,
+            secret: number(&stored.secret)?,
+            name: stored.name,
+            generation: stored.generation,
+            is_exported: stored.is_exported,
+            host: stored.host,
+            tree: VdevTree {
+                top_levels: tops.collect::<Result<_, _>>()?,
+            },
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    name: String,
+    guid: String,
+    secret: String,
+    generation: u64,
+    is_exported: bool,
+    host: String,
+    vdevs: Vec<StoredTop>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredTop {
+    kind: StoredKind,
+    is_log: bool,
+    /// Sectors used of each leaf.
+    leaf_sectors: Option<u64>,
+    slots: Vec<StoredSlot>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredKind {
+    Leaf,
+    Mirror,
+    Raidz1,
+    Raidz2,
+    Raidz3,
+    Hole,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredSlot {
+    kind: StoredSlotKind,
+    leaves: Vec<StoredLeaf>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredSlotKind {
+    Single,
+    Replacing,
+    Spare,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredLeaf {
+    guid: String,
+    size: u64,
+    state: StoredState,
+    /// First and last epoch of each run that it missed.
+    missing: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredState {
+    Online,
+    Offline,
+    Faulted,
+    Unavailable,
+    Removed,
+    Detached,
+}
+
+impl From<&TopLevelSpec> for StoredTop {
+    fn from(top: &TopLevelSpec) -> Self {
+        Self {
+            kind: match top.kind {
+                Kind::Leaf => StoredKind::Leaf,
+                Kind::Mirror => StoredKind::Mirror,
+                Kind::Raidz { parity: 1 } => StoredKind::Raidz1,
+                Kind::Raidz { parity: 2 } => StoredKind::Raidz2,
+                Kind::Raidz { .. } => StoredKind::Raidz3,
+                Kind::Hole => StoredKind::Hole,
+            },
+            is_log: top.class == Class::Log,
+            leaf_sectors: top.leaf_sectors,
+            slots: top.slots.iter().map(StoredSlot::from).collect(),
+        }
+    }
+}
+
+impl From<&SlotSpec> for StoredSlot {
+    fn from(slot: &SlotSpec) -> Self {
+        Self {
+            kind: match slot.kind {
+                SlotKind::Single => StoredSlotKind::Single,
+                SlotKind::Replacing => StoredSlotKind::Replacing,
+                SlotKind::Spare => StoredSlotKind::Spare,
+            },
+            leaves: slot.leaves.iter().map(StoredLeaf::from).collect(),
+        }
+    }
+}
+
+impl From<&LeafSpec> for StoredLeaf {
+    fn from(leaf: &LeafSpec) -> Self {
+        let missing = leaf.missing.ranges().iter();
+        Self {
+            guid: format!("{:016x}", leaf.guid),
+            size: leaf.size,
+            state: match leaf.state {
+                LeafState::Online => StoredState::Online,
+                LeafState::Offline => StoredState::Offline,
+                LeafState::Faulted => StoredState::Faulted,
+                LeafState::Unavailable => StoredState::Unavailable,
+                LeafState::Removed => StoredState::Removed,
+                LeafState::Detached => StoredState::Detached,
+            },
+            missing: missing.map(|(first, last)| (first.0, last.0)).collect(),
+        }
+    }
+}
+
+impl StoredTop {
+    fn open(
+        self,
+        number: &impl Fn(&str) -> Result<u64, OpenError>,
+    ) -> Result<TopLevelSpec, OpenError> {
+        let kind = match self.kind {
+            StoredKind::Leaf => Kind::Leaf,
+            StoredKind::Mirror => Kind::Mirror,
+            StoredKind::Raidz1 => Kind::Raidz { parity: 1 },
+            StoredKind::Raidz2 => Kind::Raidz { parity: 2 },
+            StoredKind::Raidz3 => Kind::Raidz { parity: 3 },
+            StoredKind::Hole => Kind::Hole,
+        };
+        let slots = self.slots.into_iter().map(|slot| {
+            let leaves = slot.leaves.into_iter().map(|leaf| leaf.open(number));
+            Ok(SlotSpec {
+                kind: match slot.kind {
+                    StoredSlotKind::Single => SlotKind::Single,
+                    StoredSlotKind::Replacing => SlotKind::Replacing,
+                    StoredSlotKind::Spare => SlotKind::Spare,
+                },
+                leaves: leaves.collect::<Result<_, _>>()?,
+            })
+        });
+        Ok(TopLevelSpec {
+            kind,
+            class: if self.is_log {
+                Class::Log
+            } else {
+                Class::Normal
+            },
+            leaf_sectors: self.leaf_sectors,
+            slots: slots.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl StoredLeaf {
+    fn open(self, number: &impl Fn(&str) -> Result<u64, OpenError>) -> Result<LeafSpec, OpenError> {
+        let missing = self.missing.into_iter();
+        Ok(LeafSpec {
+            guid: number(&self.guid)?,
+            size: self.size,
+            state: match self.state {
+                StoredState::Online => LeafState::Online,
+                StoredState::Offline => LeafState::Offline,
+                StoredState::Faulted => LeafState::Faulted,
+                StoredState::Unavailable => LeafState::Unavailable,
+                StoredState::Removed => LeafState::Removed,
+                StoredState::Detached => LeafState::Detached,
+            },
+            missing: Dtl::from_ranges(missing.map(|(first, last)| (Epoch(first), Epoch(last)))),
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! The manifest of a checkpoint: everything that its root leads to, except what lies in trees.
+//!
+//! JSON, in blocks of up to 128 KiB that the root points to. Pointers are written as 64 hexadecimal
+//! digits (their bytes in order), so that the length of a manifest is known before the pointers are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::format::{DatasetId, Epoch, Pointer};
+use crate::map::Tree;
+use crate::snapshot::deadlist::Deadlist;
+
+/// The longest block of a manifest, in bytes.
+pub(super) const BLOCK: usize = 128 << 10;
+
+/// A pointer as text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hex(pub(super) Pointer);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&to_hex(&self.0.encode()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        from_hex(&text)
+            .and_then(|bytes| Pointer::decode(bytes.first_chunk().filter(|_| bytes.len() == 32)?))
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("not a block pointer"))
+    }
+}
+
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| digit.to_digit(16).map(|value| value as u8))
+        .collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect(),
+    )
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    /// The epoch that ended with it.
+    pub(super) epoch: u64,
+    /// All datasets.
+    pub(super) catalog: Catalog,
+    /// The volumes and snapshots among them.
+    pub(super) contents: Vec<ContentsRecord>,
+    /// What is being freed in the background.
+    pub(super) jobs: Vec<JobRecord>,
+    /// The space map of each top-level vdev.
+    pub(super) space: Vec<SpaceRecord>,
+    /// The first chunk of what this checkpoint dropped; the hole if it dropped nothing.
+    pub(super) deferred: Hex,
+}
+
+/// Where a volume's or snapshot's blocks are found.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContentsRecord {
+    pub(super) id: DatasetId,
+    #[serde(flatten)]
+    pub(super) tree: TreeRecord,
+    /// Sectors of its blocks, parity not counted.
+    pub(super) referenced: u64,
+    /// The records of its dead list, hexadecimal.
+    pub(super) dead: String,
+}
+
+/// A tree.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TreeRecord {
+    /// The number that its nodes carry.
+    pub(super) map: DatasetId,
+    pub(super) root: Hex,
+    pub(super) height: u8,
+}
+
+impl From<&Tree> for TreeRecord {
+    fn from(tree: &Tree) -> Self {
+        Self {
+            map: tree.volume,
+            root: Hex(tree.root),
+            height: tree.height,
+        }
+    }
+}
+
+impl TreeRecord {
+    pub(super) fn open(&self) -> Option<Tree> {
+        Tree::open(self.map, self.root.0, self.height)
+    }
+}
+
+/// Blocks that nobody needs and that are not freed yet.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum JobRecord {
+    /// Those of a tree that were born after an epoch, from a position on.
+    Tree {
+        tree: TreeRecord,
+        after: u64,
+        position: u64,
+    },
+    /// Those on a dead list.
+    Dead { list: String },
+}
+
+/// The space map of a top-level vdev.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpaceRecord {
+    /// Sectors in its address space.
+    pub(super) sectors: u64,
+    /// Nodes of pointers to the pages of its bitmap, in order; the hole where all are holes.
+    pub(super) index: Vec<Hex>,
+}
+
+/// Something that is being freed in the background.
+#[derive(Debug)]
+pub(super) enum Job {
+    Tree {
+        tree: Tree,
+        after: Epoch,
+        position: u64,
+    },
+    Dead(Deadlist),
+}
+
+/// What the last durable checkpoint keeps, as far as the next one replaces it.
+#[derive(Debug, Default)]
+pub(super) struct Persisted {
+    /// Its epoch.
+    pub(super) epoch: Epoch,
+    /// The last group in it.
+    pub(super) seq: u64,
+    /// Where the manifest lies.
+    pub(super) manifest: Vec<Pointer>,
+    /// The chunks of what it dropped.
+    pub(super) deferred: Vec<Pointer>,
+    /// For each top-level vdev the pages of its bitmap.
+    pub(super) pages: Vec<Vec<Pointer>>,
+    /// And the nodes that lead to them.
+    pub(super) index: Vec<Vec<Pointer>>,
+}
+
+/// The number of the map whose nodes are a vdev's space index; no dataset ever has it.
+pub(super) fn space_map(vdev: u16) -> DatasetId {
+    DatasetId(u32::MAX - u32::from(vdev))
+}

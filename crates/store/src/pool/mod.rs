@@ -1,0 +1,36 @@
+//! The pool: vdevs, space, maps, the log and the catalogue, joined to what reads and writes volumes.
+//!
+//! One state machine. [`Pool::submit`] takes requests, [`Pool::completed`] what devices answered,
+//! [`Pool::tick`] the time; each leaves in [`Pool::take_output`] what the devices have to do and which
+//! requests ended. No call waits, and each does a bounded amount of work.
+//!
+//! | question | file |
+//! |---|---|
+//! | how is a write taken | `write.rs`, what it overwrites in part first: `old.rs` |
+//! | where does a write become durable | `commit.rs` |
+//! | how is a block found and read | `read.rs` |
+//! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | how does a pool open after a crash | `open.rs` |
+//! | what happens when it is full | `admission.rs` |
+//! | how are datasets changed | `administer.rs` |
+
+mod administer;
+mod admission;
+mod checkpoint;
+mod commit;
+mod config;
+mod manifest;
+mod open;
+mod read;
+mod request;
+mod state;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use administer::Plan;
+pub use config::PoolConfig;
+pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};
+pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+pub use state::{Limits, Pool};

@@ -1,0 +1,412 @@
+//! Opening a pool: from its labels to the state that it had.
+//!
+//! Labels say what the pool is made of, and hold roots of its last checkpoints; at least two equal
+//! copies make a root, since one alone may have been written or read in the wrong place. From the
+//! newest the manifest is read, from there the space map, and then the log is followed to its end
+//! ([`crate::log::replay`]). Nothing is written before all of that is done; a crash meanwhile changes
+//! nothing.
+
+mod labels;
+mod replay;
+mod space;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::Output;
+use super::commit::Commit;
+use super::config::PoolConfig;
+use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
+use super::read::BlockReads;
+use super::state::{Contents, Limits, Pool};
+use crate::cache::Cache;
+use crate::catalog::Catalog;
+use crate::format::{Address, Epoch, Pointer, Root};
+use crate::log::chain::Chain;
+use crate::map::{Map, NodeCache};
+use crate::snapshot::deadlist::Deadlist;
+use crate::space::{Purpose, Space};
+use crate::vdev::{
+    self, Array, ArrayDone, ArrayErrorKind, Block, DeviceOutcome, DeviceRequest, IoId, Priority,
+};
+
+pub use labels::{Candidate, Examined, LeafLabels, examine};
+
+/// The kind of an [`OpenError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OpenErrorKind {
+    /// No label of a pool was found.
+    NoPool,
+    /// Too many leaves are missing.
+    Missing,
+    /// What must be there is damaged.
+    Damaged,
+    /// The log is damaged: groups that were durable are missing in it.
+    LogDamaged,
+    /// Another version of the program wrote it.
+    Version,
+}
+
+/// Why a pool cannot be opened. Nothing was changed.
+#[derive(Clone, Debug)]
+pub struct OpenError {
+    /// What to do about it.
+    pub kind: OpenErrorKind,
+    /// What was wrong.
+    pub context: String,
+}
+
+impl OpenError {
+    /// An error.
+    pub fn new(kind: OpenErrorKind, context: impl Into<String>) -> Self {
+        let context = context.into();
+        Self { kind, context }
+    }
+
+    fn damaged(context: impl Into<String>) -> Self {
+        Self::new(OpenErrorKind::Damaged, context)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// A pool being opened: reads what it asks for, then becomes a [`Pool`].
+#[derive(Debug)]
+pub struct Opening {
+    pool: Box<Pool>,
+    root: Root,
+    stage: Stage,
+    /// What is being read, by tag: what it is.
+    reading: HashMap<u64, Wanted>,
+    /// What was read.
+    got: BTreeMap<Wanted, Pages>,
+    manifest: Option<Manifest>,
+    replay: replay::State,
+    failed: Option<OpenError>,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Wanted {
+    Manifest(usize),
+    Index { vdev: u16, node: usize },
+    Page { vdev: u16, number: usize },
+    Chunk,
+    Record,
+    Operation,
+    Block(usize),
+    Search(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Manifest,
+    Index,
+    Pages,
+    Deferred,
+    Log,
+    Verify,
+    Search,
+    Done,
+}
+
+impl Pool {
+    /// A new pool on an array of vdevs that nothing else uses. It exists when its first checkpoint is
+    /// durable ([`super::Event::Checkpoint`]).
+    ///
+    /// # Errors
+    /// The vdevs are none.
+    pub fn create(
+        config: PoolConfig,
+        entropy: u64,
+        time_s: u64,
+        limits: Limits,
+        vdev_limits: vdev::Limits,
+        cache: Arc<Cache>,
+    ) -> Result<Self, OpenError> {
+        let epoch = Epoch(1);
+        let array = array_of(&config, epoch, vdev_limits)?;
+        let catalog = Catalog::new(time_s, entropy);
+        let mut pool = empty(config, array, catalog, epoch, limits, cache);
+        pool.time_s = time_s;
+        pool.is_config_new = true;
+        pool.is_checkpoint_wanted = true;
+        let Some((next, extent)) = pool.place_record() else {
+            let context = "the devices have no room for a pool";
+            return Err(OpenError::new(OpenErrorKind::Missing, context));
+        };
+        pool.records.push_back((1, extent));
+        pool.commit = Commit::new(Chain::new(0, next, 0));
+        Ok(pool)
+    }
+}
+
+impl Opening {
+    /// Begins to open the pool that was found in labels, at one of its roots.
+    ///
+    /// # Errors
+    /// The vdevs are none.
+    pub fn new(
+        examined: &Examined,
+        root: &Candidate,
+        limits: Limits,
+        vdev_limits: vdev::Limits,
+        cache: Arc<Cache>,
+    ) -> Result<Self, OpenError> {
+        let config = examined.config.clone();
+        let epoch = root.root.epoch.next();
+        let array = array_of(&config, epoch, vdev_limits)?;
+        let catalog = Catalog::new(0, 0);
+        let pool = empty(config, array, catalog, epoch, limits, cache);
+        let mut opening = Self {
+            replay: replay::State::new(pool.key, &root.root),
+            pool: Box::new(pool),
+            root: root.root.clone(),
+            stage: Stage::Manifest,
+            reading: HashMap::new(),
+            got: BTreeMap::new(),
+            manifest: None,
+            failed: None,
+        };
+        opening.pool.is_config_new = examined.is_config_new;
+        for (number, pointer) in opening.root.manifest.clone().iter().enumerate() {
+            opening.read(Wanted::Manifest(number), Block::from(pointer));
+        }
+        opening.go_on();
+        Ok(opening)
+    }
+
+    /// What the devices have to do.
+    pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
+        std::mem::take(&mut self.pool.array_output.requests)
+    }
+
+    /// A device answered.
+    pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
+        self.pool.now_us = now_us;
+        let pool = &mut self.pool;
+        pool.array
+            .completed(io, outcome, now_us, &mut pool.array_output);
+        self.go_on();
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now_us: u64, time_s: u64) {
+        self.pool.now_us = now_us;
+        self.pool.time_s = time_s;
+        let pool = &mut self.pool;
+        pool.array.tick(now_us, &mut pool.array_output);
+        self.go_on();
+    }
+
+    /// When [`Opening::tick`] must be called at the latest.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.pool.array.deadline_us()
+    }
+
+    /// Which device a leaf's guid is in this array.
+    pub fn leaf(&self, guid: u64) -> Option<vdev::LeafId> {
+        self.pool.array.find(guid)
+    }
+
+    /// Whether it is done, well or not.
+    pub fn is_done(&self) -> bool {
+        self.failed.is_some() || self.stage == Stage::Done
+    }
+
+    /// The pool.
+    ///
+    /// # Errors
+    /// What was wrong; also where it is not done yet.
+    pub fn finish(self) -> Result<Pool, OpenError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None if self.stage == Stage::Done => Ok(*self.pool),
+            None => Err(OpenError::damaged("the pool is not open yet")),
+        }
+    }
+
+    fn read(&mut self, wanted: Wanted, block: Block) {
+        let pool = &mut self.pool;
+        pool.next_tag += 1;
+        let tag = pool.next_tag;
+        self.reading.insert(tag, wanted);
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        pool.array.read(tag, block, Priority::SyncRead, now, out);
+    }
+
+    fn go_on(&mut self) {
+        loop {
+            let done = std::mem::take(&mut self.pool.array_output.done);
+            if done.is_empty() && (self.is_done() || !self.reading.is_empty()) {
+                return;
+            }
+            for (tag, done) in done {
+                let wanted = self.reading.remove(&tag);
+                if let (Some(wanted), ArrayDone::Read(result)) = (wanted, done) {
+                    self.note(wanted, result);
+                }
+            }
+            if self.failed.is_none()
+                && self.reading.is_empty()
+                && let Err(error) = self.advance()
+            {
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
+        match (wanted, result) {
+            (_, Ok(data)) => drop(self.got.insert(wanted, data)),
+            // No record there, or a block that never came to be: that is for the replay to judge.
+            (Wanted::Record | Wanted::Block(_), Err(error))
+                if error.kind == ArrayErrorKind::Checksum => {}
+            // Beyond the end of the vdev, or unreadable: nothing can be proven by it.
+            (Wanted::Search(_), Err(_)) => {}
+            (_, Err(error)) => {
+                let context = format!("{wanted:?} of the pool cannot be read: {error}");
+                self.failed = Some(OpenError::damaged(context));
+            }
+        }
+    }
+
+    /// Everything that was asked for is here, or never will be.
+    fn advance(&mut self) -> Result<(), OpenError> {
+        match self.stage {
+            Stage::Manifest => self.take_manifest(),
+            Stage::Index => self.take_index(),
+            Stage::Pages => self.take_pages(),
+            Stage::Deferred => self.take_deferred(),
+            Stage::Log => self.take_record(),
+            Stage::Verify => self.take_verified(),
+            Stage::Search => self.take_search(),
+            Stage::Done => Ok(()),
+        }
+    }
+
+    fn take_manifest(&mut self) -> Result<(), OpenError> {
+        let blocks = std::mem::take(&mut self.got);
+        let bytes: Vec<u8> = blocks.values().flat_map(Pages::to_vec).collect();
+        let len = usize::try_from(self.root.manifest_len).unwrap_or(usize::MAX);
+        let bytes = bytes
+            .get(..len)
+            .ok_or_else(|| OpenError::damaged("the manifest is shorter than its root says"))?;
+        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|error| {
+            OpenError::damaged(format!("the manifest cannot be understood: {error}"))
+        })?;
+        if manifest.epoch != self.root.epoch.0 {
+            return Err(OpenError::damaged("the manifest is another checkpoint's"));
+        }
+        let pool = &mut self.pool;
+        pool.catalog = manifest.catalog.clone();
+        let contents: Result<BTreeMap<_, _>, OpenError> = manifest
+            .contents
+            .iter()
+            .map(|record| {
+                let damaged = || OpenError::damaged(format!("dataset {} is none", record.id.0));
+                let dataset = pool.catalog.dataset(record.id).ok_or_else(damaged)?;
+                let (size, block_size) = dataset.geometry().ok_or_else(damaged)?;
+                let tree = record.tree.open().ok_or_else(damaged)?;
+                let dead = from_hex(&record.dead).and_then(|bytes| Deadlist::decode(&bytes));
+                let contents = Contents {
+                    map: Map::new(tree),
+                    size,
+                    block_size,
+                    settings: pool.catalog.settings(record.id),
+                    dead: dead.ok_or_else(damaged)?,
+                    referenced: record.referenced,
+                };
+                Ok((record.id, contents))
+            })
+            .collect();
+        pool.contents = contents?;
+        let jobs: Option<VecDeque<Job>> = manifest.jobs.iter().map(open_job).collect();
+        pool.jobs = jobs.ok_or_else(|| OpenError::damaged("a list of what to free is none"))?;
+        pool.persisted = Persisted {
+            epoch: self.root.epoch,
+            seq: self.root.seq,
+            manifest: self.root.manifest.clone(),
+            ..Persisted::default()
+        };
+        self.begin_index(manifest)
+    }
+}
+
+fn open_job(record: &JobRecord) -> Option<Job> {
+    Some(match record {
+        JobRecord::Tree {
+            tree,
+            after,
+            position,
+        } => Job::Tree {
+            tree: tree.open()?,
+            after: Epoch(*after),
+            position: *position,
+        },
+        JobRecord::Dead { list } => Job::Dead(Deadlist::decode(&from_hex(list)?)?),
+    })
+}
+
+fn array_of(config: &PoolConfig, epoch: Epoch, limits: vdev::Limits) -> Result<Array, OpenError> {
+    Array::new(&config.tree, epoch, limits)
+        .map_err(|error| OpenError::damaged(format!("the pool's vdevs make no pool: {error}")))
+}
+
+/// A pool of which nothing is known but its vdevs.
+fn empty(
+    config: PoolConfig,
+    array: Array,
+    mut catalog: Catalog,
+    epoch: Epoch,
+    limits: Limits,
+    cache: Arc<Cache>,
+) -> Pool {
+    catalog.set_pool_name(&config.name);
+    let sizes: Vec<u64> = array.top_levels().map(|top| top.sectors).collect();
+    Pool {
+        key: config.key(),
+        limits,
+        array,
+        space: Space::new(&sizes),
+        nodes: NodeCache::new(limits.node_bytes),
+        cache,
+        catalog,
+        contents: BTreeMap::new(),
+        epoch,
+        now_us: 0,
+        time_s: 0,
+        commit: Commit::new(Chain::new(0, Address::default(), 0)),
+        pending: HashMap::default(),
+        next_pending: 0,
+        reads: BlockReads::default(),
+        locks: BTreeMap::new(),
+        stalled: VecDeque::new(),
+        vain_checkpoints: 0,
+        waiting: VecDeque::new(),
+        dying: Vec::new(),
+        jobs: VecDeque::new(),
+        chunks: BTreeMap::new(),
+        config,
+        is_config_new: false,
+        checkpoint: None,
+        is_checkpoint_wanted: false,
+        last_checkpoint_us: 0,
+        tags: HashMap::default(),
+        next_tag: 0,
+        records: VecDeque::new(),
+        persisted: Persisted::default(),
+        suspended: None,
+        array_output: vdev::Output::default(),
+        output: Output::default(),
+    }
+}

@@ -1,0 +1,153 @@
+//! What the labels of a set of devices say: which pool they are of, and which checkpoints there are.
+
+use std::collections::BTreeMap;
+
+use super::super::config::PoolConfig;
+use super::{OpenError, OpenErrorKind};
+use crate::format::label::{LABEL_SIZE, NoLabel, RING_OFFSET};
+use crate::format::{Epoch, Label, Root, SECTOR_SIZE};
+use crate::vdev::LeafState;
+
+/// The four label copies of a device, each as it was read; empty where it could not be.
+#[derive(Clone, Debug, Default)]
+pub struct LeafLabels {
+    /// Bytes of the device.
+    pub size: u64,
+    /// 256 KiB each.
+    pub copies: [Vec<u8>; 4],
+}
+
+/// What labels say together.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The newest configuration, with leaves that were not found put aside.
+    pub config: PoolConfig,
+    /// The leaf that each device is, in the order in which they were given; `None`: of another pool, or none.
+    pub leaves: Vec<Option<u64>>,
+    /// Checkpoints, newest first.
+    pub roots: Vec<Candidate>,
+    /// Whether labels have to be written again: some say something else.
+    pub is_config_new: bool,
+}
+
+/// A checkpoint that a pool may be opened at.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its root.
+    pub root: Root,
+    /// How many equal copies there are.
+    pub copies: u32,
+}
+
+/// Looks at the labels of devices for the pool `guid`, or for the only one that there is.
+///
+/// # Errors
+/// There is none, more than one, or one that cannot be used.
+pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
+    let labels: Vec<Vec<Label>> = devices.iter().map(decode).collect::<Result<_, _>>()?;
+    let newest = labels
+        .iter()
+        .flatten()
+        .filter(|label| guid.is_none_or(|guid| label.pool == guid))
+        .max_by_key(|label| label.generation)
+        .ok_or_else(|| OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found"))?;
+    let others = labels
+        .iter()
+        .flatten()
+        .find(|label| label.pool != newest.pool);
+    if guid.is_none() && others.is_some() {
+        let context = "the devices belong to more than one pool: say which";
+        return Err(OpenError::new(OpenErrorKind::NoPool, context));
+    }
+    let mut config = PoolConfig::decode(&newest.config)?;
+    let leaves: Vec<Option<u64>> = labels
+        .iter()
+        .map(|copies| {
+            let own = copies.iter().filter(|label| label.pool == config.guid);
+            own.max_by_key(|label| label.generation)
+                .map(|label| label.leaf)
+        })
+        .collect();
+    let (roots, last_seen) = roots(devices, &leaves, &config);
+    let Some(newest_root) = roots.first() else {
+        let context = "the labels hold no checkpoint of which there are two equal copies";
+        return Err(OpenError::damaged(context));
+    };
+    let generation = config.generation;
+    let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
+    let mut is_config_new = labels.iter().flatten().any(is_old);
+    let tops = config.tree.top_levels.iter_mut();
+    for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
+        let position = leaves.iter().position(|found| *found == Some(leaf.guid));
+        match position {
+            None if leaf.state == LeafState::Online => {
+                leaf.state = LeafState::Unavailable;
+                is_config_new = true;
+            }
+            None => {}
+            Some(position) => {
+                if leaf.state == LeafState::Unavailable || leaf.state == LeafState::Removed {
+                    leaf.state = LeafState::Online;
+                    is_config_new = true;
+                }
+                // It was away while others went on: what was written meanwhile is not on it.
+                let last = last_seen[position].unwrap_or(Epoch(0));
+                if last < newest_root.root.epoch {
+                    leaf.missing.add(last.next(), newest_root.root.epoch.next());
+                }
+            }
+        }
+    }
+    Ok(Examined {
+        config,
+        leaves,
+        roots,
+        is_config_new,
+    })
+}
+
+/// The labels on a device that can be read.
+fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
+    let mut labels = Vec::new();
+    for copy in &device.copies {
+        match Label::decode(copy) {
+            Ok(label) => labels.push(label),
+            Err(NoLabel::Absent | NoLabel::Damaged) => {}
+            Err(NoLabel::Later(version)) => {
+                let context =
+                    format!("a label has version {version}, which this program does not know");
+                return Err(OpenError::new(OpenErrorKind::Version, context));
+            }
+        }
+    }
+    Ok(labels)
+}
+
+/// The roots of which there are two equal copies, newest first; and the newest epoch on each device.
+fn roots(
+    devices: &[LeafLabels],
+    leaves: &[Option<u64>],
+    config: &PoolConfig,
+) -> (Vec<Candidate>, Vec<Option<Epoch>>) {
+    let mut found: BTreeMap<(Epoch, Vec<u8>), u32> = BTreeMap::new();
+    let mut last_seen = Vec::new();
+    for (device, leaf) in devices.iter().zip(leaves) {
+        let mut last = None;
+        for copy in device.copies.iter().filter(|_| leaf.is_some()) {
+            let ring = copy.get(RING_OFFSET..LABEL_SIZE).unwrap_or_default();
+            for sector in ring.chunks_exact(SECTOR_SIZE) {
+                if let Some(root) = Root::decode(sector, config.key()) {
+                    last = last.max(Some(root.epoch));
+                    *found.entry((root.epoch, sector.to_vec())).or_default() += 1;
+                }
+            }
+        }
+        last_seen.push(last);
+    }
+    let roots = found.into_iter().rev().filter(|(_, copies)| *copies >= 2);
+    let roots = roots.filter_map(|((_, sector), copies)| {
+        let root = Root::decode(&sector, config.key())?;
+        Some(Candidate { root, copies })
+    });
+    (roots.collect(), last_seen)
+}

@@ -1,0 +1,318 @@
+//! Doing again what the log says.
+//!
+//! Groups are done in their order. Those that are known to have been durable are done as they are
+//! found; those behind wait until the end of the chain is known, and are verified first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::super::commit::Commit;
+use super::space::fault;
+use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
+use crate::catalog::Operation;
+use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root, SECTOR_SIZE};
+use crate::log::chain::Chain;
+use crate::log::replay::{self, Found, Replay};
+use crate::vdev::Verify;
+
+/// Sectors that are searched for later records behind the end of the log.
+const SEARCH: u64 = replay::SEARCH as u64 / SECTOR_SIZE as u64;
+
+/// How far the replay is.
+#[derive(Debug)]
+pub(super) struct State {
+    replay: Replay,
+    /// Found and not done yet.
+    waiting: VecDeque<Found>,
+    /// Groups that were done.
+    pub(super) groups: u64,
+    /// The bytes of the next group's operation, where they are not in its record.
+    stored: Option<Pages>,
+}
+
+impl State {
+    pub(super) fn new(key: PoolKey, root: &Root) -> Self {
+        Self {
+            replay: Replay::new(key, root.seq, root.log, root.previous),
+            waiting: VecDeque::new(),
+            groups: 0,
+            stored: None,
+        }
+    }
+}
+
+impl Opening {
+    /// Asks for the next record: of all copies, the one that fits.
+    pub(super) fn want_record(&mut self) {
+        let replay = &self.replay.replay;
+        let (key, seq, previous) = (self.pool.key, replay.seq(), replay.previous());
+        let is_next = move |data: &pages::Pages| {
+            Record::decode(&data.to_vec(), key)
+                .is_some_and(|(record, _)| record.seq == seq && record.previous == previous)
+        };
+        let block = Block {
+            address: replay.address(),
+            sectors: 1,
+            birth: self.pool.epoch,
+            verify: Verify::Record(Arc::new(is_next)),
+        };
+        self.read(Wanted::Record, block);
+    }
+
+    pub(super) fn take_record(&mut self) -> Result<(), OpenError> {
+        if self.replay.groups == 0 && self.pool.records.is_empty() {
+            self.note_record_place(self.root.seq + 1, self.root.log, false)?;
+        }
+        if let Some(data) = self.got.remove(&Wanted::Operation) {
+            self.replay.stored = Some(data);
+            if self.do_proven()? {
+                self.want_record();
+            }
+            return Ok(());
+        }
+        let data = self.got.remove(&Wanted::Record);
+        let found = data.and_then(|data| self.replay.replay.follow(&data.to_vec()));
+        let Some(found) = found else {
+            self.stage = Stage::Verify;
+            return self.verify_next();
+        };
+        self.replay.waiting.push_back(found);
+        if self.do_proven()? {
+            self.want_record();
+        }
+        Ok(())
+    }
+
+    /// Does the groups that are known to have been durable. `false`: a block has to be read first.
+    fn do_proven(&mut self) -> Result<bool, OpenError> {
+        let durable_seq = self.replay.replay.durable_seq();
+        while let Some(found) = self
+            .replay
+            .waiting
+            .pop_front_if(|found| found.record.seq <= durable_seq)
+        {
+            if let Some((_, pointer)) = stored_operation(&found.record)
+                && self.replay.stored.is_none()
+            {
+                self.replay.waiting.push_front(found);
+                self.read(Wanted::Operation, verified(&pointer));
+                return Ok(false);
+            }
+            self.do_group(&found)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads all blocks of the next group that is not known to have been durable.
+    fn verify_next(&mut self) -> Result<(), OpenError> {
+        let Some(found) = self.replay.waiting.front() else {
+            return self.begin_search();
+        };
+        let blocks: Vec<Pointer> = replay::blocks(&found.record).collect();
+        for (number, pointer) in blocks.iter().enumerate() {
+            self.read(Wanted::Block(number), verified(pointer));
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_verified(&mut self) -> Result<(), OpenError> {
+        let Some(found) = self.replay.waiting.pop_front() else {
+            return self.begin_search();
+        };
+        let wanted = replay::blocks(&found.record).count();
+        if self.got.len() == wanted {
+            let mut blocks = std::mem::take(&mut self.got);
+            if let Some((number, _)) = stored_operation(&found.record) {
+                self.replay.stored = blocks.remove(&Wanted::Block(number));
+            }
+            self.do_group(&found)?;
+            return self.verify_next();
+        }
+        // It was being written when the power went, and all behind it.
+        self.got.clear();
+        self.replay.replay.cut_before(&found);
+        self.replay.waiting.clear();
+        self.begin_search()
+    }
+
+    /// Looks for proof that more was durable than was found.
+    fn begin_search(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::Search;
+        let end = self.replay.replay.address();
+        let last = (end.sector() + SEARCH).min(self.pool.space.size(end.vdev()));
+        for sector in end.sector() + 1..last {
+            let block = Block {
+                address: Address::new(end.vdev(), sector),
+                sectors: 1,
+                birth: self.pool.epoch,
+                verify: Verify::None,
+            };
+            self.read(Wanted::Search(sector), block);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_search(&mut self) -> Result<(), OpenError> {
+        let replay = &self.replay.replay;
+        for data in std::mem::take(&mut self.got).values() {
+            if let Some(damage) = replay.search(&data.to_vec()) {
+                let context = format!(
+                    "the log is damaged: group {} at {} is missing, and group {} says that it was durable. \
+                     What was written from there on can only be given up by rewinding",
+                    damage.seq, damage.address, damage.proven_by
+                );
+                return Err(OpenError::new(OpenErrorKind::LogDamaged, context));
+            }
+        }
+        let (last, next) = (replay.seq() - 1, replay.address());
+        let mut chain = Chain::new(last, next, replay.previous());
+        chain.durable_seq = replay.durable_seq().min(last);
+        let pool = &mut self.pool;
+        pool.commit = Commit::new(chain);
+        pool.array_output.events.clear();
+        let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
+        for leaf in leaves {
+            // What was not there at the end of the log was not an error of the leaves.
+            let _ = pool.array.clear(leaf);
+        }
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
+    /// Does again what a group did.
+    fn do_group(&mut self, found: &Found) -> Result<(), OpenError> {
+        let record = &found.record;
+        if record.epoch < self.pool.epoch {
+            return Err(OpenError::damaged(format!(
+                "group {} is of an older epoch",
+                record.seq
+            )));
+        }
+        self.pool.epoch = record.epoch;
+        for entry in &record.entries {
+            match entry {
+                Entry::Map {
+                    dataset,
+                    block,
+                    pointer,
+                } => {
+                    self.mark(pointer)?;
+                    let contents = self.pool.contents.get_mut(dataset);
+                    let contents = contents.ok_or_else(|| unknown(record, dataset.0))?;
+                    if let Some(old) = contents.map.layers.insert(*block, *pointer) {
+                        self.pool.drop_block(&old);
+                    }
+                }
+                Entry::Clear {
+                    dataset,
+                    block,
+                    count,
+                } => {
+                    let contents = self.pool.contents.get_mut(dataset);
+                    let contents = contents.ok_or_else(|| unknown(record, dataset.0))?;
+                    let mut dropped = Vec::new();
+                    let range = *block..block.saturating_add(*count);
+                    contents
+                        .map
+                        .layers
+                        .clear(range, |pointer| dropped.push(pointer));
+                    dropped
+                        .iter()
+                        .for_each(|pointer| self.pool.drop_block(pointer));
+                }
+                Entry::Operation(bytes) => self.operate(record.seq, bytes)?,
+                Entry::StoredOperation { len, pointer } => {
+                    self.mark(pointer)?;
+                    let extent = self.pool.extent_of(pointer);
+                    self.pool.records.push_back((record.seq, extent));
+                    let mut bytes = self.replay.stored.take().unwrap_or_default().to_vec();
+                    bytes.truncate(usize::try_from(*len).unwrap_or(usize::MAX));
+                    self.operate(record.seq, &bytes)?;
+                }
+            }
+        }
+        self.note_record_place(record.seq + 1, record.next, true)?;
+        self.replay.groups += 1;
+        match &self.pool.suspended {
+            Some(reason) => Err(OpenError::damaged(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn operate(&mut self, seq: u64, bytes: &[u8]) -> Result<(), OpenError> {
+        let applied =
+            Operation::decode(bytes).and_then(|operation| self.pool.catalog.apply(&operation));
+        let applied = applied.map_err(|error| {
+            OpenError::damaged(format!(
+                "the operation in group {seq} does not fit: {error}"
+            ))
+        })?;
+        self.pool.follow(applied);
+        Ok(())
+    }
+
+    fn mark(&mut self, pointer: &Pointer) -> Result<(), OpenError> {
+        let extent = self.pool.extent_of(pointer);
+        let marked = self.pool.space.mark_allocated(extent, Purpose::Young);
+        marked.map_err(fault)
+    }
+
+    /// Notes where the record of a group lies or will lie. That of the first group was in use
+    /// already when the checkpoint was made.
+    fn note_record_place(
+        &mut self,
+        seq: u64,
+        address: Address,
+        mark: bool,
+    ) -> Result<(), OpenError> {
+        let place = Pointer {
+            address,
+            sectors: 1,
+            ..Pointer::HOLE
+        };
+        if mark {
+            self.mark(&place)?;
+        }
+        let extent = self.pool.extent_of(&place);
+        self.pool.records.push_back((seq, extent));
+        Ok(())
+    }
+}
+
+/// A block that must be there, also where its readers would not ask.
+fn verified(pointer: &Pointer) -> Block {
+    let algorithm = match pointer.algorithm {
+        Algorithm::Off => Algorithm::Xxh3,
+        algorithm => algorithm,
+    };
+    let mut block = Block::from(pointer);
+    block.verify = Verify::Checksum {
+        algorithm,
+        checksum: pointer.checksum,
+    };
+    block
+}
+
+/// The operation of a group that lies in a block of its own: its position among the group's blocks.
+fn stored_operation(record: &Record) -> Option<(usize, Pointer)> {
+    let mut blocks = record
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry, Entry::Map { .. } | Entry::StoredOperation { .. }));
+    let number = blocks
+        .clone()
+        .position(|entry| matches!(entry, Entry::StoredOperation { .. }))?;
+    match blocks.nth(number)? {
+        Entry::StoredOperation { pointer, .. } => Some((number, *pointer)),
+        _ => None,
+    }
+}
+
+fn unknown(record: &Record, dataset: u32) -> OpenError {
+    OpenError::damaged(format!(
+        "group {} changes dataset {dataset}, which is none",
+        record.seq
+    ))
+}

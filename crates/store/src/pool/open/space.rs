@@ -1,0 +1,119 @@
+//! The space map of a checkpoint, and what it dropped.
+
+use super::super::manifest::{Hex, Manifest, space_map};
+use super::{Block, OpenError, Opening, Pointer, Stage, Wanted};
+use crate::format::list::{Chunk, Entries};
+use crate::format::node::FAN_OUT;
+use crate::format::{Node, NodeId, SECTOR_SIZE};
+use crate::space::{Fault, Page};
+
+impl Opening {
+    pub(super) fn begin_index(&mut self, manifest: Manifest) -> Result<(), OpenError> {
+        let vdevs = self.pool.space.vdevs();
+        if manifest.space.len() != usize::from(vdevs) {
+            let context = format!(
+                "the checkpoint knows {} top-level vdevs, the labels {vdevs}",
+                manifest.space.len()
+            );
+            return Err(OpenError::damaged(context));
+        }
+        for (vdev, record) in (0..).zip(&manifest.space) {
+            if record.sectors > self.pool.space.size(vdev) {
+                let context = format!("top-level vdev {vdev} is smaller than it was");
+                return Err(OpenError::damaged(context));
+            }
+            let index: Vec<Pointer> = record.index.iter().map(|Hex(pointer)| *pointer).collect();
+            for (node, pointer) in index.iter().enumerate() {
+                if !pointer.is_hole() {
+                    self.read(Wanted::Index { vdev, node }, Block::from(pointer));
+                }
+            }
+            let pages = vec![Pointer::HOLE; index.len() * FAN_OUT];
+            self.pool.persisted.index.push(index);
+            self.pool.persisted.pages.push(pages);
+        }
+        self.manifest = Some(manifest);
+        self.stage = Stage::Index;
+        Ok(())
+    }
+
+    pub(super) fn take_index(&mut self) -> Result<(), OpenError> {
+        for (wanted, data) in std::mem::take(&mut self.got) {
+            let Wanted::Index { vdev, node: number } = wanted else {
+                continue;
+            };
+            let id = NodeId {
+                volume: space_map(vdev),
+                level: 0,
+                index: number as u64,
+            };
+            let pointer = self.pool.persisted.index[usize::from(vdev)][number];
+            let node = Node::<FAN_OUT>::from_block(id, &pointer, &data)
+                .map_err(|error| OpenError::damaged(format!("the space map: {error}")))?;
+            let table = &mut self.pool.persisted.pages[usize::from(vdev)];
+            for (slot, pointer) in node.iter().enumerate() {
+                table[number * FAN_OUT + slot] = pointer;
+            }
+        }
+        for vdev in 0..self.pool.space.vdevs() {
+            let table = self.pool.persisted.pages[usize::from(vdev)].clone();
+            for (number, pointer) in table.iter().enumerate() {
+                if !pointer.is_hole() {
+                    self.read(Wanted::Page { vdev, number }, Block::from(pointer));
+                }
+            }
+        }
+        self.stage = Stage::Pages;
+        Ok(())
+    }
+
+    pub(super) fn take_pages(&mut self) -> Result<(), OpenError> {
+        for (wanted, data) in std::mem::take(&mut self.got) {
+            let Wanted::Page { vdev, number } = wanted else {
+                continue;
+            };
+            let mut bytes = [0; SECTOR_SIZE];
+            data.copy_to(&mut bytes);
+            let number = number as u32;
+            self.pool
+                .space
+                .load_page(Page { vdev, number }, &bytes)
+                .map_err(fault)?;
+        }
+        self.stage = Stage::Deferred;
+        let first = self
+            .manifest
+            .as_ref()
+            .map_or(Pointer::HOLE, |of| of.deferred.0);
+        self.want_chunk(first);
+        Ok(())
+    }
+
+    fn want_chunk(&mut self, pointer: Pointer) {
+        if pointer.is_hole() {
+            self.stage = Stage::Log;
+            self.want_record();
+        } else {
+            self.pool.persisted.deferred.push(pointer);
+            self.read(Wanted::Chunk, Block::from(&pointer));
+        }
+    }
+
+    pub(super) fn take_deferred(&mut self) -> Result<(), OpenError> {
+        let data = self.got.remove(&Wanted::Chunk).unwrap_or_default();
+        let damaged = || OpenError::damaged("the list of what the checkpoint dropped is none");
+        let chunk = Chunk::decode(&data).ok_or_else(damaged)?;
+        let Entries::Extents(extents) = chunk.entries else {
+            return Err(damaged());
+        };
+        for extent in extents {
+            self.pool.space.load_deferred(extent).map_err(fault)?;
+        }
+        self.want_chunk(chunk.next);
+        Ok(())
+    }
+}
+
+pub(super) fn fault(fault: Fault) -> OpenError {
+    OpenError::damaged(format!("the space map is wrong: {fault}"))
+}

@@ -1,0 +1,384 @@
+//! Reading: from a range of bytes to the blocks that hold it, from a block to its pointer, from there
+//! to the devices, and back.
+//!
+//! A block is looked for in the open group, then in the map (layers, then tree: one look-up, so that
+//! there is no moment in which a block is in neither), then among what is being written, then in the
+//! cache, and only then on the devices. A node of the map that is missing is read first, and the
+//! look-up is made again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pages::Pages;
+
+use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
+use super::state::{Pool, Tag};
+use crate::cache::{Key, Ticket};
+use crate::catalog::CachePolicy;
+use crate::compress;
+use crate::format::{Address, DatasetId, Pointer};
+use crate::log::group::Held;
+use crate::map::hash::BuildNumberHasher;
+use crate::map::{Missing, NodeCache};
+use crate::vdev::{ArrayError, Block, Priority};
+use crate::volume::blocks::{self, Part};
+
+/// Blocks that one answer about extents tells of at most.
+const EXTENT_BLOCKS: u64 = 4096;
+
+/// A request that waits for blocks.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Read(PendingRead),
+    Write(super::write::PendingWrite),
+    Extents {
+        id: RequestId,
+        dataset: DatasetId,
+        offset: u64,
+        len: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct PendingRead {
+    id: RequestId,
+    parts: Vec<Part>,
+    pieces: Vec<Option<Pages>>,
+    missing: usize,
+}
+
+/// Who wants a block: a part of a pending request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) dataset: DatasetId,
+    pub(super) block: u64,
+    pub(super) pending: u64,
+    pub(super) part: usize,
+}
+
+/// What is being read, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct BlockReads {
+    blocks: HashMap<u64, Reading, BuildNumberHasher>,
+    nodes: BTreeMap<Address, (Missing, Vec<NodeWaiter>)>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    pointer: Pointer,
+    waiters: Vec<(Wanted, Ticket)>,
+}
+
+/// Who waits for a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NodeWaiter {
+    Block(Wanted),
+    Extents(u64),
+    /// The checkpoint looks again by itself.
+    Checkpoint,
+}
+
+/// Where a block was found.
+enum Found {
+    Data(Pages),
+    Zeros,
+    At(Pointer),
+}
+
+impl Pool {
+    pub(super) fn begin_read(&mut self, id: RequestId, dataset: DatasetId, offset: u64, len: u32) {
+        let block_size = match self.check_range(dataset, offset, len.into()) {
+            Ok(block_size) => block_size as usize,
+            Err(error) => return self.answer(id, Err(error)),
+        };
+        let parts: Vec<Part> = blocks::parts(offset, len as usize, block_size).collect();
+        if let [part] = &parts[..]
+            && let Ok(Found::Data(data)) = self.find(dataset, part.block)
+        {
+            let piece = data.slice(part.within.clone());
+            return self.answer(id, Ok(Answer::Data(piece)));
+        }
+        let pending = self.next_pending();
+        let wanted: Vec<u64> = parts.iter().map(|part| part.block).collect();
+        let read = PendingRead {
+            id,
+            pieces: vec![None; parts.len()],
+            missing: parts.len(),
+            parts,
+        };
+        self.pending.insert(pending, Pending::Read(read));
+        for (part, block) in wanted.into_iter().enumerate() {
+            self.want(Wanted {
+                dataset,
+                block,
+                pending,
+                part,
+            });
+        }
+    }
+
+    pub(super) fn next_pending(&mut self) -> u64 {
+        self.next_pending += 1;
+        self.next_pending
+    }
+
+    /// The volblocksize, where the range lies in the dataset.
+    pub(super) fn check_range(
+        &self,
+        dataset: DatasetId,
+        offset: u64,
+        len: u64,
+    ) -> Result<u32, PoolError> {
+        let contents = self.contents.get(&dataset).ok_or_else(|| {
+            PoolError::new(PoolErrorKind::NotFound, format!("no dataset {}", dataset.0))
+        })?;
+        let end = offset.checked_add(len);
+        if len == 0 || end.is_none_or(|end| end > contents.size) {
+            let context = format!("{len} bytes at {offset} of {}", contents.size);
+            return Err(PoolError::new(PoolErrorKind::Invalid, context));
+        }
+        Ok(contents.block_size)
+    }
+
+    /// Gets a block for a pending request: at once, or when it is read.
+    pub(super) fn want(&mut self, wanted: Wanted) {
+        match self.find(wanted.dataset, wanted.block) {
+            Ok(Found::Data(data)) => self.arrived(wanted, Ok(data)),
+            Ok(Found::Zeros) => {
+                let len = self
+                    .contents
+                    .get(&wanted.dataset)
+                    .map_or(0, |of| of.block_size);
+                self.arrived(wanted, Ok(Pages::zeroes(len)));
+            }
+            Ok(Found::At(pointer)) => self.read_block(pointer, wanted),
+            Err(missing) => self.read_node(missing, NodeWaiter::Block(wanted)),
+        }
+    }
+
+    fn find(&mut self, dataset: DatasetId, block: u64) -> Result<Found, Missing> {
+        match self.commit.group.look_up(dataset, block) {
+            Some(Held::Data(placed)) => return Ok(Found::Data(placed.data.clone())),
+            Some(Held::Zeros) => return Ok(Found::Zeros),
+            None => {}
+        }
+        let Some(contents) = self.contents.get(&dataset) else {
+            return Ok(Found::Zeros);
+        };
+        let pointer = contents.map.look_up(&mut self.nodes, block)?;
+        if pointer.is_hole() {
+            return Ok(Found::Zeros);
+        }
+        if let Some(data) = self.in_flight(pointer.address) {
+            return Ok(Found::Data(data.clone()));
+        }
+        let key = cache_key(dataset, block);
+        Ok(self.cache.get(key).map_or(Found::At(pointer), Found::Data))
+    }
+
+    fn read_block(&mut self, pointer: Pointer, wanted: Wanted) {
+        let ticket = self.cache.ticket(cache_key(wanted.dataset, wanted.block));
+        let bits = pointer.address.to_bits();
+        if let Some(reading) = self.reads.blocks.get_mut(&bits)
+            && reading.pointer == pointer
+        {
+            return reading.waiters.push((wanted, ticket));
+        }
+        let waiters = vec![(wanted, ticket)];
+        self.reads.blocks.insert(bits, Reading { pointer, waiters });
+        let tag = self.tag(Tag::Block(pointer.address));
+        let block = Block::from(&pointer);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.read(tag, block, Priority::SyncRead, now, out);
+    }
+
+    /// A block was read, or cannot be.
+    pub(super) fn block_read(&mut self, address: Address, result: Result<Pages, ArrayError>) {
+        let Some(reading) = self.reads.blocks.remove(&address.to_bits()) else {
+            return;
+        };
+        for (wanted, ticket) in reading.waiters {
+            let unpacked = result.clone().map_err(|error| {
+                PoolError::of_array(error, format!("block {} cannot be read", wanted.block))
+            });
+            let unpacked =
+                unpacked.and_then(|payload| self.unpack(&reading.pointer, &payload, wanted));
+            if unpacked.is_err() && self.has_moved(&reading.pointer, wanted) {
+                // It was overwritten, and its place used again, while we read.
+                self.want(wanted);
+                continue;
+            }
+            if let Ok(data) = &unpacked {
+                self.keep(wanted, ticket, data);
+            }
+            self.arrived(wanted, unpacked);
+        }
+    }
+
+    fn unpack(
+        &self,
+        pointer: &Pointer,
+        payload: &Pages,
+        wanted: Wanted,
+    ) -> Result<Pages, PoolError> {
+        let len = self
+            .contents
+            .get(&wanted.dataset)
+            .map_or(0, |of| of.block_size as usize);
+        compress::unpack(pointer.compression, payload, len).ok_or_else(|| {
+            let context = format!("block {} does not decompress", wanted.block);
+            PoolError::new(PoolErrorKind::Damaged, context)
+        })
+    }
+
+    /// Whether a block lies elsewhere by now, as far as that can be told at once.
+    fn has_moved(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
+        !matches!(self.find(wanted.dataset, wanted.block), Ok(Found::At(now)) if now == *pointer)
+    }
+
+    fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
+        let policy = self
+            .contents
+            .get(&wanted.dataset)
+            .map(|of| of.settings.primary_cache);
+        if policy == Some(CachePolicy::All) {
+            let key = cache_key(wanted.dataset, wanted.block);
+            self.cache.fill(key, ticket, data.clone(), |_| {});
+        }
+    }
+
+    /// Reads a node of a map for somebody.
+    pub(super) fn read_node(&mut self, missing: Missing, waiter: NodeWaiter) {
+        let address = missing.pointer.address;
+        if let Some((known, waiters)) = self.reads.nodes.get_mut(&address)
+            && *known == missing
+        {
+            return waiters.push(waiter);
+        }
+        self.reads.nodes.insert(address, (missing, vec![waiter]));
+        let tag = self.tag(Tag::Node(address));
+        let block = Block::from(&missing.pointer);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.read(tag, block, Priority::SyncRead, now, out);
+    }
+
+    /// A node was read, or cannot be.
+    pub(super) fn node_read(&mut self, address: Address, result: Result<Pages, ArrayError>) {
+        let Some((missing, waiters)) = self.reads.nodes.remove(&address) else {
+            return;
+        };
+        let result = result
+            .map_err(|error| PoolError::of_array(error, format!("{} cannot be read", missing.id)))
+            .and_then(|block| {
+                let filled: Result<(), _> = NodeCache::fill(&mut self.nodes, &missing, &block);
+                filled.map_err(|fault| PoolError::new(PoolErrorKind::Damaged, fault.to_string()))
+            });
+        for waiter in waiters {
+            match (waiter, &result) {
+                (NodeWaiter::Block(wanted), Ok(())) => self.want(wanted),
+                (NodeWaiter::Block(wanted), Err(error)) => self.arrived(wanted, Err(error.clone())),
+                (NodeWaiter::Extents(pending), Ok(())) => self.tell_extents(pending),
+                (NodeWaiter::Extents(pending), Err(error)) => {
+                    if let Some(Pending::Extents { id, .. }) = self.pending.remove(&pending) {
+                        self.answer(id, Err(error.clone()));
+                    }
+                }
+                (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),
+                (NodeWaiter::Checkpoint, Err(error)) => self.checkpoint_failed(error.clone()),
+            }
+        }
+    }
+
+    /// A block that was wanted is here, or never will be.
+    fn arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
+        match self.pending.get_mut(&wanted.pending) {
+            None | Some(Pending::Extents { .. }) => {}
+            Some(Pending::Write(_)) => self.old_arrived(wanted, result),
+            Some(Pending::Read(read)) => match result {
+                Err(error) => {
+                    let id = read.id;
+                    self.pending.remove(&wanted.pending);
+                    self.answer(id, Err(error));
+                }
+                Ok(data) => {
+                    let within = read.parts[wanted.part].within.clone();
+                    read.pieces[wanted.part] = Some(data.slice(within));
+                    read.missing -= 1;
+                    if read.missing == 0 {
+                        let pieces: Vec<Pages> = read.pieces.drain(..).flatten().collect();
+                        let id = read.id;
+                        self.pending.remove(&wanted.pending);
+                        self.answer(id, Ok(Answer::Data(blocks::joined(&pieces))));
+                    }
+                }
+            },
+        }
+    }
+
+    pub(super) fn begin_extents(
+        &mut self,
+        id: RequestId,
+        dataset: DatasetId,
+        offset: u64,
+        len: u64,
+    ) {
+        if let Err(error) = self.check_range(dataset, offset, len) {
+            return self.answer(id, Err(error));
+        }
+        let pending = self.next_pending();
+        let extents = Pending::Extents {
+            id,
+            dataset,
+            offset,
+            len,
+        };
+        self.pending.insert(pending, extents);
+        self.tell_extents(pending);
+    }
+
+    /// Answers which blocks hold data, when all nodes that say so are here.
+    fn tell_extents(&mut self, pending: u64) {
+        let Some(Pending::Extents {
+            id,
+            dataset,
+            offset,
+            len,
+        }) = self.pending.get(&pending)
+        else {
+            return;
+        };
+        let (id, dataset, offset, len) = (*id, *dataset, *offset, *len);
+        let Some(contents) = self.contents.get(&dataset) else {
+            self.pending.remove(&pending);
+            return self.fail(id, PoolErrorKind::NotFound, "the dataset is gone");
+        };
+        let size = u64::from(contents.block_size);
+        let first = offset / size;
+        let count = ((offset + len).div_ceil(size) - first).min(EXTENT_BLOCKS);
+        let mut found = vec![Pointer::HOLE; count as usize];
+        if let Err(missing) = contents.map.look_up_run(&mut self.nodes, first, &mut found) {
+            return self.read_node(missing, NodeWaiter::Extents(pending));
+        }
+        self.pending.remove(&pending);
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        for (number, pointer) in found.iter().enumerate() {
+            let block = first + number as u64;
+            let held = self.commit.group.look_up(dataset, block);
+            let has_data = held.map_or(!pointer.is_hole(), |held| matches!(held, Held::Data(_)));
+            let start = offset.max(block * size);
+            let bytes = (offset + len).min((block + 1) * size) - start;
+            match runs.last_mut() {
+                Some((len, data)) if *data == has_data => *len += bytes,
+                _ => runs.push((bytes, has_data)),
+            }
+        }
+        self.answer(id, Ok(Answer::Extents(runs)));
+    }
+}
+
+/// How the cache calls a block.
+pub(super) fn cache_key(dataset: DatasetId, block: u64) -> Key {
+    Key {
+        volume: dataset.0.into(),
+        block,
+    }
+}

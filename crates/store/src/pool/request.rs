@@ -1,0 +1,180 @@
+//! What a pool is asked for, and what it answers.
+
+use std::fmt;
+
+use pages::Pages;
+
+use crate::catalog::CatalogError;
+use crate::format::DatasetId;
+use crate::vdev::{ArrayError, DeviceRequest, VdevEvent};
+
+/// What the caller calls a request; comes back with its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// What may be asked of a volume, or, reading only, of a snapshot. Offsets and lengths in bytes; any
+/// are served, whole blocks fastest.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Answer with `len` bytes.
+    Read {
+        /// Of whom.
+        dataset: DatasetId,
+        /// From here on.
+        offset: u64,
+        /// How many, not 0.
+        len: u32,
+    },
+    /// Write these bytes.
+    Write {
+        /// To whom.
+        dataset: DatasetId,
+        /// From here on.
+        offset: u64,
+        /// Not empty.
+        data: Pages,
+        /// Answer only when they outlive a power cut.
+        durable: bool,
+    },
+    /// Free these bytes; they read as zeros. The same as writing zeros.
+    Clear {
+        /// Of whom.
+        dataset: DatasetId,
+        /// From here on.
+        offset: u64,
+        /// How many, not 0.
+        len: u64,
+        /// Answer only when that outlives a power cut.
+        durable: bool,
+    },
+    /// Answer when everything that was answered before outlives a power cut.
+    Flush,
+    /// Tell which parts of a range hold data.
+    Extents {
+        /// Of whom.
+        dataset: DatasetId,
+        /// From here on.
+        offset: u64,
+        /// How many bytes, not 0.
+        len: u64,
+    },
+}
+
+/// How a request ended well.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// The bytes.
+    Data(Pages),
+    /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether it holds
+    /// data.
+    Extents(Vec<(u64, bool)>),
+}
+
+/// The kind of a [`PoolError`]: what the caller does about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PoolErrorKind {
+    /// The request makes no sense for that dataset.
+    Invalid,
+    /// There is no such dataset.
+    NotFound,
+    /// The dataset cannot be written.
+    ReadOnly,
+    /// The pool has no space left for it.
+    NoSpace,
+    /// The data cannot be read: no copy of it is right. It will not get better by itself.
+    Damaged,
+    /// Devices failed, or are away; it may work when they come back.
+    Device,
+    /// The pool takes no changes since some were lost; see its status.
+    Suspended,
+    /// The catalogue refused it.
+    Refused,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+pub struct PoolError {
+    /// What to do about it.
+    pub kind: PoolErrorKind,
+    /// What was wrong.
+    pub context: String,
+    /// What the devices said.
+    pub source: Option<ArrayError>,
+}
+
+impl PoolError {
+    /// An error of the pool itself.
+    pub fn new(kind: PoolErrorKind, context: impl Into<String>) -> Self {
+        Self {
+            kind,
+            context: context.into(),
+            source: None,
+        }
+    }
+
+    /// What came of an array's error.
+    pub(super) fn of_array(error: ArrayError, context: impl Into<String>) -> Self {
+        use crate::vdev::ArrayErrorKind as Array;
+        let kind = match error.kind {
+            Array::OutOfRange | Array::Checksum => PoolErrorKind::Damaged,
+            Array::Device | Array::Unavailable => PoolErrorKind::Device,
+            Array::Lost => PoolErrorKind::Suspended,
+        };
+        Self {
+            kind,
+            context: context.into(),
+            source: Some(error),
+        }
+    }
+}
+
+impl From<CatalogError> for PoolError {
+    fn from(error: CatalogError) -> Self {
+        Self::new(PoolErrorKind::Refused, error.to_string())
+    }
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)?;
+        self.source
+            .as_ref()
+            .map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+impl std::error::Error for PoolError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// What came of calls, to be taken by the caller.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// For the devices.
+    pub requests: Vec<DeviceRequest>,
+    /// Requests that ended.
+    pub answers: Vec<(RequestId, Result<Answer, PoolError>)>,
+    /// What an administrator should know.
+    pub events: Vec<Event>,
+}
+
+/// Something happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// To a device or a vdev.
+    Vdev(VdevEvent),
+    /// A checkpoint was made.
+    Checkpoint {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// The pool takes no changes any more.
+    Suspended {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,335 @@
+//! The state of an open pool, and the ways in.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::checkpoint::Making;
+use super::commit::Commit;
+use super::config::PoolConfig;
+use super::read::{BlockReads, Pending};
+use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+use super::write::Write;
+use crate::cache::Cache;
+use crate::catalog::{Catalog, Settings};
+use crate::format::list::Chunk;
+use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
+use crate::map::hash::BuildNumberHasher;
+use crate::map::{Map, NodeCache};
+use crate::snapshot::deadlist::Deadlist;
+use crate::space::{Extent, Space};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, VdevEvent};
+
+/// What bounds a pool's memory and delays.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of changes that are not on the devices yet; more wait.
+    pub dirty_bytes: usize,
+    /// Bytes of map nodes that are kept.
+    pub node_bytes: usize,
+    /// Changes of maps after which a checkpoint is made.
+    pub updates: u64,
+    /// Groups of the log after which a checkpoint is made: following them takes time at import.
+    pub groups: u64,
+    /// After so long without a checkpoint one is made, if anything changed. Microseconds.
+    pub checkpoint_us: u64,
+    /// A group that nobody waits for is written after this. Microseconds.
+    pub gather_us: u64,
+    /// What a call does at most of work that nobody waits for: nodes, extents and the like.
+    pub budget: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            dirty_bytes: 64 << 20,
+            node_bytes: 256 << 20,
+            updates: 1 << 20,
+            groups: 1 << 16,
+            checkpoint_us: 60_000_000,
+            gather_us: 2_000,
+            budget: 64,
+        }
+    }
+}
+
+/// A volume or snapshot at work.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// Where its blocks lie.
+    pub(super) map: Map,
+    /// Bytes.
+    pub(super) size: u64,
+    /// Bytes.
+    pub(super) block_size: u32,
+    pub(super) settings: Settings,
+    /// Blocks of the snapshot before it that are not its own any more.
+    pub(super) dead: Deadlist,
+    /// Sectors of its blocks as of the last checkpoint, parity included.
+    pub(super) referenced: u64,
+}
+
+/// A volume or snapshot that was deleted and whose blocks are still to be freed.
+#[derive(Debug)]
+pub(super) struct Dying {
+    pub(super) map: Map,
+    /// Blocks born up to this epoch are others'.
+    pub(super) after: Epoch,
+}
+
+/// What an operation of the array was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// The write of a group.
+    Group(u64),
+    /// A flush for all groups up to this one.
+    Flush(u64),
+    /// The read of a node.
+    Node(Address),
+    /// The read of a volume's block.
+    Block(Address),
+    /// The read of a part of a dead list.
+    Chunk(Address),
+    /// A write of the checkpoint being made.
+    Checkpoint(u64),
+    /// The flush before its root is written.
+    CheckpointFlush,
+    /// A write or flush of a label; of a leaf.
+    Label(u32),
+}
+
+/// An open pool.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) key: PoolKey,
+    pub(super) limits: Limits,
+    pub(super) array: Array,
+    pub(super) space: Space,
+    pub(super) nodes: NodeCache,
+    pub(super) cache: Arc<Cache>,
+    pub(super) catalog: Catalog,
+    pub(super) contents: BTreeMap<DatasetId, Contents>,
+    /// In which blocks are born now.
+    pub(super) epoch: Epoch,
+    pub(super) now_us: u64,
+    /// Seconds since 1970.
+    pub(super) time_s: u64,
+    pub(super) commit: Commit,
+    /// Requests that wait for something, by a number of ours.
+    pub(super) pending: HashMap<u64, Pending, BuildNumberHasher>,
+    pub(super) next_pending: u64,
+    pub(super) reads: BlockReads,
+    /// Blocks of which a part is being written: others who write them wait.
+    pub(super) locks: BTreeMap<(DatasetId, u64), VecDeque<(RequestId, Write)>>,
+    /// Changes that wait for room in memory or on the devices, in their order.
+    pub(super) stalled: VecDeque<super::write::Ready>,
+    /// Checkpoints since changes began to wait for space.
+    pub(super) vain_checkpoints: u32,
+    /// Changes of datasets that wait for their turn.
+    pub(super) waiting: VecDeque<super::administer::Waiting>,
+    pub(super) dying: Vec<Dying>,
+    /// What is being freed, a part with each checkpoint.
+    pub(super) jobs: VecDeque<super::manifest::Job>,
+    /// Chunks of dead lists that were read for them.
+    pub(super) chunks: BTreeMap<u64, Chunk>,
+    pub(super) config: PoolConfig,
+    /// The labels do not say it yet.
+    pub(super) is_config_new: bool,
+    pub(super) checkpoint: Option<Making>,
+    pub(super) is_checkpoint_wanted: bool,
+    pub(super) last_checkpoint_us: u64,
+    pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
+    pub(super) next_tag: u64,
+    /// Where records lie that the last checkpoint's log needs, oldest first.
+    pub(super) records: VecDeque<(u64, Extent)>,
+    pub(super) persisted: super::manifest::Persisted,
+    /// Why no changes are taken.
+    pub(super) suspended: Option<String>,
+    pub(super) array_output: vdev::Output,
+    pub(super) output: Output,
+}
+
+impl Pool {
+    /// Takes a request; its answer comes with [`Pool::take_output`], perhaps at once.
+    pub fn submit(&mut self, id: RequestId, request: Request, now_us: u64) {
+        self.now_us = now_us;
+        match request {
+            Request::Read {
+                dataset,
+                offset,
+                len,
+            } => self.begin_read(id, dataset, offset, len),
+            Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            } => self.begin_write(id, Write::data(dataset, offset, data, durable)),
+            Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable,
+            } => self.begin_write(id, Write::zeros(dataset, offset, len, durable)),
+            Request::Flush => self.begin_flush(id),
+            Request::Extents {
+                dataset,
+                offset,
+                len,
+            } => self.begin_extents(id, dataset, offset, len),
+        }
+        self.go_on();
+    }
+
+    /// A device answered.
+    pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
+        self.now_us = now_us;
+        self.array
+            .completed(io, outcome, now_us, &mut self.array_output);
+        self.go_on();
+    }
+
+    /// Time has passed. `time_s` is the wall clock's, in seconds since 1970: it is noted in
+    /// checkpoints and decides nothing.
+    pub fn tick(&mut self, now_us: u64, time_s: u64) {
+        self.now_us = now_us;
+        self.time_s = time_s;
+        self.array.tick(now_us, &mut self.array_output);
+        self.go_on();
+    }
+
+    /// When [`Pool::tick`] must be called at the latest; `None`: nothing waits for time.
+    pub fn deadline_us(&self) -> Option<u64> {
+        let group = self.commit.deadline_us(&self.limits);
+        let checkpoint = self
+            .has_changed()
+            .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
+        let rest = self.has_work().then_some(self.now_us);
+        [self.array.deadline_us(), group, checkpoint, rest]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// What the calls since the last one brought.
+    pub fn take_output(&mut self) -> Output {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Does everything that can be done now.
+    pub(super) fn go_on(&mut self) {
+        loop {
+            for (tag, done) in std::mem::take(&mut self.array_output.done) {
+                if let Some(what) = self.tags.remove(&tag) {
+                    self.array_done(what, done);
+                }
+            }
+            self.administer_go_on();
+            self.resume_stalled();
+            self.commit_go_on();
+            self.checkpoint_go_on();
+            if self.array_output.done.is_empty() {
+                break;
+            }
+        }
+        self.space.settle(self.limits.budget);
+        self.output.requests.append(&mut self.array_output.requests);
+        for event in std::mem::take(&mut self.array_output.events) {
+            if matches!(event, VdevEvent::LeafState { .. }) {
+                // The labels of the others must say that this one is not to be believed.
+                self.is_config_new = true;
+                self.is_checkpoint_wanted = true;
+            }
+            self.output.events.push(Event::Vdev(event));
+        }
+    }
+
+    fn array_done(&mut self, what: Tag, done: ArrayDone) {
+        match (what, done) {
+            (Tag::Group(seq), ArrayDone::Written(result)) => self.group_written(seq, result),
+            (Tag::Flush(seq), ArrayDone::Flushed(result)) => self.flushed(seq, result),
+            (Tag::Node(address), ArrayDone::Read(result)) => self.node_read(address, result),
+            (Tag::Block(address), ArrayDone::Read(result)) => self.block_read(address, result),
+            (Tag::Checkpoint(write), ArrayDone::Written(result)) => {
+                self.checkpoint_written(write, result)
+            }
+            (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
+            (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
+            (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
+                self.label_done(leaf, result)
+            }
+            (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
+        }
+    }
+
+    /// A number for an operation of the array.
+    pub(super) fn tag(&mut self, what: Tag) -> u64 {
+        self.next_tag += 1;
+        self.tags.insert(self.next_tag, what);
+        self.next_tag
+    }
+
+    /// Whether there is something to do that waits for nothing but its turn.
+    fn has_work(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(Making::is_working)
+    }
+
+    /// Whether a checkpoint would find anything new.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.records.is_empty() || !self.commit.group.is_empty()
+    }
+
+    pub(super) fn answer(&mut self, id: RequestId, result: Result<Answer, PoolError>) {
+        self.output.answers.push((id, result));
+    }
+
+    pub(super) fn fail(&mut self, id: RequestId, kind: PoolErrorKind, context: impl Into<String>) {
+        self.answer(id, Err(PoolError::new(kind, context)));
+    }
+
+    /// The sectors of a block, parity and padding included.
+    pub(super) fn extent_of(&self, pointer: &Pointer) -> Extent {
+        let vdev = pointer.address.vdev();
+        Extent {
+            vdev,
+            sector: pointer.address.sector(),
+            sectors: self.array.footprint(vdev, pointer.sectors),
+        }
+    }
+
+    /// A block that something durable may still reach is needed no more.
+    pub(super) fn drop_block(&mut self, pointer: &Pointer) {
+        if pointer.is_hole() {
+            return;
+        }
+        let extent = self.extent_of(pointer);
+        if let Err(fault) = self.space.drop_later(extent) {
+            self.suspend(format!("the space map is wrong: {fault}"));
+        }
+    }
+
+    /// Takes no changes from now on: what is on the devices stays as it is.
+    pub(super) fn suspend(&mut self, reason: String) {
+        if self.suspended.is_none() {
+            self.output.events.push(Event::Suspended {
+                reason: reason.clone(),
+            });
+            self.suspended = Some(reason);
+        }
+    }
+
+    /// The error of a change that is not taken any more.
+    pub(super) fn suspension(&self) -> Option<PoolError> {
+        let reason = self.suspended.as_ref()?;
+        Some(PoolError::new(
+            PoolErrorKind::Suspended,
+            format!("the pool takes no changes: {reason}"),
+        ))
+    }
+
+    /// The bytes of blocks that are being written, by where they will lie.
+    pub(super) fn in_flight(&self, address: Address) -> Option<&Pages> {
+        self.commit.in_flight.get(&address.to_bits())
+    }
+}

@@ -1,0 +1,4 @@
+//! The pool on disks in memory that do what they are asked.
+
+mod basics;
+mod world;

@@ -1,0 +1,128 @@
+//! What is written is read, before and after a checkpoint, before and after the pool is opened again.
+
+use proptest::prelude::*;
+
+use super::super::Limits;
+use super::world::World;
+use crate::vdev::Kind;
+
+fn pattern(len: usize, tag: u64) -> Vec<u8> {
+    (0..len as u64)
+        .map(|at| {
+            (at / 512)
+                .wrapping_mul(31)
+                .wrapping_add(tag.wrapping_mul(7) + 1) as u8
+        })
+        .collect()
+}
+
+#[test]
+fn a_block_is_read_as_written() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 8 << 20, 4096);
+    world.write(volume, 8192, &pattern(4096, 1), true);
+    assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
+    assert_eq!(world.read(volume, 4096, 4096), vec![0; 4096]);
+    world.reopen().expect("opens");
+    assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
+    world.checkpoint();
+    assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
+    world.reopen().expect("opens");
+    assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
+    assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write {
+        offset: u64,
+        len: usize,
+        durable: bool,
+    },
+    Clear {
+        offset: u64,
+        len: u64,
+    },
+    Read {
+        offset: u64,
+        len: u64,
+    },
+    Checkpoint,
+    Reopen,
+}
+
+const SIZE: u64 = 2 << 20;
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let range = || {
+        (0..SIZE / 512, 1..300_u64).prop_map(|(at, len)| {
+            let offset = at * 512;
+            (offset, (len * 512).min(SIZE - offset))
+        })
+    };
+    prop_oneof![
+        6 => (range(), any::<bool>()).prop_map(|((offset, len), durable)| Step::Write {
+            offset,
+            len: len as usize,
+            durable,
+        }),
+        2 => range().prop_map(|(offset, len)| Step::Clear { offset, len }),
+        3 => range().prop_map(|(offset, len)| Step::Read { offset, len }),
+        1 => Just(Step::Checkpoint),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn run(kind: Kind, disks: usize, block_size: u32, steps: &[Step]) {
+    let mut world = World::new(kind, disks, Limits::default());
+    let volume = world.create_volume("v", SIZE, block_size);
+    let mut model = vec![0; SIZE as usize];
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::Write {
+                offset,
+                len,
+                durable,
+            } => {
+                let bytes = pattern(*len, number as u64);
+                world.write(volume, *offset, &bytes, *durable);
+                model[*offset as usize..*offset as usize + len].copy_from_slice(&bytes);
+            }
+            Step::Clear { offset, len } => {
+                world.clear(volume, *offset, *len);
+                model[*offset as usize..(offset + len) as usize].fill(0);
+            }
+            Step::Read { offset, len } => {
+                let found = world.read(volume, *offset, *len as u32);
+                assert!(
+                    found == model[*offset as usize..(offset + len) as usize],
+                    "{number}: {step:?}"
+                );
+            }
+            Step::Checkpoint => world.checkpoint(),
+            Step::Reopen => world.reopen().expect("opens"),
+        }
+    }
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+    world.reopen().expect("opens");
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_volume_is_its_model(
+        shape in 0..4_usize,
+        shift in 12..16_u32,
+        steps in prop::collection::vec(any_step(), 1..60),
+    ) {
+        let (kind, disks) = [
+            (Kind::Leaf, 1),
+            (Kind::Mirror, 2),
+            (Kind::Raidz { parity: 1 }, 3),
+            (Kind::Raidz { parity: 2 }, 5),
+        ][shape];
+        run(kind, disks, 1 << shift, &steps);
+    }
+}

@@ -1,0 +1,256 @@
+//! A pool, its disks and whoever uses it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pages::{Pages, PagesMut};
+
+use super::super::*;
+use crate::cache::Cache;
+use crate::catalog::request::CreateVolume;
+use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::vdev::{self, Class, DeviceOp, DeviceRequest, Kind, LeafSpec, TopLevelSpec, VdevTree};
+
+/// Bytes of a disk.
+pub(super) const DISK: u64 = 64 << 20;
+
+/// A disk: the sectors that were ever written.
+pub(super) type Disk = BTreeMap<u64, Vec<u8>>;
+
+pub(super) struct World {
+    pub(super) pool: Pool,
+    pub(super) disks: Vec<Disk>,
+    /// The disk of each leaf of the array.
+    leaves: HashMap<u32, usize>,
+    pub(super) limits: Limits,
+    now_us: u64,
+    next_id: u64,
+}
+
+fn vdev_limits() -> vdev::Limits {
+    vdev::Limits::default()
+}
+
+fn cache() -> Arc<Cache> {
+    Arc::new(Cache::new(4 << 20, 7))
+}
+
+pub(super) fn read(disk: &Disk, offset: u64, len: usize) -> Pages {
+    let mut buffer = PagesMut::allocate(len);
+    for at in (0..len).step_by(SECTOR_SIZE) {
+        match disk.get(&((offset + at as u64) / SECTOR_SIZE as u64)) {
+            Some(sector) => buffer.copy_from(at, sector),
+            None => buffer.zero(at, SECTOR_SIZE),
+        }
+    }
+    buffer.freeze()
+}
+
+pub(super) fn write(disk: &mut Disk, offset: u64, data: &Pages) {
+    for (number, sector) in data.to_vec().chunks(SECTOR_SIZE).enumerate() {
+        disk.insert(offset / SECTOR_SIZE as u64 + number as u64, sector.to_vec());
+    }
+}
+
+fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
+    match op {
+        DeviceOp::Read { offset, len } => read(disk, *offset, *len as usize),
+        DeviceOp::Write { offset, data } => {
+            write(disk, *offset, data);
+            Pages::new()
+        }
+        DeviceOp::Flush | DeviceOp::Trim { .. } => Pages::new(),
+    }
+}
+
+impl World {
+    /// A new pool of one top-level vdev.
+    pub(super) fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
+        let leaves = (0..disks).map(|number| LeafSpec::new(100 + number as u64, DISK));
+        let tree = VdevTree {
+            top_levels: vec![TopLevelSpec::new(kind, Class::Normal, leaves)],
+        };
+        Self::of_tree(tree, disks, limits)
+    }
+
+    pub(super) fn of_tree(tree: VdevTree, disks: usize, limits: Limits) -> Self {
+        let config = PoolConfig {
+            name: "tank".to_owned(),
+            guid: 77,
+            secret: 4711,
+            generation: 0,
+            is_exported: false,
+            host: "here".to_owned(),
+            tree,
+        };
+        let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache());
+        let mut world = Self {
+            pool: pool.expect("a pool"),
+            disks: vec![Disk::new(); disks],
+            leaves: (0..disks as u32)
+                .map(|number| (number, number as usize))
+                .collect(),
+            limits,
+            now_us: 0,
+            next_id: 0,
+        };
+        world.pool.tick(0, 1_000);
+        world.settle();
+        world
+    }
+
+    /// Lets the disks do everything, and time pass.
+    pub(super) fn settle(&mut self) -> Vec<(RequestId, Result<Answer, PoolError>)> {
+        let mut answers = Vec::new();
+        for _ in 0..100_000 {
+            let mut output = self.pool.take_output();
+            answers.append(&mut output.answers);
+            if output.requests.is_empty() {
+                let Some(deadline) = self.pool.deadline_us() else {
+                    return answers;
+                };
+                if deadline > self.now_us + 1_000_000 {
+                    return answers;
+                }
+                self.now_us = self.now_us.max(deadline);
+                self.pool.tick(self.now_us, 1_000 + self.now_us / 1_000_000);
+                continue;
+            }
+            for DeviceRequest { io, leaf, op } in output.requests {
+                let disk = self.leaves[&leaf.0];
+                let data = perform(&mut self.disks[disk], &op);
+                self.pool.completed(io, Ok(data), self.now_us);
+            }
+        }
+        panic!("the pool does not come to rest: {:?}", self.pool);
+    }
+
+    pub(super) fn ask(&mut self, request: Request) -> Result<Answer, PoolError> {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        self.pool.submit(id, request, self.now_us);
+        self.answer_of(id)
+    }
+
+    fn answer_of(&mut self, id: RequestId) -> Result<Answer, PoolError> {
+        let answers = self.settle();
+        let mut own = answers.into_iter().filter(|(of, _)| *of == id);
+        own.next().expect("an answer").1
+    }
+
+    pub(super) fn administer(&mut self, plan: Plan) -> Result<(), PoolError> {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        self.pool
+            .administer(id, plan, 1000 + self.next_id, self.now_us);
+        self.answer_of(id).map(drop)
+    }
+
+    pub(super) fn create_volume(&mut self, name: &str, size: u64, block_size: u32) -> DatasetId {
+        let request = CreateVolume {
+            name: name.to_owned(),
+            size,
+            block_size,
+            ..CreateVolume::default()
+        };
+        let plan: Plan =
+            Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+        self.administer(plan).expect("a volume");
+        self.id(name)
+    }
+
+    pub(super) fn id(&self, name: &str) -> DatasetId {
+        self.pool.catalog().find(name).expect("a dataset").id
+    }
+
+    pub(super) fn write(&mut self, dataset: DatasetId, offset: u64, bytes: &[u8], durable: bool) {
+        let data = Pages::from_bytes(bytes);
+        let request = Request::Write {
+            dataset,
+            offset,
+            data,
+            durable,
+        };
+        self.ask(request).expect("a write");
+    }
+
+    pub(super) fn clear(&mut self, dataset: DatasetId, offset: u64, len: u64) {
+        let durable = true;
+        let request = Request::Clear {
+            dataset,
+            offset,
+            len,
+            durable,
+        };
+        self.ask(request).expect("a clearing");
+    }
+
+    pub(super) fn read(&mut self, dataset: DatasetId, offset: u64, len: u32) -> Vec<u8> {
+        let request = Request::Read {
+            dataset,
+            offset,
+            len,
+        };
+        match self.ask(request).expect("a read") {
+            Answer::Data(data) => data.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Makes a checkpoint.
+    pub(super) fn checkpoint(&mut self) {
+        let before = self.pool.persisted.epoch;
+        self.pool.is_checkpoint_wanted = true;
+        self.pool.tick(self.now_us, 1_000);
+        self.settle();
+        assert!(
+            self.pool.persisted.epoch > before,
+            "{:?}",
+            self.pool.suspended
+        );
+    }
+
+    /// What the labels say.
+    pub(super) fn examine(&self) -> Result<Examined, OpenError> {
+        let labels: Vec<LeafLabels> = self
+            .disks
+            .iter()
+            .map(|disk| LeafLabels {
+                size: DISK,
+                copies: [0, 1, 2, 3].map(|copy| {
+                    let offset = vdev::layout::label_offset(copy, DISK).expect("a leaf");
+                    read(disk, offset, 256 << 10).to_vec()
+                }),
+            })
+            .collect();
+        examine(&labels, None)
+    }
+
+    /// Forgets what is in memory and opens the pool again.
+    pub(super) fn reopen(&mut self) -> Result<(), OpenError> {
+        let examined = self.examine()?;
+        let root = &examined.roots[0];
+        let mut opening = Opening::new(&examined, root, self.limits, vdev_limits(), cache())?;
+        let leaves = examined
+            .leaves
+            .iter()
+            .enumerate()
+            .filter_map(|(disk, guid)| Some((opening.leaf((*guid)?)?.0, disk)));
+        self.leaves = leaves.collect();
+        while !opening.is_done() {
+            let requests = opening.take_requests();
+            assert!(
+                !requests.is_empty(),
+                "opening waits for nothing: {opening:?}"
+            );
+            for DeviceRequest { io, leaf, op } in requests {
+                let disk = self.leaves[&leaf.0];
+                let data = perform(&mut self.disks[disk], &op);
+                opening.completed(io, Ok(data), self.now_us);
+            }
+        }
+        self.pool = opening.finish()?;
+        self.settle();
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! Taking changes: writes and clearings, cut into blocks, put into the open group.
+//!
+//! A block that is written in part is read first; until then nobody else may write it, or what they
+//! wrote would be lost. A change that has everything it needs and finds no room in memory or on the
+//! devices waits, and all behind it, in their order.
+
+use std::collections::VecDeque;
+
+use pages::Pages;
+
+use super::read::{Pending, Wanted, cache_key};
+use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
+use super::state::Pool;
+use crate::catalog::{CachePolicy, SyncPolicy};
+use crate::format::{Algorithm, DatasetId, Pointer, SECTOR_SIZE};
+use crate::log::group::{OpenGroup, Placed};
+use crate::space::{Purpose, Stream};
+use crate::volume::blocks;
+use crate::{checksum, compress};
+
+/// A change of a range of bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) dataset: DatasetId,
+    pub(super) offset: u64,
+    content: Content,
+    is_durable: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Data(Pages),
+    Zeros(u64),
+}
+
+/// A change with the old contents of the blocks that it touches in part: at most the first and the
+/// last one.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) id: RequestId,
+    write: Write,
+    olds: Vec<(u64, Pages)>,
+}
+
+/// A change that waits for old contents.
+#[derive(Debug)]
+pub(super) struct PendingWrite {
+    ready: Ready,
+    missing: usize,
+}
+
+impl Write {
+    pub(super) fn data(dataset: DatasetId, offset: u64, data: Pages, is_durable: bool) -> Self {
+        let content = Content::Data(data);
+        Self {
+            dataset,
+            offset,
+            content,
+            is_durable,
+        }
+    }
+
+    pub(super) fn zeros(dataset: DatasetId, offset: u64, len: u64, is_durable: bool) -> Self {
+        let content = Content::Zeros(len);
+        Self {
+            dataset,
+            offset,
+            content,
+            is_durable,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match &self.content {
+            Content::Data(data) => data.len() as u64,
+            Content::Zeros(len) => *len,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.len()
+    }
+
+    /// Its bytes from `start` on, counted in the volume.
+    fn bytes(&self, start: u64, len: usize) -> Pages {
+        match &self.content {
+            Content::Data(data) => {
+                let from = (start - self.offset) as usize;
+                data.slice(from..from + len)
+            }
+            Content::Zeros(_) => Pages::zeroes(len as u32),
+        }
+    }
+
+    /// The blocks that it touches in part, in order.
+    fn partial(&self, block_size: u64) -> impl Iterator<Item = u64> + use<> {
+        let (offset, end) = (self.offset, self.end());
+        let first = offset / block_size;
+        let last = (end - 1) / block_size;
+        let is_first = !offset.is_multiple_of(block_size) || end < (first + 1) * block_size;
+        let is_last = last > first && !end.is_multiple_of(block_size);
+        let first = is_first.then_some(first);
+        first.into_iter().chain(is_last.then_some(last))
+    }
+
+    /// Blocks of data that it may add.
+    pub(super) fn blocks(&self, block_size: u64) -> u64 {
+        match &self.content {
+            Content::Data(_) => self.end().div_ceil(block_size) - self.offset / block_size,
+            Content::Zeros(_) => self.partial(block_size).count() as u64,
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn begin_write(&mut self, id: RequestId, write: Write) {
+        if let Err(error) = self.check_write(&write) {
+            return self.answer(id, Err(error));
+        }
+        let Some(contents) = self.contents.get(&write.dataset) else {
+            return;
+        };
+        let (dataset, size) = (write.dataset, u64::from(contents.block_size));
+        let touched = (dataset, write.offset / size)..=(dataset, (write.end() - 1) / size);
+        if let Some((_, waiting)) = self.locks.range_mut(touched).next() {
+            return waiting.push_back((id, write));
+        }
+        let partial: Vec<u64> = write.partial(size).collect();
+        let ready = Ready {
+            id,
+            write,
+            olds: Vec::new(),
+        };
+        if partial.is_empty() {
+            return self.take(ready);
+        }
+        for block in &partial {
+            self.locks.insert((dataset, *block), VecDeque::new());
+        }
+        let pending = self.next_pending();
+        let missing = partial.len();
+        let waiting = Pending::Write(PendingWrite { ready, missing });
+        self.pending.insert(pending, waiting);
+        for (part, block) in partial.into_iter().enumerate() {
+            self.want(Wanted {
+                dataset,
+                block,
+                pending,
+                part,
+            });
+        }
+    }
+
+    fn check_write(&self, write: &Write) -> Result<(), PoolError> {
+        if let Some(error) = self.suspension() {
+            return Err(error);
+        }
+        self.check_range(write.dataset, write.offset, write.len())?;
+        let settings = self.contents.get(&write.dataset).map(|of| of.settings);
+        if settings.is_some_and(|settings| settings.is_readonly) {
+            let context = "the dataset is read-only".to_owned();
+            return Err(PoolError::new(PoolErrorKind::ReadOnly, context));
+        }
+        Ok(())
+    }
+
+    /// The old contents of a block that is written in part are here, or cannot be had.
+    pub(super) fn old_arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
+        let Some(Pending::Write(waiting)) = self.pending.get_mut(&wanted.pending) else {
+            return;
+        };
+        match result {
+            Ok(data) => {
+                waiting.ready.olds.push((wanted.block, data));
+                waiting.missing -= 1;
+                if waiting.missing > 0 {
+                    return;
+                }
+                if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
+                    self.take(waiting.ready);
+                }
+            }
+            Err(error) => {
+                if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
+                    let id = waiting.ready.id;
+                    self.unlock(&waiting.ready.write);
+                    self.answer(id, Err(error));
+                }
+            }
+        }
+    }
+
+    /// A change has all it needs: it takes effect, waits, or fails.
+    fn take(&mut self, ready: Ready) {
+        if self.stalled.is_empty() && self.may_take(&ready.write) {
+            self.carry_out(ready);
+        } else {
+            self.stalled.push_back(ready);
+        }
+    }
+
+    /// Takes changes that waited for room.
+    pub(super) fn resume_stalled(&mut self) {
+        while let Some(ready) = self.stalled.front() {
+            let write = ready.write.clone();
+            if self.may_take(&write) {
+                let Some(ready) = self.stalled.pop_front() else {
+                    return;
+                };
+                self.carry_out(ready);
+            } else if self.is_hopeless(&write) {
+                let Some(ready) = self.stalled.pop_front() else {
+                    return;
+                };
+                self.unlock(&ready.write);
+                let context = format!("{} bytes do not fit into the pool", ready.write.len());
+                self.fail(ready.id, PoolErrorKind::NoSpace, context);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A change takes effect: from here on every reader sees it.
+    fn carry_out(&mut self, ready: Ready) {
+        let Ready { id, write, olds } = ready;
+        let done = self.put(&write, &olds);
+        self.unlock(&write);
+        if let Err(error) = done {
+            return self.answer(id, Err(error));
+        }
+        let sync = self.contents.get(&write.dataset).map(|of| of.settings.sync);
+        let is_durable = match sync {
+            Some(SyncPolicy::Always) => true,
+            Some(SyncPolicy::Disabled) => false,
+            _ => write.is_durable,
+        };
+        if is_durable {
+            let open = u64::from(!self.commit.group.is_empty());
+            self.wait_for(self.commit.chain.sealed_seq() + open, id);
+        } else {
+            self.answer(id, Ok(Answer::Done));
+        }
+    }
+
+    /// Puts the blocks of a change into the open group; into one, where one can hold them.
+    fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<(), PoolError> {
+        let Some(contents) = self.contents.get(&write.dataset) else {
+            return Err(PoolError::new(
+                PoolErrorKind::NotFound,
+                "the dataset is gone",
+            ));
+        };
+        let size = contents.block_size as usize;
+        let blocks = write.blocks(size as u64) as usize;
+        let group = &self.commit.group;
+        if !group.is_empty() && OpenGroup::holds(blocks, size) && !group.has_room_for(blocks, size)
+        {
+            self.seal();
+        }
+        let old = |block| {
+            olds.iter()
+                .find(|(of, _)| *of == block)
+                .map(|(_, data)| data)
+        };
+        let put_part = |pool: &mut Self, block: u64| {
+            let start = write.offset.max(block * size as u64);
+            let end = write.end().min((block + 1) * size as u64);
+            let bytes = write.bytes(start, (end - start) as usize);
+            let data = match old(block) {
+                Some(old) => {
+                    let within = (start - block * size as u64) as usize;
+                    blocks::overwritten(old, within, &bytes)
+                }
+                None => blocks::aligned(bytes),
+            };
+            pool.put_block(write.dataset, block, data)
+        };
+        let (first, end) = (
+            write.offset / size as u64,
+            write.end().div_ceil(size as u64),
+        );
+        if let Content::Data(_) = &write.content {
+            return (first..end).try_for_each(|block| put_part(self, block));
+        }
+        let partial: Vec<u64> = write.partial(size as u64).collect();
+        for block in &partial {
+            put_part(self, *block)?;
+        }
+        let from = first + u64::from(partial.contains(&first));
+        let to = end - u64::from(end > from && partial.contains(&(end - 1)));
+        if to > from {
+            self.clear_blocks(write.dataset, from, to - from);
+        }
+        Ok(())
+    }
+
+    /// A block has new bytes.
+    fn put_block(&mut self, dataset: DatasetId, block: u64, data: Pages) -> Result<(), PoolError> {
+        if compress::is_zero(&data) {
+            self.clear_blocks(dataset, block, 1);
+            return Ok(());
+        }
+        let Some(contents) = self.contents.get(&dataset) else {
+            return Err(PoolError::new(
+                PoolErrorKind::NotFound,
+                "the dataset is gone",
+            ));
+        };
+        let settings = contents.settings;
+        let choice = settings.compression;
+        let packed = compress::pack(choice.method(), choice.level().into(), &data);
+        let compression = if packed.is_some() {
+            choice.method()
+        } else {
+            crate::format::Compression::Off
+        };
+        let payload = packed.unwrap_or_else(|| data.clone());
+        if !self.commit.group.has_room(payload.len()) {
+            self.seal();
+        }
+        let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
+        let algorithm = settings.checksum.algorithm();
+        // Also where nobody will verify it when it is read: replay asks whether the block is there.
+        let with = if algorithm == Algorithm::Off {
+            Algorithm::Xxh3
+        } else {
+            algorithm
+        };
+        let checksum = checksum::of(with, &payload);
+        let vdev = self.commit.chain.next.vdev();
+        let footprint = self.array.footprint(vdev, sectors);
+        let (stream, purpose) = (Stream::Data, Purpose::Young);
+        let extent = self.space.allocate(stream, vdev, footprint, purpose);
+        let extent = extent.or_else(|| self.place_anywhere(sectors, purpose));
+        let Some(extent) = extent else {
+            let context = format!("no {sectors} sectors in a row are free");
+            return Err(PoolError::new(PoolErrorKind::NoSpace, context));
+        };
+        let pointer = Pointer {
+            address: extent.address(),
+            birth: self.epoch,
+            sectors,
+            compression,
+            algorithm,
+            checksum,
+        };
+        self.open_group();
+        if settings.primary_cache == CachePolicy::All {
+            self.cache
+                .insert(cache_key(dataset, block), data.clone(), |_| {});
+        }
+        let placed = Placed {
+            pointer,
+            payload,
+            data,
+        };
+        if let Some(void) = self.commit.group.write(dataset, block, placed) {
+            let extent = self.extent_of(&void);
+            self.space.give_back(extent);
+        }
+        Ok(())
+    }
+
+    /// Blocks are zeros from now on.
+    fn clear_blocks(&mut self, dataset: DatasetId, block: u64, count: u64) {
+        if !self.commit.group.has_room(0) {
+            self.seal();
+        }
+        self.open_group();
+        for void in self.commit.group.clear(dataset, block, count) {
+            let extent = self.extent_of(&void);
+            self.space.give_back(extent);
+        }
+        self.cache
+            .invalidate_range(dataset.0.into(), block..block.saturating_add(count));
+    }
+
+    fn open_group(&mut self) {
+        if self.commit.group.is_empty() {
+            self.commit.group.since_us = self.now_us;
+        }
+    }
+
+    /// Lets those go on who waited for blocks that a change wrote in part.
+    fn unlock(&mut self, write: &Write) {
+        let Some(contents) = self.contents.get(&write.dataset) else {
+            return;
+        };
+        let partial: Vec<u64> = write.partial(contents.block_size.into()).collect();
+        for block in partial {
+            let waiting = self.locks.remove(&(write.dataset, block));
+            for (id, next) in waiting.into_iter().flatten() {
+                self.begin_write(id, next);
+            }
+        }
+    }
+}
