@@ -137,8 +137,7 @@ impl Pool {
             self.step(step);
         }
         if took_snapshot {
-            self.epoch = self.epoch.next();
-            self.array.set_epoch(self.epoch);
+            self.begin_epoch(self.epoch.next());
         }
     }
 

@@ -141,8 +141,7 @@ impl Pool {
         for contents in self.contents.values_mut() {
             contents.map.layers.close(epoch);
         }
-        self.epoch = epoch.next();
-        self.array.set_epoch(self.epoch);
+        self.begin_epoch(epoch.next());
         // Needed by the log behind the checkpoint before, not by that behind this one.
         while let Some((_, extent)) = self.records.pop_front_if(|(of, _)| *of <= seq) {
             if let Err(fault) = self.space.drop_later(extent) {
@@ -256,6 +255,7 @@ impl Pool {
         let mut jobs = making.jobs;
         jobs.append(&mut self.jobs);
         self.jobs = jobs;
+        self.begin_epoch(self.epoch);
         self.bury();
         self.last_checkpoint_us = self.now_us;
         let epoch = making.epoch.0;

@@ -298,6 +298,13 @@ impl Pool {
         }
     }
 
+    /// Data is born in another epoch from now on. Trees may still be born in any since the last
+    /// checkpoint: in that which ended with the layer that they are made of.
+    pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.array.set_epochs(self.persisted.epoch.next(), epoch);
+    }
+
     /// A block that something durable may still reach is needed no more.
     pub(super) fn drop_block(&mut self, pointer: &Pointer) {
         if pointer.is_hole() {

@@ -73,7 +73,7 @@ impl Array {
     /// over what is written from now on. Close the device, and answer for it.
     pub fn online(&mut self, leaf: LeafId, out: &mut Output) -> Result<(), ShapeError> {
         self.known(leaf)?;
-        let epoch = self.epoch;
+        let epoch = self.newest;
         let state = self.leaf_mut(leaf);
         if state.abandoned > 0 {
             let context = format!("{} requests are not answered", state.abandoned);
@@ -112,7 +112,7 @@ impl Array {
         let state = self.leaves.get(leaf.0 as usize)?;
         let mut missing = state.missing.clone();
         if let Some(since) = state.missing_since {
-            missing.add(since, self.epoch.max(since));
+            missing.add(since, self.newest.max(since));
         }
         Some(missing)
     }

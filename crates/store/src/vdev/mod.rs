@@ -20,7 +20,7 @@
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
 //!
 //! What a caller owes: an address is not written while a read of its *former* block matters, an
-//! epoch is told by [`Array::set_epoch`] before its first write, every [`DeviceRequest`] is answered
+//! epoch is told by [`Array::set_epochs`] before its first write, every [`DeviceRequest`] is answered
 //! once (at the latest when the device is closed), and events of faults are made durable in the
 //! labels.
 
@@ -81,8 +81,10 @@ pub struct Array {
     top_levels: Vec<TopLevel>,
     /// By [`LeafId`]; one that was detached keeps its place.
     leaves: Vec<Leaf>,
-    /// Of the blocks that are written now.
+    /// The first that a block written now may be born in.
     epoch: Epoch,
+    /// The last that any block was born in.
+    newest: Epoch,
     operations: Table<Operation>,
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
@@ -103,6 +105,7 @@ impl Array {
             top_levels: Vec::new(),
             leaves: Vec::new(),
             epoch,
+            newest: epoch,
             operations: Table::default(),
             in_flight: Table::default(),
             answers: VecDeque::new(),
@@ -115,10 +118,12 @@ impl Array {
         Ok(array)
     }
 
-    /// The epoch of all blocks written from now on. A leaf that misses a write, or loses what was
-    /// not flushed, misses the epochs since then.
-    pub fn set_epoch(&mut self, epoch: Epoch) {
-        self.epoch = self.epoch.max(epoch);
+    /// Blocks written from now on are born in `oldest` or later, and none was or is born after
+    /// `newest`. A leaf that misses a write, or loses what was not flushed, misses the epochs from
+    /// `oldest` on; one that is used again, those up to `newest`.
+    pub fn set_epochs(&mut self, oldest: Epoch, newest: Epoch) {
+        self.epoch = self.epoch.max(oldest);
+        self.newest = self.newest.max(newest).max(oldest);
     }
 
     /// Sectors of its vdev that a block of `sectors` of payload takes, parity and padding

@@ -317,7 +317,7 @@ impl Array {
             let context = format!("{} bytes, {used} sectors are in use", spec.size);
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
         }
-        let missing = Dtl::all_until(self.epoch);
+        let missing = Dtl::all_until(self.newest);
         let spec = LeafSpec {
             missing,
             state: LeafState::Online,

@@ -266,7 +266,7 @@ impl Array {
 
     /// Leaves that failed a write and could not be spared lack its blocks.
     fn note_missed(&mut self, write: &WriteOperation) {
-        let epoch = self.epoch;
+        let epoch = self.newest;
         for (leaf, _) in &write.failed {
             let state = self.leaf_mut(*leaf);
             if state.state == LeafState::Online {

@@ -190,7 +190,7 @@ impl Opening {
                 record.seq
             )));
         }
-        self.pool.epoch = record.epoch;
+        self.pool.begin_epoch(record.epoch);
         for entry in &record.entries {
             match entry {
                 Entry::Map {
