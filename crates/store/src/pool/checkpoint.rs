@@ -255,6 +255,7 @@ impl Pool {
         let mut jobs = making.jobs;
         jobs.append(&mut self.jobs);
         self.jobs = jobs;
+        self.checkpoints += 1;
         self.begin_epoch(self.epoch);
         self.bury();
         self.last_checkpoint_us = self.now_us;

@@ -13,6 +13,7 @@
 //! | how does a pool open after a crash | `open.rs` |
 //! | what happens when it is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs` |
+//! | how are blocks verified and rebuilt | `scan.rs` |
 
 mod administer;
 mod admission;
@@ -23,6 +24,7 @@ mod manifest;
 mod open;
 mod read;
 mod request;
+mod scan;
 mod state;
 mod write;
 
@@ -33,4 +35,5 @@ pub use administer::Plan;
 pub use config::PoolConfig;
 pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};
 pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};

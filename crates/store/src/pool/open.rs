@@ -399,6 +399,8 @@ fn empty(
         config,
         is_config_new: false,
         checkpoint: None,
+        checkpoints: 0,
+        scan: None,
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,
         tags: HashMap::default(),

@@ -75,6 +75,8 @@ pub(super) enum NodeWaiter {
     Extents(u64),
     /// The checkpoint looks again by itself.
     Checkpoint,
+    /// So does the scan.
+    Scan,
 }
 
 /// Where a block was found.
@@ -282,6 +284,7 @@ impl Pool {
                         self.answer(id, Err(error.clone()));
                     }
                 }
+                (NodeWaiter::Scan, result) => self.scan_has_node(result.is_ok()),
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),
                 (NodeWaiter::Checkpoint, Err(error)) => self.checkpoint_failed(error.clone()),
             }

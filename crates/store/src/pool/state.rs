@@ -10,6 +10,7 @@ use super::commit::Commit;
 use super::config::PoolConfig;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+use super::scan::Scan;
 use super::write::Write;
 use crate::cache::Cache;
 use crate::catalog::{Catalog, Settings};
@@ -89,8 +90,11 @@ pub(super) enum Tag {
     Node(Address),
     /// The read of a volume's block.
     Block(Address),
-    /// The read of a part of a dead list.
+    /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
+    ScanChunk(Address),
+    /// A block that a scan works off.
+    Scan,
     /// A write of the checkpoint being made.
     Checkpoint(u64),
     /// The flush before its root is written.
@@ -137,6 +141,9 @@ pub struct Pool {
     /// The labels do not say it yet.
     pub(super) is_config_new: bool,
     pub(super) checkpoint: Option<Making>,
+    /// Checkpoints that became durable since the pool was opened.
+    pub(super) checkpoints: u64,
+    pub(super) scan: Option<Scan>,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
@@ -229,6 +236,7 @@ impl Pool {
             self.resume_stalled();
             self.commit_go_on();
             self.checkpoint_go_on();
+            self.scan_go_on();
             if self.array_output.done.is_empty() {
                 break;
             }
@@ -255,6 +263,10 @@ impl Pool {
                 self.checkpoint_written(write, result)
             }
             (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
+            (Tag::ScanChunk(address), ArrayDone::Read(result)) => {
+                self.scan_chunk_read(address, result)
+            }
+            (Tag::Scan, done) => self.scanned(done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)
@@ -272,7 +284,7 @@ impl Pool {
 
     /// Whether there is something to do that waits for nothing but its turn.
     fn has_work(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(Making::is_working)
+        self.checkpoint.as_ref().is_some_and(Making::is_working) || self.is_scan_working()
     }
 
     /// Whether a checkpoint would find anything new.

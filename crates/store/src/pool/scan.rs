@@ -1,0 +1,548 @@
+//! Scrub and resilver: every block that is allocated is read, in the order in which blocks lie.
+//!
+//! A scrub verifies every copy and column of every block and repairs what is bad. A resilver rebuilds,
+//! on a leaf that was away or is new, the blocks born in the epochs that it missed. Both walk the trees
+//! of the last checkpoint, each block once: of a volume or snapshot those born after the snapshot before
+//! it. Walking gathers pointers; a batch of them is sorted by address and worked off, so that disks
+//! are read forwards.
+//!
+//! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
+//! is thrown away and gathered again.
+
+use std::collections::VecDeque;
+
+use pages::Pages;
+
+use super::read::NodeWaiter;
+use super::state::{Pool, Tag};
+use crate::format::list::Chunk;
+use crate::format::{Address, DatasetId, Epoch, Pointer};
+use crate::map::Missing;
+use crate::map::walk::{Progress, Visit, Walk};
+use crate::snapshot::deadlist::{Deadlist, Unread};
+use crate::vdev::{ArrayDone, ArrayError, Block, Dtl, LeafId, Priority, Scrubbed, State};
+
+/// Blocks in a batch.
+const BATCH: usize = 1 << 16;
+/// Blocks under way at once.
+const IN_FLIGHT: usize = 32;
+
+/// What a scan does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanKind {
+    /// Verifies everything.
+    Scrub,
+    /// Rebuilds what leaves miss.
+    Resilver,
+}
+
+/// Where a scan is, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanState {
+    /// It waits for a checkpoint, or is at work.
+    Running,
+    /// It goes on when it is told to.
+    Paused,
+    /// All was seen.
+    Finished,
+    /// It was stopped, or a leaf that it worked for went away.
+    Canceled,
+}
+
+/// What a scan has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanStatus {
+    /// What it does.
+    pub kind: ScanKind,
+    /// Where it is.
+    pub state: ScanState,
+    /// When it began, in seconds since 1970.
+    pub started_s: u64,
+    /// When it ended; 0 while it has not.
+    pub ended_s: u64,
+    /// Sectors of blocks that were worked off.
+    pub examined_sectors: u64,
+    /// Sectors in use when it began, parity included: about what is to be examined.
+    pub total_sectors: u64,
+    /// Copies and columns that were found bad.
+    pub bad: u64,
+    /// Those that were rewritten, and blocks that were rebuilt.
+    pub repaired: u64,
+    /// Blocks of which no right copy was found.
+    pub unrecoverable: u64,
+}
+
+/// A scan under way.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) status: ScanStatus,
+    /// Blocks born later are of no interest: they are new.
+    epoch: Epoch,
+    /// Whether the trees hold all blocks up to that epoch.
+    has_begun: bool,
+    leaves: Vec<(LeafId, Dtl)>,
+    targets: VecDeque<Target>,
+    walking: Option<(Target, Walking)>,
+    /// The targets that the batch is of, each from where it begins there, to gather it again.
+    batch_targets: Vec<Target>,
+    batch: Vec<Pointer>,
+    /// How many of them were begun.
+    next: usize,
+    /// Checkpoints that were durable when it was gathered.
+    batch_checkpoints: u64,
+    in_flight: usize,
+    is_waiting: bool,
+    /// The batch is not complete.
+    is_gathering: bool,
+}
+
+/// Something whose blocks are visited.
+#[derive(Clone, Debug)]
+enum Target {
+    /// A volume or snapshot from a block on, what was born after an epoch.
+    Dataset {
+        id: DatasetId,
+        after: Epoch,
+        position: u64,
+    },
+    /// The chunks of its dead list.
+    Dead(DatasetId),
+    /// What checkpoints write beside trees.
+    Tables,
+}
+
+#[derive(Debug)]
+enum Walking {
+    Tree(Walk),
+    Dead(Deadlist),
+}
+
+/// Why gathering stops for now.
+enum Pause {
+    Node(Missing),
+    Chunk(Pointer),
+}
+
+impl Pool {
+    /// Begins to verify everything; a scrub that was paused goes on.
+    pub fn scrub(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        match &mut self.scan {
+            Some(scan) if scan.status.state == ScanState::Paused => {
+                scan.status.state = ScanState::Running;
+            }
+            Some(scan) if scan.status.state == ScanState::Running => {}
+            _ => self.begin_scan(ScanKind::Scrub, Vec::new()),
+        }
+        self.go_on();
+    }
+
+    /// Stops a scrub for a while.
+    pub fn pause_scrub(&mut self) {
+        if let Some(scan) = self.running_scrub() {
+            scan.status.state = ScanState::Paused;
+        }
+    }
+
+    /// Gives a scrub up.
+    pub fn stop_scrub(&mut self) {
+        let time_s = self.time_s;
+        if let Some(scan) = self.running_scrub() {
+            scan.status.state = ScanState::Canceled;
+            scan.status.ended_s = time_s;
+            scan.batch.clear();
+        }
+    }
+
+    fn running_scrub(&mut self) -> Option<&mut Scan> {
+        let scan = self.scan.as_mut()?;
+        let is_scrub = scan.status.kind == ScanKind::Scrub;
+        let may = matches!(scan.status.state, ScanState::Running | ScanState::Paused);
+        (is_scrub && may).then_some(scan)
+    }
+
+    /// The scan under way, or the last one since the pool was opened.
+    pub fn scan_status(&self) -> Option<ScanStatus> {
+        self.scan.as_ref().map(|scan| scan.status)
+    }
+
+    /// Leaves that are there and miss something.
+    fn incomplete_leaves(&self) -> Vec<(LeafId, Dtl)> {
+        let online = self.array.leaves().filter(|leaf| {
+            leaf.is_incomplete && matches!(leaf.state, State::Online | State::Degraded)
+        });
+        online
+            .filter_map(|leaf| Some((leaf.leaf, self.array.missing(leaf.leaf)?)))
+            .filter(|(_, missing)| !missing.is_empty())
+            .collect()
+    }
+
+    fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<(LeafId, Dtl)>) {
+        let counts = self.space.counts();
+        self.scan = Some(Scan {
+            status: ScanStatus {
+                kind,
+                state: ScanState::Running,
+                started_s: self.time_s,
+                ended_s: 0,
+                examined_sectors: 0,
+                total_sectors: counts.allocated,
+                bad: 0,
+                repaired: 0,
+                unrecoverable: 0,
+            },
+            epoch: self.epoch,
+            has_begun: false,
+            leaves,
+            targets: VecDeque::new(),
+            walking: None,
+            batch_targets: Vec::new(),
+            batch: Vec::new(),
+            next: 0,
+            batch_checkpoints: self.checkpoints,
+            in_flight: 0,
+            is_waiting: false,
+            is_gathering: false,
+        });
+        // The trees must have all that was written until now.
+        self.is_checkpoint_wanted = true;
+    }
+
+    /// Whether a scan could do something now.
+    pub(super) fn is_scan_working(&self) -> bool {
+        self.scan.as_ref().is_some_and(|scan| {
+            scan.status.state == ScanState::Running
+                && scan.has_begun
+                && !scan.is_waiting
+                && scan.in_flight < IN_FLIGHT
+        })
+    }
+
+    /// Goes on with a scan; begins a resilver where a leaf needs one.
+    pub(super) fn scan_go_on(&mut self) {
+        let is_running = |scan: &Scan| scan.status.state == ScanState::Running;
+        let resilvers = |scan: &Scan| is_running(scan) && scan.status.kind == ScanKind::Resilver;
+        if !self.scan.as_ref().is_some_and(resilvers) {
+            let leaves = self.incomplete_leaves();
+            let failed_before = self.scan.as_ref().is_some_and(|scan| {
+                scan.status.state == ScanState::Finished && scan.leaves == leaves
+            });
+            if !leaves.is_empty() && !failed_before && self.suspended.is_none() {
+                // A scrub is begun again after it: what is to be rebuilt goes first.
+                self.begin_scan(ScanKind::Resilver, leaves);
+            }
+        }
+        let Some(scan) = &mut self.scan else { return };
+        if !is_running(scan) || scan.is_waiting {
+            return;
+        }
+        if !scan.has_begun {
+            if self.persisted.epoch < scan.epoch {
+                return;
+            }
+            self.plan_scan();
+        }
+        self.work_off();
+    }
+
+    /// Everything that the trees of this moment reach.
+    fn plan_scan(&mut self) {
+        let datasets = self.contents.keys().flat_map(|id| {
+            let after = self.catalog.shared_until(*id);
+            let (id, position) = (*id, 0);
+            [
+                Target::Dataset {
+                    id,
+                    after,
+                    position,
+                },
+                Target::Dead(id),
+            ]
+        });
+        let targets = std::iter::once(Target::Tables).chain(datasets).collect();
+        if let Some(scan) = &mut self.scan {
+            scan.targets = targets;
+            scan.has_begun = true;
+        }
+    }
+
+    /// Begins as many blocks of the batch as may be under way; gathers the next when all are done.
+    fn work_off(&mut self) {
+        let now = self.now_us;
+        loop {
+            if self.is_batch_old() {
+                self.gather_again();
+            }
+            let Some(scan) = &mut self.scan else { return };
+            let is_whole = !scan.is_gathering;
+            if is_whole && scan.next < scan.batch.len() && scan.in_flight < IN_FLIGHT {
+                self.begin_block(now);
+                continue;
+            }
+            if !scan.is_gathering {
+                if scan.next < scan.batch.len() || scan.in_flight > 0 {
+                    return;
+                }
+                scan.batch.clear();
+                scan.next = 0;
+            }
+            let is_over = scan.targets.is_empty() && scan.walking.is_none();
+            if is_over {
+                return self.end_scan();
+            }
+            if let Err(pause) = self.gather() {
+                return self.wait_for_scan(pause);
+            }
+        }
+    }
+
+    /// Whether what the batch names may have been freed and used again.
+    fn is_batch_old(&self) -> bool {
+        let scan = self.scan.as_ref();
+        scan.is_some_and(|scan| self.checkpoints > scan.batch_checkpoints + 1)
+    }
+
+    fn begin_block(&mut self, now: u64) {
+        let Some(scan) = &mut self.scan else { return };
+        let pointer = scan.batch[scan.next];
+        scan.next += 1;
+        scan.status.examined_sectors += u64::from(pointer.sectors);
+        let kind = scan.status.kind;
+        let leaves: Vec<LeafId> = scan
+            .leaves
+            .iter()
+            .filter(|(_, missing)| missing.contains(pointer.birth))
+            .map(|(leaf, _)| *leaf)
+            .collect();
+        match kind {
+            ScanKind::Scrub => {
+                scan.in_flight += 1;
+                let tag = self.tag(Tag::Scan);
+                let out = &mut self.array_output;
+                self.array.scrub_block(tag, Block::from(&pointer), now, out);
+            }
+            ScanKind::Resilver => {
+                scan.in_flight += leaves.len();
+                for leaf in leaves {
+                    let tag = self.tag(Tag::Scan);
+                    let out = &mut self.array_output;
+                    self.array
+                        .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
+                }
+            }
+        }
+    }
+
+    /// A block was worked off.
+    pub(super) fn scanned(&mut self, done: ArrayDone) {
+        let Some(scan) = &mut self.scan else { return };
+        scan.in_flight = scan.in_flight.saturating_sub(1);
+        let result: Result<Scrubbed, ArrayError> = match done {
+            ArrayDone::Scrubbed(result) => result,
+            ArrayDone::Rebuilt(result) => result.map(|()| Scrubbed {
+                bad: 0,
+                repaired: 1,
+            }),
+            _ => return,
+        };
+        match result {
+            Ok(scrubbed) => {
+                scan.status.bad += u64::from(scrubbed.bad);
+                scan.status.repaired += u64::from(scrubbed.repaired);
+            }
+            Err(_) if self.checkpoints > scan.batch_checkpoints + 1 => {}
+            Err(_) => scan.status.unrecoverable += 1,
+        }
+    }
+
+    /// Fills the next batch, in the order of addresses.
+    fn gather(&mut self) -> Result<(), Pause> {
+        let checkpoints = self.checkpoints;
+        let Some(scan) = &mut self.scan else {
+            return Ok(());
+        };
+        if !std::mem::take(&mut scan.is_gathering) {
+            scan.batch_checkpoints = checkpoints;
+            scan.batch_targets.clear();
+            // Its tree may be another by now: it is walked on in that.
+            if let Some((target, walking)) = scan.walking.take() {
+                scan.targets.push_front(at(&target, &walking));
+            }
+        }
+        let gathered = self.gather_some();
+        if let Some(scan) = &mut self.scan {
+            scan.is_gathering = gathered.is_err();
+            let epoch = scan.epoch;
+            scan.batch.retain(|pointer| pointer.birth <= epoch);
+            scan.batch.sort_unstable_by_key(|pointer| pointer.address);
+        }
+        gathered
+    }
+
+    fn gather_some(&mut self) -> Result<(), Pause> {
+        while let Some(scan) = &mut self.scan {
+            if scan.batch.len() >= BATCH {
+                return Ok(());
+            }
+            let Some((target, walking)) = scan.walking.take() else {
+                let Some(target) = scan.targets.pop_front() else {
+                    return Ok(());
+                };
+                self.begin_target(target);
+                continue;
+            };
+            if let Some(pause) = self.walk_target(target, walking) {
+                return Err(pause);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_target(&mut self, target: Target) {
+        let walking = match &target {
+            Target::Tables => {
+                let tables = &self.persisted;
+                let pages = tables.pages.iter().chain(&tables.index).flatten();
+                let rest = tables.manifest.iter().chain(&tables.deferred);
+                let all = pages.chain(rest).filter(|pointer| !pointer.is_hole());
+                if let Some(scan) = &mut self.scan {
+                    scan.batch.extend(all.copied());
+                    scan.batch_targets.push(target);
+                }
+                return;
+            }
+            Target::Dataset {
+                id,
+                after,
+                position,
+            } => self
+                .contents
+                .get(id)
+                .map(|of| Walking::Tree(Walk::new(&of.map.tree, *position, Some(*after)))),
+            Target::Dead(id) => self
+                .contents
+                .get(id)
+                .map(|of| Walking::Dead(of.dead.clone())),
+        };
+        if let (Some(scan), Some(walking)) = (&mut self.scan, walking) {
+            scan.batch_targets.push(target.clone());
+            scan.walking = Some((target, walking));
+        }
+    }
+
+    /// Visits some of a target.
+    fn walk_target(&mut self, target: Target, mut walking: Walking) -> Option<Pause> {
+        let mut found = Vec::new();
+        let (is_over, pause) = match &mut walking {
+            Walking::Tree(walk) => {
+                let mut budget = self.limits.budget;
+                let progress = walk.step(&mut self.nodes, &mut budget, |visit| {
+                    let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
+                    found.push(pointer);
+                });
+                match progress {
+                    Ok(Progress::Done) => (true, None),
+                    Ok(Progress::More) => (false, None),
+                    Err(missing) => (false, Some(Pause::Node(missing))),
+                }
+            }
+            Walking::Dead(list) => {
+                let chunks = &mut self.chunks;
+                match list.take_next(|at| chunks.remove(&at.address.to_bits())) {
+                    Ok(None) => (true, None),
+                    Ok(Some(taken)) => {
+                        found = taken.chunks;
+                        (false, None)
+                    }
+                    Err(Unread::Missing(pointer)) => (false, Some(Pause::Chunk(pointer))),
+                    // Its checksum was right and it is nothing that belongs here: no scan can mend that.
+                    Err(Unread::Damaged(_)) => (true, None),
+                }
+            }
+        };
+        let scan = self.scan.as_mut()?;
+        scan.batch.append(&mut found);
+        if !is_over {
+            scan.walking = Some((target, walking));
+        }
+        pause
+    }
+
+    fn wait_for_scan(&mut self, pause: Pause) {
+        if let Some(scan) = &mut self.scan {
+            scan.is_waiting = true;
+        }
+        match pause {
+            Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan),
+            Pause::Chunk(pointer) => {
+                let tag = self.tag(Tag::ScanChunk(pointer.address));
+                let block = Block::from(&pointer);
+                let (now, out) = (self.now_us, &mut self.array_output);
+                self.array.read(tag, block, Priority::Background, now, out);
+            }
+        }
+    }
+
+    /// A part of a dead list was read, or cannot be.
+    pub(super) fn scan_chunk_read(&mut self, at: Address, result: Result<Pages, ArrayError>) {
+        let chunk = result.ok().and_then(|block| Chunk::decode(&block));
+        let is_readable = chunk.is_some();
+        if let Some(chunk) = chunk {
+            self.chunks.insert(at.to_bits(), chunk);
+        }
+        self.scan_has_node(is_readable);
+    }
+
+    /// A node or chunk that was waited for is here, or cannot be read.
+    pub(super) fn scan_has_node(&mut self, is_readable: bool) {
+        let Some(scan) = &mut self.scan else { return };
+        if !std::mem::take(&mut scan.is_waiting) {
+            return;
+        }
+        if !is_readable {
+            // What is below it cannot be found; the rest goes on.
+            scan.status.unrecoverable += 1;
+            scan.walking = None;
+        }
+    }
+
+    /// The batch took too long: what it names may be something else by now.
+    fn gather_again(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        scan.batch.clear();
+        scan.next = 0;
+        scan.walking = None;
+        scan.is_gathering = false;
+        scan.batch_checkpoints = self.checkpoints;
+        for target in scan.batch_targets.drain(..).rev() {
+            scan.targets.push_front(target);
+        }
+    }
+
+    fn end_scan(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        scan.status.state = ScanState::Finished;
+        scan.status.ended_s = self.time_s;
+        if scan.status.kind == ScanKind::Resilver && scan.status.unrecoverable == 0 {
+            let (epoch, leaves) = (scan.epoch, std::mem::take(&mut scan.leaves));
+            for (leaf, _) in leaves {
+                // It may have gone away meanwhile; then it still misses what it missed.
+                let _ = self.array.resilvered(leaf, epoch, &mut self.array_output);
+            }
+            self.is_config_new = true;
+            self.is_checkpoint_wanted = true;
+        }
+    }
+}
+
+/// A target from where its walk is on.
+fn at(target: &Target, walking: &Walking) -> Target {
+    match (target, walking) {
+        (Target::Dataset { id, after, .. }, Walking::Tree(walk)) => Target::Dataset {
+            id: *id,
+            after: *after,
+            position: walk.position(),
+        },
+        _ => target.clone(),
+    }
+}
