@@ -262,5 +262,6 @@ impl Pool {
         let epoch = making.epoch.0;
         self.output.events.push(Event::Checkpoint { epoch });
         self.count_vain_checkpoint();
+        self.answer_syncs();
     }
 }

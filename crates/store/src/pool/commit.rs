@@ -280,7 +280,12 @@ impl Pool {
         let stalled = std::mem::take(&mut self.stalled);
         let waiting = std::mem::take(&mut self.commit.waiters);
         let ids = waiting.into_iter().map(|(_, id)| id);
-        for id in ids.chain(stalled.into_iter().map(|ready| ready.id)) {
+        let syncs = std::mem::take(&mut self.syncs);
+        let syncs = syncs.into_iter().map(|(_, id)| id);
+        for id in ids
+            .chain(stalled.into_iter().map(|ready| ready.id))
+            .chain(syncs)
+        {
             let context = format!("the change may be lost: {reason}");
             self.answer(id, Err(PoolError::new(PoolErrorKind::Suspended, context)));
         }

@@ -25,6 +25,8 @@ pub struct PoolConfig {
     pub host: String,
     /// Its vdevs.
     pub tree: VdevTree,
+    /// Leaves that stand ready to take another's place.
+    pub spares: Vec<LeafSpec>,
 }
 
 impl PoolConfig {
@@ -46,6 +48,7 @@ impl PoolConfig {
             is_exported: self.is_exported,
             host: self.host.clone(),
             vdevs: self.tree.top_levels.iter().map(StoredTop::from).collect(),
+            spares: self.spares.iter().map(StoredLeaf::from).collect(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -65,6 +68,8 @@ impl PoolConfig {
                 OpenError::new(OpenErrorKind::Damaged, context)
             })
         };
+        let spares = stored.spares.into_iter().map(|spare| spare.open(&number));
+        let spares = spares.collect::<Result<_, _>>()?;
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
@@ -76,6 +81,7 @@ impl PoolConfig {
             tree: VdevTree {
                 top_levels: tops.collect::<Result<_, _>>()?,
             },
+            spares,
         })
     }
 }
@@ -90,6 +96,7 @@ struct Stored {
     is_exported: bool,
     host: String,
     vdevs: Vec<StoredTop>,
+    spares: Vec<StoredLeaf>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -14,6 +14,7 @@
 //! | what happens when it is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
+//! | how are devices replaced, vdevs added | `vdevs.rs` |
 
 mod administer;
 mod admission;
@@ -26,6 +27,7 @@ mod read;
 mod request;
 mod scan;
 mod state;
+mod vdevs;
 mod write;
 
 #[cfg(test)]
@@ -37,3 +39,4 @@ pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Openin
 pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
+pub use vdevs::PoolStatus;

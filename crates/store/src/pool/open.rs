@@ -401,6 +401,10 @@ fn empty(
         checkpoint: None,
         checkpoints: 0,
         scan: None,
+        syncs: Vec::new(),
+        // What is amiss from the start is looked at, too.
+        seen_events: 1,
+        tended_events: 0,
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,
         tags: HashMap::default(),

@@ -6,7 +6,7 @@ use pages::Pages;
 
 use crate::catalog::CatalogError;
 use crate::format::DatasetId;
-use crate::vdev::{ArrayError, DeviceRequest, VdevEvent};
+use crate::vdev::{ArrayError, DeviceRequest, LeafId, VdevEvent};
 
 /// What the caller calls a request; comes back with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,5 +176,12 @@ pub enum Event {
     Suspended {
         /// Why.
         reason: String,
+    },
+    /// A spare stands in for a leaf that failed: its device is this leaf's from now on.
+    SpareInUse {
+        /// Its position in the array.
+        leaf: LeafId,
+        /// The spare.
+        guid: u64,
     },
 }

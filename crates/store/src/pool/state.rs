@@ -144,6 +144,11 @@ pub struct Pool {
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
     pub(super) scan: Option<Scan>,
+    /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
+    pub(super) syncs: Vec<(u64, RequestId)>,
+    /// Changes of leaves that were seen, and up to which they were acted upon.
+    pub(super) seen_events: u64,
+    pub(super) tended_events: u64,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
@@ -237,6 +242,7 @@ impl Pool {
             self.commit_go_on();
             self.checkpoint_go_on();
             self.scan_go_on();
+            self.tend_vdevs();
             if self.array_output.done.is_empty() {
                 break;
             }
@@ -245,6 +251,7 @@ impl Pool {
         self.output.requests.append(&mut self.array_output.requests);
         for event in std::mem::take(&mut self.array_output.events) {
             if matches!(event, VdevEvent::LeafState { .. }) {
+                self.seen_events += 1;
                 // The labels of the others must say that this one is not to be believed.
                 self.is_config_new = true;
                 self.is_checkpoint_wanted = true;

@@ -82,6 +82,7 @@ impl World {
             is_exported: false,
             host: "here".to_owned(),
             tree,
+            spares: Vec::new(),
         };
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache());
         let mut world = Self {
