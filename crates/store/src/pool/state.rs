@@ -291,7 +291,10 @@ impl Pool {
 
     /// Whether there is something to do that waits for nothing but its turn.
     fn has_work(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(Making::is_working) || self.is_scan_working()
+        let making = self.checkpoint.as_ref();
+        let is_making = making.map_or(self.is_checkpoint_wanted, Making::is_working);
+        let is_untended = self.tended_events != self.seen_events;
+        self.suspended.is_none() && (is_making || is_untended || self.is_scan_working())
     }
 
     /// Whether a checkpoint would find anything new.

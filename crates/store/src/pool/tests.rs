@@ -1,4 +1,5 @@
 //! The pool on disks in memory that do what they are asked.
 
 mod basics;
+mod vdevs;
 mod world;

@@ -1,6 +1,6 @@
 //! A pool, its disks and whoever uses it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pages::{Pages, PagesMut};
@@ -9,7 +9,10 @@ use super::super::*;
 use crate::cache::Cache;
 use crate::catalog::request::CreateVolume;
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{self, Class, DeviceOp, DeviceRequest, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{
+    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceRequest, Kind, LeafSpec,
+    TopLevelSpec, VdevTree,
+};
 
 /// Bytes of a disk.
 pub(super) const DISK: u64 = 64 << 20;
@@ -20,10 +23,12 @@ pub(super) type Disk = BTreeMap<u64, Vec<u8>>;
 pub(super) struct World {
     pub(super) pool: Pool,
     pub(super) disks: Vec<Disk>,
+    /// Disks that are gone.
+    pub(super) dead: BTreeSet<usize>,
     /// The disk of each leaf of the array.
-    leaves: HashMap<u32, usize>,
+    pub(super) leaves: HashMap<u32, usize>,
     pub(super) limits: Limits,
-    now_us: u64,
+    pub(super) now_us: u64,
     next_id: u64,
 }
 
@@ -92,6 +97,7 @@ impl World {
                 .map(|number| (number, number as usize))
                 .collect(),
             limits,
+            dead: BTreeSet::new(),
             now_us: 0,
             next_id: 0,
         };
@@ -105,6 +111,11 @@ impl World {
         let mut answers = Vec::new();
         for _ in 0..100_000 {
             let mut output = self.pool.take_output();
+            for event in &output.events {
+                if let Event::SpareInUse { leaf, guid } = event {
+                    self.leaves.insert(leaf.0, (*guid - 100) as usize);
+                }
+            }
             answers.append(&mut output.answers);
             if output.requests.is_empty() {
                 let Some(deadline) = self.pool.deadline_us() else {
@@ -119,8 +130,12 @@ impl World {
             }
             for DeviceRequest { io, leaf, op } in output.requests {
                 let disk = self.leaves[&leaf.0];
-                let data = perform(&mut self.disks[disk], &op);
-                self.pool.completed(io, Ok(data), self.now_us);
+                let outcome = if self.dead.contains(&disk) {
+                    Err(DeviceError::new(DeviceErrorKind::Gone, "pulled"))
+                } else {
+                    Ok(perform(&mut self.disks[disk], &op))
+                };
+                self.pool.completed(io, outcome, self.now_us);
             }
         }
         panic!("the pool does not come to rest: {:?}", self.pool);

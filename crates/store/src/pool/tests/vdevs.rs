@@ -1,0 +1,176 @@
+//! Disks that rot, fail and are replaced while the pool is in use.
+
+use super::super::{Answer, Limits, Request, ScanKind, ScanState, ScanStatus};
+use super::world::{DISK, World};
+use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::vdev::{Kind, LeafSpec, State};
+
+const SIZE: u64 = 8 << 20;
+
+/// A pool whose volume is partly filled, from before a checkpoint and from after.
+fn filled(kind: Kind, disks: usize, block_size: u32) -> (World, DatasetId, Vec<u8>) {
+    let mut world = World::new(kind, disks, Limits::default());
+    let volume = world.create_volume("v", SIZE, block_size);
+    let mut model = vec![0; SIZE as usize];
+    for number in 0..48_u64 {
+        if number == 30 {
+            world.checkpoint();
+        }
+        let at = number.wrapping_mul(2_654_435_761) % (SIZE / 4096 - 16) * 4096;
+        let bytes: Vec<u8> = (0..65_536_u64)
+            .map(|byte| (byte.wrapping_mul(number * 2 + 1) >> 5) as u8)
+            .collect();
+        world.write(volume, at, &bytes, true);
+        model[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+    }
+    world.checkpoint();
+    (world, volume, model)
+}
+
+fn run_scrub(world: &mut World) -> ScanStatus {
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    let status = world.pool.scan_status().expect("a scan");
+    assert_eq!(
+        (status.kind, status.state),
+        (ScanKind::Scrub, ScanState::Finished)
+    );
+    status
+}
+
+fn resilvered(world: &World) -> ScanStatus {
+    let scan = world.pool.scan_status().expect("a resilver");
+    let is = (scan.kind, scan.state, scan.unrecoverable);
+    assert_eq!(is, (ScanKind::Resilver, ScanState::Finished, 0));
+    scan
+}
+
+fn is_whole(world: &World) -> bool {
+    let status = world.pool.status();
+    status.state == State::Online && status.suspended.is_none()
+}
+
+/// Spoils every `nth` sector that was ever written behind the front labels; how many.
+fn rot(world: &mut World, disk: usize, nth: usize) -> usize {
+    let first = (1 << 20) / SECTOR_SIZE as u64;
+    let last = (DISK - (1 << 20)) / SECTOR_SIZE as u64;
+    let mut count = 0;
+    for (_, sector) in world.disks[disk].range_mut(first..last).step_by(nth) {
+        sector[100] ^= 0x40;
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
+    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    assert!(rot(&mut world, 1, 2) > 100);
+    let scrub = run_scrub(&mut world);
+    assert!(scrub.bad > 100, "{scrub:?}");
+    assert_eq!((scrub.repaired, scrub.unrecoverable), (scrub.bad, 0));
+    let again = run_scrub(&mut world);
+    assert_eq!((again.bad, again.unrecoverable), (0, 0));
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+    world.reopen().expect("opens");
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
+#[test]
+fn what_nobody_can_mend_is_an_error_and_never_wrong_bytes() {
+    let (mut world, volume, model) = filled(Kind::Leaf, 1, 4096);
+    rot(&mut world, 0, 5);
+    // The cache has what was read and written before.
+    world.pool.cache.invalidate_volume(volume.0.into());
+    let mut errors = 0;
+    for block in 0..SIZE / 4096 {
+        let request = Request::Read {
+            dataset: volume,
+            offset: block * 4096,
+            len: 4096,
+        };
+        match world.ask(request) {
+            Ok(Answer::Data(data)) => {
+                let at = (block * 4096) as usize;
+                assert!(data.to_vec() == model[at..at + 4096], "block {block}");
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 50, "{errors}");
+}
+
+#[test]
+fn a_raidz2_survives_two_and_is_rebuilt() {
+    let (mut world, volume, mut model) = filled(Kind::Raidz { parity: 2 }, 5, 16384);
+    world.dead.extend([1, 3]);
+    let bytes = vec![0xab; 40_000];
+    world.write(volume, 12_288, &bytes, true);
+    model[12_288..52_288].copy_from_slice(&bytes);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+    assert_eq!(world.pool.status().state, State::Degraded);
+    // New, empty disks in their places.
+    for (old, new) in [(1_usize, 5_u64), (3, 6)] {
+        world.disks.push(Default::default());
+        let leaf = world.pool.leaf(100 + old as u64).expect("the old one");
+        let spec = LeafSpec::new(100 + new, DISK);
+        let leaf = world.pool.replace(leaf, &spec).expect("takes its place");
+        world.leaves.insert(leaf.0, new as usize);
+    }
+    let now = world.now_us;
+    world.pool.tick(now, 2_000);
+    world.settle();
+    resilvered(&world);
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    let scrub = run_scrub(&mut world);
+    assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
+#[test]
+fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
+    for (kind, disks) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+        let (mut world, volume, mut model) = filled(kind, disks, 4096);
+        world.disks.push(Default::default());
+        let spare = LeafSpec::new(100 + disks as u64, DISK);
+        world.pool.set_spares(vec![spare]);
+        world.checkpoint();
+        world.dead.insert(0);
+        let bytes = vec![0x5a; 100_000];
+        world.write(volume, 4096, &bytes, true);
+        model[4096..104_096].copy_from_slice(&bytes);
+        world.settle();
+        let status = world.pool.status();
+        assert!(status.spares.is_empty(), "{status:?}");
+        resilvered(&world);
+        let scrub = run_scrub(&mut world);
+        assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+        // The other one may go as well now, where one may be missing.
+        world.dead.insert(1);
+        assert!(world.read(volume, 0, SIZE as u32) == model);
+    }
+}
+
+#[test]
+fn a_disk_that_was_away_gets_what_it_missed_and_no_more() {
+    let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
+    let leaf = world.pool.leaf(101).expect("the second");
+    let now = world.now_us;
+    world.pool.offline(leaf, now).expect("the other has all");
+    let bytes = vec![0x77; 200_000];
+    world.write(volume, 65_536, &bytes, true);
+    model[65_536..265_536].copy_from_slice(&bytes);
+    world.checkpoint();
+    let now = world.now_us;
+    world.pool.online(leaf, now).expect("comes back");
+    world.pool.tick(now, 3_000);
+    world.settle();
+    let scan = resilvered(&world);
+    assert!(scan.repaired >= 48 && scan.repaired < 400, "{scan:?}");
+    assert!(is_whole(&world));
+    assert_eq!(run_scrub(&mut world).bad, 0);
+    world.dead.insert(0);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
