@@ -10,6 +10,16 @@ use super::shape::{ShapeError, ShapeErrorKind};
 use super::tree::LeafState;
 use crate::format::Epoch;
 
+/// The work of a resilver, as it was when it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resilver {
+    /// The leaf that is rebuilt.
+    pub leaf: LeafId,
+    /// The epochs whose blocks are to be rebuilt on it.
+    pub missing: Dtl,
+    misses: u64,
+}
+
 impl Array {
     /// Puts a leaf aside. What is in flight to it counts as failed.
     ///
@@ -83,7 +93,7 @@ impl Array {
             return Ok(());
         }
         if let Some(since) = state.missing_since.take() {
-            state.missing.add(since, epoch.max(since));
+            state.miss(since, epoch.max(since));
         }
         state.state = LeafState::Online;
         state.flush.forget();
@@ -117,27 +127,48 @@ impl Array {
         Some(missing)
     }
 
-    /// All blocks born up to `last` that belong on this leaf were rebuilt there.
+    /// What a resilver of a leaf has to do. All blocks of those epochs must be found by it: those
+    /// that only the log knows too.
     ///
     /// # Errors
     /// Where the leaf is not online.
-    pub fn resilvered(
-        &mut self,
-        leaf: LeafId,
-        last: Epoch,
-        out: &mut Output,
-    ) -> Result<(), ShapeError> {
+    pub fn start_resilver(&self, leaf: LeafId) -> Result<Resilver, ShapeError> {
         self.known(leaf)?;
-        let state = self.leaf_mut(leaf);
+        let state = self.leaf(leaf);
         if state.state != LeafState::Online {
-            let context = "it is not online".to_owned();
-            return Err(ShapeError::new(ShapeErrorKind::Away, leaf, context));
+            return Err(ShapeError::new(
+                ShapeErrorKind::Away,
+                leaf,
+                "it cannot be resilvered",
+            ));
         }
-        state.missing.remove_until(last);
-        if state.missing.is_empty() {
+        Ok(Resilver {
+            leaf,
+            missing: state.missing.clone(),
+            misses: state.misses,
+        })
+    }
+
+    /// All blocks of the epochs that the resilver had to rebuild were rebuilt, and flushed. Whether
+    /// the leaf is complete now: false where it missed more meanwhile, and another resilver must
+    /// follow.
+    ///
+    /// # Errors
+    /// Where the leaf is not online any more.
+    pub fn finish_resilver(
+        &mut self,
+        resilver: &Resilver,
+        out: &mut Output,
+    ) -> Result<bool, ShapeError> {
+        let leaf = resilver.leaf;
+        if self.start_resilver(leaf)?.misses != resilver.misses {
+            return Ok(false);
+        }
+        if let Some((_, last)) = resilver.missing.ranges().last() {
+            self.leaf_mut(leaf).missing.remove_until(*last);
             self.tell_state(leaf, "resilvered", out);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether all blocks can be read without this leaf, with what the others surely have.

@@ -8,38 +8,29 @@
 //! ```
 //!
 //! The data area is cut to whole MiB, so that devices of nearly the same size take one another's
-//! place. The end is the device's size cut to a multiple of [`LABEL_SIZE`].
+//! place. The end is the device's size cut to a multiple of a label's, 256 KiB.
 
 use crate::format::SECTOR_SIZE;
+use crate::format::label::{COPIES, LABEL_SIZE, Label};
 
-/// Bytes of each of the four labels.
-pub const LABEL_SIZE: u64 = 256 << 10;
-/// Labels on a leaf.
-pub const LABELS: usize = 4;
 /// Where sector 0 lies, in bytes.
 pub const DATA_START: u64 = 1 << 20;
 /// Bytes that the labels at the end take.
-const REAR: u64 = 2 * LABEL_SIZE;
+const REAR: u64 = 2 * LABEL;
+const LABEL: u64 = LABEL_SIZE as u64;
 /// The data area is a multiple of this.
 const GRAIN: u64 = 1 << 20;
 
 /// Where label `number` (0 to 3) of a device of `size` bytes lies; `None` where the device is too
 /// small to be a leaf, or there is no such label.
-pub fn label_offset(number: usize, size: u64) -> Option<u64> {
-    data_sectors(size).filter(|sectors| *sectors > 0)?;
-    let end = size - size % LABEL_SIZE;
-    match number {
-        0 => Some(0),
-        1 => Some(LABEL_SIZE),
-        2 => Some(end - REAR),
-        3 => Some(end - LABEL_SIZE),
-        _ => None,
-    }
+pub fn label_offset(number: u64, size: u64) -> Option<u64> {
+    let is_one = data_sectors(size).is_some() && number < COPIES;
+    is_one.then(|| Label::offset(number, size - size % LABEL))
 }
 
 /// Sectors in the data area of a device of `size` bytes; `None` where it is too small for one.
 pub fn data_sectors(size: u64) -> Option<u64> {
-    let end = size - size % LABEL_SIZE;
+    let end = size - size % LABEL;
     let bytes = end.checked_sub(DATA_START + REAR)?;
     let whole = bytes - bytes % GRAIN;
     (whole > 0).then_some(whole / SECTOR_SIZE as u64)
@@ -66,11 +57,11 @@ mod tests {
             let labels: Vec<u64> = (0..4)
                 .filter_map(|number| label_offset(number, size))
                 .collect();
-            assert_eq!(labels[..2], [0, LABEL_SIZE]);
-            assert!(labels[2] >= end && labels[3] == labels[2] + LABEL_SIZE);
-            assert!(labels[3] + LABEL_SIZE <= size);
+            assert_eq!(labels[..2], [0, LABEL]);
+            assert!(labels[2] >= end && labels[3] == labels[2] + LABEL);
+            assert!(labels[3] + LABEL <= size);
             assert!(
-                size - end < GRAIN + REAR + LABEL_SIZE,
+                size - end < GRAIN + REAR + LABEL,
                 "at most a MiB is given away"
             );
         }

@@ -19,6 +19,8 @@ pub(super) struct Leaf {
     pub(super) missing: Dtl,
     /// All epochs from this one on are missing too: it is away.
     pub(super) missing_since: Option<Epoch>,
+    /// How often something more was missed: a resilver that began before is not enough.
+    pub(super) misses: u64,
     pub(super) queue: Queue,
     pub(super) flush: LeafFlush,
     pub(super) errors: ErrorCounts,
@@ -40,6 +42,7 @@ impl Leaf {
             vdev,
             missing: spec.missing.clone(),
             missing_since: is_away.then_some(epoch),
+            misses: 0,
             queue: Queue::default(),
             flush: LeafFlush::default(),
             errors: ErrorCounts::default(),
@@ -70,6 +73,12 @@ impl Leaf {
     /// Whether it may lack a block born in this epoch.
     pub(super) fn misses(&self, birth: Epoch) -> bool {
         self.missing.contains(birth) || self.missing_since.is_some_and(|since| birth >= since)
+    }
+
+    /// Blocks born in these epochs may be missing from now on.
+    pub(super) fn miss(&mut self, first: Epoch, last: Epoch) {
+        self.missing.add(first, last);
+        self.misses += 1;
     }
 
     /// Whether it has every block it should have.

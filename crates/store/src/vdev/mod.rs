@@ -58,6 +58,7 @@ pub use device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 pub use dtl::Dtl;
+pub use health::Resilver;
 pub use operation::{
     ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Priority, Scrubbed, VdevEvent, Verify,
 };

@@ -54,7 +54,7 @@ impl Default for Limits {
             background_beside_others: 4,
             hedge_us: 1_000_000,
             give_up_us: 30_000_000,
-            combinations: 2048,
+            combinations: 512,
         }
     }
 }

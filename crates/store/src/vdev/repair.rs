@@ -56,15 +56,10 @@ impl Array {
             self.add_rebuilt(&read, leaf, &mut rewrites);
         }
         let address = read.block.address;
-        let is_current = self.top_levels[usize::from(address.vdev())]
-            .geometry(address.sector(), read.block.sectors)
-            .as_ref()
-            == Some(&read.geometry)
-            && self.recent_writes.is_untouched_since(
-                read.started,
-                address,
-                self.footprint(address.vdev(), read.block.sectors),
-            );
+        let sectors = self.footprint(address.vdev(), read.block.sectors);
+        let is_current = self
+            .recent_writes
+            .is_untouched_since(read.started, address, sectors);
         // Other bytes may be there by now, written for another block: those are not touched.
         if !is_current {
             rewrites.clear();
@@ -193,6 +188,11 @@ impl Array {
             column: rewrite.column as u16,
             copy: u16::from(rewrite.is_repair),
         };
+        // A rebuilt block that is lost before it is flushed is missing again, by its own epoch.
+        let epoch = match read.goal {
+            Goal::Rebuild(_) => read.block.birth.min(self.epoch),
+            Goal::Read | Goal::Scrub => self.epoch,
+        };
         let job = Job {
             priority: Priority::Background,
             offset,
@@ -200,7 +200,7 @@ impl Array {
             waiters: smallvec![waiter],
             work: Work::Write {
                 parts: smallvec![data],
-                epoch: self.epoch,
+                epoch,
             },
         };
         self.submit(rewrite.leaf, job, now_us, out);

@@ -69,7 +69,16 @@ struct Runs {
 }
 
 impl Runs {
-    fn add(&mut self, leaf: LeafId, offset: u64, data: Pages) {
+    fn add(&mut self, leaf: LeafId, offset: u64, data: &Pages) {
+        let mut at = 0;
+        while at < data.len() {
+            let end = data.len().min(at + self.max as usize);
+            self.add_part(leaf, offset + at as u64, data.slice(at..end));
+            at = end;
+        }
+    }
+
+    fn add_part(&mut self, leaf: LeafId, offset: u64, data: Pages) {
         let last = &mut self.last[leaf.0 as usize];
         if let Some(run) = last.map(|at| &mut self.runs[at])
             && run.end() == offset
@@ -184,7 +193,7 @@ impl Array {
             let offset = layout::sector_offset(column.sector);
             for leaf in top.holders(column.slot) {
                 if self.leaf(leaf).is_usable() {
-                    runs.add(leaf, offset, part.clone());
+                    runs.add(leaf, offset, &part);
                 } else if !skipped.contains(&leaf) {
                     skipped.push(leaf);
                 }
@@ -226,7 +235,7 @@ impl Array {
                 .find(|block| !self.is_held(&write, block))
             {
                 None => {
-                    self.note_missed(&write);
+                    self.note_missed(&write, out);
                     Ok(())
                 }
                 Some((address, data)) => {
@@ -265,12 +274,13 @@ impl Array {
     }
 
     /// Leaves that failed a write and could not be spared lack its blocks.
-    fn note_missed(&mut self, write: &WriteOperation) {
+    fn note_missed(&mut self, write: &WriteOperation, out: &mut Output) {
         let epoch = self.newest;
         for (leaf, _) in &write.failed {
             let state = self.leaf_mut(*leaf);
             if state.state == LeafState::Online {
-                state.missing.add(write.epoch, epoch);
+                state.miss(write.epoch, epoch);
+                self.tell_state(*leaf, "it missed a write", out);
             }
         }
     }

@@ -226,15 +226,16 @@ impl Rig {
         while self.step() {}
     }
 
-    /// Time passes.
+    /// Time passes; disks that answer do so at once.
     pub(super) fn pass(&mut self, us: u64) {
         let end = self.now_us + us;
         while let Some(deadline) = self.array.deadline_us().filter(|deadline| *deadline <= end) {
             self.now_us = self.now_us.max(deadline);
             let now_us = self.now_us;
             self.with(|array, out| array.tick(now_us, out));
+            self.run();
         }
-        self.now_us = end;
+        self.now_us = self.now_us.max(end);
     }
 
     pub(super) fn write(&mut self, address: Address, data: &Pages) -> Result<(), ArrayError> {
@@ -334,9 +335,10 @@ impl Rig {
 /// Bytes that no other seed has.
 pub(super) fn content(seed: u64, sectors: usize) -> Pages {
     let mut random = Random(seed);
-    let bytes: Vec<u8> = (0..sectors * PAGE_SIZE / 8)
-        .flat_map(|_| random.next().to_le_bytes())
-        .collect();
+    let mut bytes = vec![0; sectors * PAGE_SIZE];
+    for part in bytes.chunks_mut(64) {
+        part[..8].copy_from_slice(&random.next().to_le_bytes());
+    }
     Pages::from_bytes(&bytes)
 }
 
