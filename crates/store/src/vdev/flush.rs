@@ -129,7 +129,10 @@ impl Array {
         for leaf in joining {
             let flush = &mut self.leaf_mut(leaf).flush;
             match flush.dirty {
-                Some(_) => flush.waiting.push(id),
+                Some(_) => {
+                    flush.waiting.push(id);
+                    self.has_waiting_flushes = true;
+                }
                 None => flush.joined.push(id),
             }
         }
@@ -139,6 +142,9 @@ impl Array {
     /// Starts the flushes that were waiting for one under way, or for nothing; whether there were
     /// any.
     pub(super) fn start_waiting_flushes(&mut self, now_us: u64, out: &mut Output) -> bool {
+        if !std::mem::take(&mut self.has_waiting_flushes) {
+            return false;
+        }
         let mut is_any = false;
         for id in 0..self.leaves.len() as u32 {
             let flush = &mut self.leaves[id as usize].flush;
@@ -183,6 +189,7 @@ impl Array {
         flush.is_under_way = false;
         flush.flushing = None;
         let joined = std::mem::take(&mut flush.joined);
+        self.has_waiting_flushes = true;
         self.answer_flushes(leaf, joined, outcome);
     }
 

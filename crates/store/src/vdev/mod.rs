@@ -90,6 +90,8 @@ pub struct Array {
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
+    /// Some leaf may have a flush to start.
+    has_waiting_flushes: bool,
     /// Not before this is anything in flight late.
     next_deadline_us: Option<u64>,
     recent_writes: RecentWrites,
@@ -110,6 +112,7 @@ impl Array {
             operations: Table::default(),
             in_flight: Table::default(),
             answers: VecDeque::new(),
+            has_waiting_flushes: false,
             next_deadline_us: None,
             recent_writes: RecentWrites::default(),
         };

@@ -276,7 +276,8 @@ pub enum VdevEvent {
 /// An operation under way.
 #[derive(Debug)]
 pub(super) enum Operation {
-    Read(ReadOperation),
+    /// In a place of its own: it is taken out and put back at each answer.
+    Read(Box<ReadOperation>),
     Write(WriteOperation),
     Repair(RepairOperation),
     Flush(FlushOperation),

@@ -147,7 +147,7 @@ impl Array {
             out.done.push((tag, goal.failed(error)));
             return;
         };
-        let operation = ReadOperation {
+        let operation = Box::new(ReadOperation {
             tag,
             block,
             goal,
@@ -159,7 +159,7 @@ impl Array {
             slow: 0,
             started: self.recent_writes.seen(),
             error: None,
-        };
+        });
         // The number comes first: requests are sent in its name.
         let id = self.operations.insert(Operation::Read(operation));
         self.resume_read(id, now_us, out);
@@ -231,7 +231,7 @@ impl Array {
                 && let Some(payload) = read.assemble(self.limits.combinations)
             {
                 self.operations.release(id);
-                self.read_succeeded(read, payload, now_us, out);
+                self.read_succeeded(&read, payload, now_us, out);
                 return;
             }
             if read.waiting > 0 || (read.round == Round::Exhausted && read.slow > 0) {
@@ -240,7 +240,7 @@ impl Array {
             }
             if read.round == Round::Exhausted {
                 self.operations.release(id);
-                self.read_failed(read, out);
+                self.read_failed(&read, out);
                 return;
             }
             self.ask_more(id, &mut read, now_us, out);
@@ -367,7 +367,7 @@ impl Array {
         self.submit(leaf, job, now_us, out);
     }
 
-    fn read_failed(&mut self, read: ReadOperation, out: &mut Output) {
+    fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
         let kind = if was_read && read.error.is_none() {
@@ -380,10 +380,10 @@ impl Array {
         self.top_levels[usize::from(read.block.address.vdev())].unreadable += 1;
         // Of one leaf it is known that it was wrong; among columns it is not known which.
         if was_read && read.geometry.parity == 0 {
-            self.count_bad_copies(&read, out);
+            self.count_bad_copies(read, out);
         }
         let context = format!("{} sectors at {}", read.block.sectors, read.block.address);
-        let error = ArrayError::new(kind, context).because(read.error);
+        let error = ArrayError::new(kind, context).because(read.error.clone());
         out.done.push((read.tag, read.goal.failed(error)));
     }
 }

@@ -37,7 +37,7 @@ impl Array {
     /// The block's bytes are known.
     pub(super) fn read_succeeded(
         &mut self,
-        read: ReadOperation,
+        read: &ReadOperation,
         payload: Pages,
         now_us: u64,
         out: &mut Output,
@@ -50,10 +50,10 @@ impl Array {
             }
         }
         let columns = read.geometry.encode(&payload);
-        let mut rewrites = self.find_damage(&read, &columns, out);
+        let mut rewrites = self.find_damage(read, &columns, out);
         let bad = rewrites.iter().filter(|rewrite| rewrite.is_repair).count() as u32;
         if let Goal::Rebuild(leaf) = read.goal {
-            self.add_rebuilt(&read, leaf, &mut rewrites);
+            self.add_rebuilt(read, leaf, &mut rewrites);
         }
         let address = read.block.address;
         let sectors = self.footprint(address.vdev(), read.block.sectors);
@@ -86,7 +86,7 @@ impl Array {
         for rewrite in rewrites {
             self.rewrite(
                 id,
-                &read,
+                read,
                 &rewrite,
                 columns[rewrite.column].clone(),
                 now_us,

@@ -1,8 +1,10 @@
 //! Tests of the array, on disks in memory that misbehave as told.
 
 mod basics;
+mod columns;
 mod flushing;
 mod history;
+mod queueing;
 mod rig;
 mod shapes;
 mod waiting;

@@ -12,7 +12,7 @@ const KINDS: [(Kind, u64, usize); 7] = [
     (Kind::Mirror, 3, 2),
     (Kind::Raidz { parity: 1 }, 3, 1),
     (Kind::Raidz { parity: 2 }, 5, 2),
-    (Kind::Raidz { parity: 3 }, 8, 3),
+    (Kind::Raidz { parity: 3 }, 6, 3),
     (Kind::Raidz { parity: 2 }, 3, 2),
 ];
 
@@ -20,7 +20,7 @@ const KINDS: [(Kind, u64, usize); 7] = [
 fn fill(rig: &mut Rig) -> Vec<(Block, Pages)> {
     let mut sector = 3;
     let mut blocks = Vec::new();
-    for sectors in [1, 2, 3, 4, 5, 7, 8, 16, 31, 32] {
+    for sectors in [1, 2, 3, 5, 8, 17] {
         let data = content(sector, sectors);
         rig.write(Address::new(0, sector), &data).expect("written");
         blocks.push((block(sector, &data, 1), data));

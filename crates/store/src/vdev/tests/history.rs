@@ -294,12 +294,21 @@ impl History {
 
 #[test]
 fn what_redundancy_covers_always_succeeds_and_heals() {
+    let mut seen = [0; 4];
     for seed in seeds(0..24) {
         let mut history = History::new(seed, true);
         history.go(300);
         history.come_back();
         // All is rebuilt; what rotted is scrubbed away.
         let rig = &mut history.rig;
+        for event in &rig.events {
+            seen[match event {
+                VdevEvent::LeafState { .. } => 0,
+                VdevEvent::ChecksumError { .. } => 1,
+                VdevEvent::Repaired { .. } => 2,
+                _ => 3,
+            }] += 1;
+        }
         for written in &history.blocks {
             let found = rig.scrub(&written.block).expect("readable");
             assert_eq!(found.repaired, found.bad, "seed {seed}");
@@ -321,6 +330,10 @@ fn what_redundancy_covers_always_succeeds_and_heals() {
             assert_eq!(read.to_vec(), written.data.to_vec(), "seed {seed}");
         }
     }
+    assert!(
+        seen.iter().all(|count| *count > 20),
+        "much happened: {seen:?}"
+    );
 }
 
 #[test]

@@ -1,0 +1,266 @@
+//! The order and the bounds of a leaf's requests, and writes of the same place.
+
+use pages::Pages;
+
+use super::rig::{Rig, block, content, tree};
+use crate::format::Address;
+use crate::vdev::*;
+
+const SECTOR: u64 = 4096;
+
+fn writes(rig: &Rig) -> Vec<(u64, usize)> {
+    let write = |request: &DeviceRequest| match &request.op {
+        DeviceOp::Write { offset, data } => Some((*offset, data.len())),
+        _ => None,
+    };
+    rig.pending.iter().filter_map(write).collect()
+}
+
+fn start(rig: &mut Rig, sector: u64, sectors: usize, priority: Priority) -> u64 {
+    let blocks = vec![(Address::new(0, sector), content(sector, sectors))];
+    rig.ask(|array, tag, now_us, out| array.write(tag, blocks, priority, now_us, out))
+}
+
+#[test]
+fn neighbours_of_one_write_become_one_request_up_to_the_bound() {
+    let mut rig = Rig::new(Kind::Mirror, 2);
+    let data = content(0, 1);
+    let blocks = (0..300)
+        .map(|sector| (Address::new(0, sector), data.clone()))
+        .collect();
+    let tag = rig.ask(|array, tag, now_us, out| {
+        array.write(tag, blocks, Priority::SyncWrite, now_us, out);
+    });
+    let start = layout::sector_offset(0);
+    let expected = [(start, 1 << 20), (start + (1 << 20), 44 * 4096)];
+    assert_eq!(
+        writes(&rig),
+        [expected[0], expected[0], expected[1], expected[1]]
+    );
+    rig.run();
+    rig.written(tag).expect("written");
+}
+
+#[test]
+fn blocks_of_a_raidz_leave_no_gaps_between_requests() {
+    // 3 sectors of data and 2 of parity are padded to 6, and are written as if they were not.
+    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    assert_eq!(rig.array.footprint(0, 3), 6);
+    let blocks = (0..20)
+        .map(|number| (Address::new(0, number * 6), content(number, 3)))
+        .collect();
+    let tag = rig.ask(|array, tag, now_us, out| {
+        array.write(tag, blocks, Priority::AsyncWrite, now_us, out);
+    });
+    assert_eq!(writes(&rig).len(), 3);
+    rig.run();
+    rig.written(tag).expect("written");
+    for number in 0..20 {
+        let data = content(number, 3);
+        assert_eq!(
+            rig.read(&block(number * 6, &data, 1))
+                .expect("read")
+                .to_vec(),
+            data.to_vec()
+        );
+    }
+}
+
+#[test]
+fn writes_that_wait_are_merged_in_the_order_of_their_places() {
+    let limits = Limits {
+        async_writes: 1,
+        ..Limits::default()
+    };
+    let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
+    let mut tags = vec![start(&mut rig, 1000, 1, Priority::AsyncWrite)];
+    for sector in [1010, 1012, 8, 1011, 1001, 1013] {
+        tags.push(start(&mut rig, sector, 1, Priority::AsyncWrite));
+    }
+    let mut order = Vec::new();
+    while !rig.pending.is_empty() {
+        assert_eq!(rig.pending.len(), 1);
+        order.extend(writes(&rig));
+        rig.step();
+    }
+    let at = |sector, sectors: usize| (layout::sector_offset(sector), sectors * 4096);
+    assert_eq!(order, [at(1000, 1), at(1001, 1), at(1010, 4), at(8, 1)]);
+    tags.into_iter()
+        .for_each(|tag| rig.written(tag).expect("written"));
+}
+
+#[test]
+fn beside_reads_fewer_writes_are_in_flight() {
+    let limits = Limits::default();
+    let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
+    let data = content(5000, 1);
+    rig.write(Address::new(0, 5000), &data).expect("written");
+    let bytes = |rig: &Rig| writes(rig).iter().map(|write| write.1 as u64).sum::<u64>();
+    for number in 0..300 {
+        start(&mut rig, number * 20, 16, Priority::AsyncWrite);
+    }
+    assert_eq!(writes(&rig).len(), limits.async_writes);
+    let mut read_at = None;
+    for step in 0..200 {
+        // Reads go at once, however many writes wait.
+        let before = rig.pending.len();
+        let tag = rig.start_read(&block(5000, &data, 1));
+        assert_eq!(rig.pending.len(), before + 1);
+        while !rig.done.contains_key(&tag) {
+            rig.step();
+        }
+        rig.was_read(tag).expect("read");
+        if bytes(&rig) <= limits.async_write_bytes_beside_reads {
+            read_at = read_at.or(Some(step));
+        }
+        let room = limits.async_write_bytes_beside_reads + 16 * SECTOR;
+        assert!(read_at.is_none() || bytes(&rig) < room);
+    }
+    assert!(read_at.is_some());
+    rig.run();
+}
+
+#[test]
+fn background_work_leaves_room_for_others() {
+    let limits = Limits::default();
+    let mut rig = Rig::of(&tree(Kind::Mirror, 2), 1, limits);
+    let data = content(0, 1);
+    rig.write(Address::new(0, 0), &data).expect("written");
+    rig.now_us += limits.reads_linger_us;
+    let scrubs = |rig: &mut Rig| {
+        for _ in 0..100 {
+            let block = block(0, &data, 1);
+            rig.ask(|array, tag, now_us, out| array.scrub_block(tag, block, now_us, out));
+        }
+    };
+    scrubs(&mut rig);
+    assert_eq!(rig.pending.len(), 2 * limits.background);
+    rig.run();
+    rig.done.clear();
+    let tag = start(&mut rig, 100, 1, Priority::SyncWrite);
+    scrubs(&mut rig);
+    assert_eq!(rig.pending.len(), 2 + 2 * limits.background_beside_others);
+    rig.run();
+    rig.written(tag).expect("written");
+}
+
+#[test]
+fn writes_of_the_same_place_are_done_in_the_order_they_were_asked() {
+    for seed in 0..50 {
+        let mut rig = Rig::of(&tree(Kind::Mirror, 2), seed, Limits::default());
+        let priorities = [
+            Priority::AsyncWrite,
+            Priority::SyncWrite,
+            Priority::Background,
+        ];
+        for number in 0..9_u64 {
+            let data = content(100 + number, 4);
+            let blocks = vec![(Address::new(0, 10 + number % 3), data)];
+            let priority = priorities[number as usize % 3];
+            rig.ask(|array, tag, now_us, out| array.write(tag, blocks, priority, now_us, out));
+        }
+        rig.run();
+        assert_eq!(rig.done.len(), 9);
+        let last = content(108, 4);
+        let read = rig.read(&block(12, &last, 1)).expect("the last one");
+        assert_eq!(read.to_vec(), last.to_vec());
+        assert_eq!(rig.errors(0), ErrorCounts::default());
+    }
+}
+
+#[test]
+fn a_trim_is_over_before_its_place_is_written() {
+    for seed in 0..20 {
+        let mut rig = Rig::of(&tree(Kind::Raidz { parity: 1 }, 3), seed, Limits::default());
+        let data = content(1, 4);
+        rig.write(Address::new(0, 0), &data).expect("written");
+        rig.ask(|array, tag, now_us, out| {
+            array.trim(tag, Address::new(0, 0), 60, now_us, out);
+        });
+        let tag = rig.start_write(Address::new(0, 6), &data);
+        rig.run();
+        rig.written(tag).expect("written");
+        assert_eq!(
+            rig.read(&block(6, &data, 1)).expect("read").to_vec(),
+            data.to_vec()
+        );
+        assert_eq!(rig.errors(0), ErrorCounts::default());
+        assert!(rig.disks.iter().all(|disk| disk.trims == 1));
+        rig.read(&block(0, &data, 1)).expect_err("trimmed");
+    }
+}
+
+#[test]
+fn an_old_block_is_never_repaired_over_a_new_one() {
+    for is_rewritten in [true, false] {
+        let mut rig = Rig::new(Kind::Mirror, 2);
+        let (old, new) = (content(1, 4), content(2, 4));
+        rig.write(Address::new(0, 0), &old).expect("written");
+        // A read of the old block comes back from one leaf when the other one has the new block.
+        let tag = rig.start_read(&block(0, &old, 1));
+        let asked = rig.pending.pop().expect("one leaf is asked");
+        if is_rewritten {
+            let write = rig.start_write(Address::new(0, 0), &new);
+            rig.run();
+            rig.written(write).expect("written");
+        }
+        // It returns wrong bytes, the other leaf the old ones, as if it had been asked early.
+        let other = LeafId(1 - asked.leaf.0);
+        let wrong = Pages::from_bytes(&vec![9; 4 * 4096]);
+        rig.with(|array, out| array.completed(asked.io, Ok(wrong), 1, out));
+        let second = rig.pending.pop().expect("the other leaf is asked");
+        assert_eq!(second.leaf, other);
+        rig.with(|array, out| array.completed(second.io, Ok(old.clone()), 2, out));
+        assert_eq!(rig.was_read(tag).expect("right").to_vec(), old.to_vec());
+        // Repaired only where nothing new was written.
+        assert_eq!(writes(&rig).is_empty(), is_rewritten);
+        rig.run();
+        let now = if is_rewritten { new } else { old };
+        assert_eq!(
+            rig.scrub(&block(0, &now, 1)).expect("readable"),
+            Scrubbed::default()
+        );
+    }
+}
+
+#[test]
+fn what_lies_outside_is_refused() {
+    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let sectors = rig.top().sectors;
+    let data = content(0, 4);
+    for address in [
+        Address::new(0, sectors - 5),
+        Address::new(1, 0),
+        Address::new(0, Address::SECTORS - 1),
+    ] {
+        let block = Block {
+            address,
+            ..block(0, &data, 1)
+        };
+        assert_eq!(
+            rig.read(&block).expect_err("outside").kind,
+            ArrayErrorKind::OutOfRange
+        );
+        assert_eq!(
+            rig.scrub(&block).expect_err("outside").kind,
+            ArrayErrorKind::OutOfRange
+        );
+        let error = rig.rebuild(&block, LeafId(0)).expect_err("outside");
+        assert_eq!(error.kind, ArrayErrorKind::OutOfRange);
+        let error = rig.write(address, &data).expect_err("outside");
+        assert_eq!(error.kind, ArrayErrorKind::OutOfRange);
+    }
+    rig.write(Address::new(0, sectors - 6), &data)
+        .expect("the last sectors");
+    let error = rig
+        .write(Address::new(0, 0), &Pages::from_bytes(&[1; 100]))
+        .expect_err("no sector");
+    assert_eq!(error.kind, ArrayErrorKind::OutOfRange);
+    let bad_leaf = rig.ask(|array, tag, now_us, out| {
+        array.read_leaf(tag, LeafId(9), 0, 4096, now_us, out);
+    });
+    assert_eq!(
+        rig.was_read(bad_leaf).expect_err("no leaf").kind,
+        ArrayErrorKind::OutOfRange
+    );
+}
