@@ -146,8 +146,8 @@ impl Array {
     }
 
     /// Where label `number` (0 to 3) of a leaf lies, in bytes.
-    pub fn label_offset(&self, leaf: LeafId, number: u64) -> Option<u64> {
-        layout::label_offset(number, self.leaves.get(leaf.0 as usize)?.size)
+    pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
+        layout::label_offset(number as u64, self.leaves.get(leaf.0 as usize)?.size)
     }
 
     /// The configuration as it is now, to be written into labels: an array made of it goes on where
