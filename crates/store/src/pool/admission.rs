@@ -5,7 +5,7 @@
 //! of the pool is never given to data: what clearings, deletions and checkpoints need, so that a full
 //! pool can be emptied.
 
-use super::state::Pool;
+use super::state::{Contents, Pool};
 use super::write::Write;
 use crate::catalog;
 use crate::format::{DatasetId, SECTOR_SIZE};
@@ -19,8 +19,7 @@ impl Pool {
     /// Whether a change may take effect now.
     pub(super) fn may_take(&mut self, write: &Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
-        let updates = self.updates();
-        if !has_memory || updates > 2 * self.limits.updates {
+        if !has_memory || self.updates > 2 * self.limits.updates {
             return false;
         }
         let needed = self.sectors_needed(write);
@@ -38,12 +37,6 @@ impl Pool {
             && self.sectors_needed(write) > self.available_to(write.dataset)
     }
 
-    /// Changes of maps that no checkpoint has yet.
-    pub(super) fn updates(&self) -> u64 {
-        let contents = self.contents.values();
-        contents.map(|of| of.map.layers.top().updates()).sum()
-    }
-
     fn sectors_needed(&self, write: &Write) -> u64 {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return 0;
@@ -57,17 +50,15 @@ impl Pool {
 
     /// Sectors that data of a dataset may still take.
     pub(super) fn available_to(&self, dataset: DatasetId) -> u64 {
-        let counts = self.space.counts();
-        let reserved: u64 = self
-            .contents
-            .iter()
-            .filter(|(id, _)| **id != dataset)
-            .map(|(_, of)| {
-                let wanted = of.settings.refreservation / SECTOR_SIZE as u64;
-                wanted.saturating_sub(of.referenced)
-            })
-            .sum();
-        counts.available.saturating_sub(self.slop() + reserved)
+        let own = self.contents.get(&dataset).map_or(0, unused_reservation);
+        let others = self.reserved.saturating_sub(own);
+        let available = self.space.counts().available;
+        available.saturating_sub(self.slop() + others)
+    }
+
+    /// Adds up again what volumes have reserved, after that or their sizes changed.
+    pub(super) fn count_reserved(&mut self) {
+        self.reserved = self.contents.values().map(unused_reservation).sum();
     }
 
     /// Sectors that are never given to data.
@@ -89,5 +80,12 @@ impl Pool {
         if let Some(contents) = self.contents.get_mut(&dataset) {
             contents.settings = settings;
         }
+        self.count_reserved();
     }
+}
+
+/// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
+fn unused_reservation(of: &Contents) -> u64 {
+    let wanted = of.settings.refreservation / SECTOR_SIZE as u64;
+    wanted.saturating_sub(of.referenced)
 }

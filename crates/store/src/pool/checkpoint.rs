@@ -93,9 +93,17 @@ enum Stage {
 }
 
 impl Making {
-    /// Whether it waits for nothing but its turn.
-    pub(super) fn is_working(&self) -> bool {
-        matches!(self.stage, Stage::Merge | Stage::Free | Stage::Persist)
+    /// Whether it waits for nothing but its turn, where all groups up to `written_seq` are on the devices.
+    pub(super) fn is_working(&self, written_seq: u64) -> bool {
+        match self.stage {
+            Stage::Merge | Stage::Free | Stage::Persist => true,
+            Stage::Settle => self.is_settled(written_seq),
+            Stage::Flush | Stage::Labels { .. } | Stage::Waiting(_) => false,
+        }
+    }
+
+    fn is_settled(&self, written_seq: u64) -> bool {
+        self.writes.count == 0 && written_seq >= self.seq
     }
 }
 
@@ -109,7 +117,7 @@ impl Pool {
             let is_old = self.now_us >= self.last_checkpoint_us + self.limits.checkpoint_us;
             let is_due = self.is_checkpoint_wanted
                 || is_old && self.has_changed()
-                || self.updates() >= self.limits.updates;
+                || self.updates >= self.limits.updates;
             if !is_due {
                 return;
             }
@@ -136,6 +144,7 @@ impl Pool {
         if self.suspended.is_some() {
             return;
         }
+        self.updates = 0;
         let (epoch, chain) = (self.epoch, &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
         for contents in self.contents.values_mut() {
@@ -211,7 +220,7 @@ impl Pool {
         let Some(making) = &self.checkpoint else {
             return;
         };
-        if making.writes.count > 0 || self.commit.chain.written_seq < making.seq {
+        if !making.is_settled(self.commit.chain.written_seq) {
             return;
         }
         self.set_stage(Stage::Flush);
@@ -261,6 +270,7 @@ impl Pool {
         self.last_checkpoint_us = self.now_us;
         let epoch = making.epoch.0;
         self.output.events.push(Event::Checkpoint { epoch });
+        self.count_reserved();
         self.count_vain_checkpoint();
         self.answer_syncs();
     }

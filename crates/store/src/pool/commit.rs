@@ -127,6 +127,7 @@ impl Pool {
         };
         let bytes = self.commit.group.payload_bytes();
         let changes: Vec<Change> = self.commit.group.take().collect();
+        self.updates += changes.len() as u64;
         let mut blocks = Vec::with_capacity(changes.len() + 1);
         let entries = changes
             .into_iter()

@@ -20,7 +20,7 @@ use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::{Deadlist, Unread};
-use crate::vdev::{ArrayDone, ArrayError, Block, Dtl, LeafId, Priority, Scrubbed, State};
+use crate::vdev::{ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State};
 
 /// Blocks in a batch.
 const BATCH: usize = 1 << 16;
@@ -80,7 +80,7 @@ pub(super) struct Scan {
     epoch: Epoch,
     /// Whether the trees hold all blocks up to that epoch.
     has_begun: bool,
-    leaves: Vec<(LeafId, Dtl)>,
+    leaves: Vec<Resilver>,
     targets: VecDeque<Target>,
     walking: Option<(Target, Walking)>,
     /// The targets that the batch is of, each from where it begins there, to gather it again.
@@ -94,6 +94,8 @@ pub(super) struct Scan {
     is_waiting: bool,
     /// The batch is not complete.
     is_gathering: bool,
+    /// All was rebuilt; it counts when that many checkpoints are durable.
+    ends_with: Option<u64>,
 }
 
 /// Something whose blocks are visited.
@@ -167,17 +169,17 @@ impl Pool {
     }
 
     /// Leaves that are there and miss something.
-    fn incomplete_leaves(&self) -> Vec<(LeafId, Dtl)> {
+    fn incomplete_leaves(&self) -> Vec<Resilver> {
         let online = self.array.leaves().filter(|leaf| {
             leaf.is_incomplete && matches!(leaf.state, State::Online | State::Degraded)
         });
         online
-            .filter_map(|leaf| Some((leaf.leaf, self.array.missing(leaf.leaf)?)))
-            .filter(|(_, missing)| !missing.is_empty())
+            .filter_map(|leaf| self.array.start_resilver(leaf.leaf).ok())
+            .filter(|resilver| !resilver.missing.is_empty())
             .collect()
     }
 
-    fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<(LeafId, Dtl)>) {
+    fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
         let counts = self.space.counts();
         self.scan = Some(Scan {
             status: ScanStatus {
@@ -203,6 +205,7 @@ impl Pool {
             in_flight: 0,
             is_waiting: false,
             is_gathering: false,
+            ends_with: None,
         });
         // The trees must have all that was written until now.
         self.is_checkpoint_wanted = true;
@@ -210,12 +213,16 @@ impl Pool {
 
     /// Whether a scan could do something now.
     pub(super) fn is_scan_working(&self) -> bool {
-        self.scan.as_ref().is_some_and(|scan| {
-            scan.status.state == ScanState::Running
-                && scan.has_begun
-                && !scan.is_waiting
-                && scan.in_flight < IN_FLIGHT
-        })
+        let Some(scan) = &self.scan else { return false };
+        if scan.status.state != ScanState::Running || scan.is_waiting {
+            return false;
+        }
+        match scan.ends_with {
+            Some(wanted) => self.checkpoints >= wanted,
+            None if !scan.has_begun => self.persisted.epoch >= scan.epoch,
+            None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
+            None => scan.in_flight == 0,
+        }
     }
 
     /// Goes on with a scan; begins a resilver where a leaf needs one.
@@ -232,8 +239,15 @@ impl Pool {
                 self.begin_scan(ScanKind::Resilver, leaves);
             }
         }
+        let checkpoints = self.checkpoints;
         let Some(scan) = &mut self.scan else { return };
         if !is_running(scan) || scan.is_waiting {
+            return;
+        }
+        if let Some(wanted) = scan.ends_with {
+            if checkpoints >= wanted {
+                self.complete_resilver();
+            }
             return;
         }
         if !scan.has_begun {
@@ -311,8 +325,8 @@ impl Pool {
         let leaves: Vec<LeafId> = scan
             .leaves
             .iter()
-            .filter(|(_, missing)| missing.contains(pointer.birth))
-            .map(|(leaf, _)| *leaf)
+            .filter(|resilver| resilver.missing.contains(pointer.birth))
+            .map(|resilver| resilver.leaf)
             .collect();
         match kind {
             ScanKind::Scrub => {
@@ -519,19 +533,36 @@ impl Pool {
         }
     }
 
+    /// All blocks were worked off. What was rebuilt counts when a checkpoint has flushed it.
     fn end_scan(&mut self) {
+        let under_way = u64::from(self.checkpoint.is_some());
         let Some(scan) = &mut self.scan else { return };
-        scan.status.state = ScanState::Finished;
-        scan.status.ended_s = self.time_s;
-        if scan.status.kind == ScanKind::Resilver && scan.status.unrecoverable == 0 {
-            let (epoch, leaves) = (scan.epoch, std::mem::take(&mut scan.leaves));
-            for (leaf, _) in leaves {
-                // It may have gone away meanwhile; then it still misses what it missed.
-                let _ = self.array.resilvered(leaf, epoch, &mut self.array_output);
-            }
-            self.is_config_new = true;
+        if scan.status.kind == ScanKind::Scrub {
+            scan.status.state = ScanState::Finished;
+            scan.status.ended_s = self.time_s;
+        } else if scan.ends_with.is_none() {
+            scan.ends_with = Some(self.checkpoints + 1 + under_way);
             self.is_checkpoint_wanted = true;
         }
+    }
+
+    /// Ends a resilver whose blocks are durable.
+    fn complete_resilver(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        scan.ends_with = None;
+        scan.status.state = ScanState::Finished;
+        scan.status.ended_s = self.time_s;
+        if scan.status.unrecoverable > 0 {
+            return;
+        }
+        for resilver in std::mem::take(&mut scan.leaves) {
+            // It may have gone away meanwhile, or have missed more: then there is another resilver.
+            let _ = self
+                .array
+                .finish_resilver(&resilver, &mut self.array_output);
+        }
+        self.is_config_new = true;
+        self.is_checkpoint_wanted = true;
     }
 }
 

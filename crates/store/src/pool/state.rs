@@ -37,7 +37,8 @@ pub struct Limits {
     pub checkpoint_us: u64,
     /// A group that nobody waits for is written after this. Microseconds.
     pub gather_us: u64,
-    /// What a call does at most of work that nobody waits for: nodes, extents and the like.
+    /// Nodes of maps that a call handles at most in work that nobody waits for; each takes about
+    /// 80 microseconds.
     pub budget: usize,
 }
 
@@ -50,10 +51,15 @@ impl Default for Limits {
             groups: 1 << 16,
             checkpoint_us: 60_000_000,
             gather_us: 2_000,
-            budget: 64,
+            budget: 4,
         }
     }
 }
+
+/// While requests are served, a share of the work that nobody waits for is done so often.
+const WORK_EVERY_US: u64 = 500;
+/// Extents that become free in one call.
+const SETTLE_AT_ONCE: usize = 256;
 
 /// A volume or snapshot at work.
 #[derive(Debug)]
@@ -117,6 +123,12 @@ pub struct Pool {
     /// In which blocks are born now.
     pub(super) epoch: Epoch,
     pub(super) now_us: u64,
+    /// When work that nobody waits for was last done.
+    pub(super) worked_us: u64,
+    /// Changes of maps since the last checkpoint began.
+    pub(super) updates: u64,
+    /// Sectors that volumes have reserved and do not use yet.
+    pub(super) reserved: u64,
     /// Seconds since 1970.
     pub(super) time_s: u64,
     pub(super) commit: Commit,
@@ -191,7 +203,8 @@ impl Pool {
                 len,
             } => self.begin_extents(id, dataset, offset, len),
         }
-        self.go_on();
+        self.serve();
+        self.hand_out();
     }
 
     /// A device answered.
@@ -199,7 +212,12 @@ impl Pool {
         self.now_us = now_us;
         self.array
             .completed(io, outcome, now_us, &mut self.array_output);
-        self.go_on();
+        if now_us >= self.worked_us + WORK_EVERY_US {
+            self.go_on();
+        } else {
+            self.serve();
+            self.hand_out();
+        }
     }
 
     /// Time has passed. `time_s` is the wall clock's, in seconds since 1970: it is noted in
@@ -229,8 +247,20 @@ impl Pool {
         std::mem::take(&mut self.output)
     }
 
-    /// Does everything that can be done now.
+    /// Does everything that somebody waits for, and a share of what nobody does.
     pub(super) fn go_on(&mut self) {
+        self.worked_us = self.now_us;
+        self.serve();
+        self.checkpoint_go_on();
+        self.scan_go_on();
+        self.tend_vdevs();
+        self.space.settle(SETTLE_AT_ONCE);
+        self.serve();
+        self.hand_out();
+    }
+
+    /// Does everything that somebody waits for.
+    fn serve(&mut self) {
         loop {
             for (tag, done) in std::mem::take(&mut self.array_output.done) {
                 if let Some(what) = self.tags.remove(&tag) {
@@ -240,14 +270,13 @@ impl Pool {
             self.administer_go_on();
             self.resume_stalled();
             self.commit_go_on();
-            self.checkpoint_go_on();
-            self.scan_go_on();
-            self.tend_vdevs();
             if self.array_output.done.is_empty() {
                 break;
             }
         }
-        self.space.settle(self.limits.budget);
+    }
+
+    fn hand_out(&mut self) {
         self.output.requests.append(&mut self.array_output.requests);
         for event in std::mem::take(&mut self.array_output.events) {
             if matches!(event, VdevEvent::LeafState { .. }) {
@@ -292,7 +321,9 @@ impl Pool {
     /// Whether there is something to do that waits for nothing but its turn.
     fn has_work(&self) -> bool {
         let making = self.checkpoint.as_ref();
-        let is_making = making.map_or(self.is_checkpoint_wanted, Making::is_working);
+        let is_making = making.map_or(self.is_checkpoint_wanted, |making| {
+            making.is_working(self.commit.chain.written_seq)
+        });
         let is_untended = self.tended_events != self.seen_events;
         self.suspended.is_none() && (is_making || is_untended || self.is_scan_working())
     }

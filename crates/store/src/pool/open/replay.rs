@@ -177,6 +177,7 @@ impl Opening {
             // What was not there at the end of the log was not an error of the leaves.
             let _ = pool.array.clear(leaf);
         }
+        pool.count_reserved();
         self.stage = Stage::Done;
         Ok(())
     }
@@ -191,6 +192,7 @@ impl Opening {
             )));
         }
         self.pool.begin_epoch(record.epoch);
+        self.pool.updates += record.entries.len() as u64;
         for entry in &record.entries {
             match entry {
                 Entry::Map {

@@ -100,7 +100,9 @@ impl History {
                 40..45 => self.flush(),
                 45..48 => {
                     self.epoch += 1;
-                    self.rig.array.set_epochs(Epoch(self.epoch), Epoch(self.epoch));
+                    self.rig
+                        .array
+                        .set_epochs(Epoch(self.epoch), Epoch(self.epoch));
                 }
                 48..56 => self.misbehave(),
                 56..58 => self.come_back(),
