@@ -86,7 +86,7 @@ fn whole_page(data: &Pages, start: usize) -> Page {
 /// The bytes of a block as pages that begin with it: what came unaligned is copied.
 pub fn aligned(data: Pages) -> Pages {
     let is_aligned = |at| data.whole_page(at).is_some();
-    if data.len() % PAGE_SIZE == 0 && (0..data.len()).step_by(PAGE_SIZE).all(is_aligned) {
+    if data.len().is_multiple_of(PAGE_SIZE) && (0..data.len()).step_by(PAGE_SIZE).all(is_aligned) {
         return data;
     }
     let pages: Vec<Page> = (0..data.len())
