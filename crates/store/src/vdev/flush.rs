@@ -176,7 +176,7 @@ impl Array {
         };
         if state == LeafState::Removed || self.can_lose(leaf) {
             self.lose(leaf, state, None, error, out);
-        } else {
+        } else if self.leaf(leaf).state == LeafState::Online {
             let vdev = self.leaf(leaf).vdev;
             self.leaf_mut(leaf).flush.forget();
             self.give_up_flushing(vdev, out);

@@ -269,9 +269,9 @@ impl Array {
             let since = failed.into_iter().flatten().min();
             // Nobody else can have written what a lone leaf misses.
             self.leaf_mut(leaf).missing_since = if is_alone { None } else { since };
-            self.leaf_mut(leaf).state = state;
-            self.fail_flushes(leaf, error);
         }
+        // Labels of leaves that are put aside are flushed, too.
+        self.fail_flushes(leaf, error);
         if self.leaf(leaf).state != LeafState::Detached {
             self.leaf_mut(leaf).state = state;
             self.tell_state(leaf, &error.to_string(), out);

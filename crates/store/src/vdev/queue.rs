@@ -242,7 +242,7 @@ impl Queue {
         } else {
             limits.background
         };
-        if self.in_flight[Priority::Background as usize].requests >= bound {
+        if self.in_flight[Priority::Background as usize].requests >= bound.max(1) {
             return None;
         }
         self.sweep(Priority::Background, limits.max_write)

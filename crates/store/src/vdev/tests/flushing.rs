@@ -158,3 +158,41 @@ fn a_failed_write_is_never_ok_and_loses_nothing_else() {
         data.to_vec()
     );
 }
+
+#[test]
+fn labels_of_leaves_put_aside_fail_alone_and_at_once() {
+    let mut rig = Rig::new(Kind::Mirror, 2);
+    rig.with(|array, out| array.offline(LeafId(1), 0, out))
+        .expect("redundant");
+    let label = |rig: &mut Rig| {
+        let tag = rig.ask(|array, tag, now_us, out| {
+            array.write_leaf(tag, LeafId(1), 0, content(1, 1), now_us, out);
+        });
+        rig.run();
+        rig.written(tag).expect("written");
+    };
+    label(&mut rig);
+    rig.disks[1].mute = true;
+    let tag = rig.ask(|array, tag, now_us, out| array.flush_leaf(tag, LeafId(1), now_us, out));
+    rig.with(|array, out| array.remove(LeafId(1), 0, out))
+        .expect("a leaf");
+    assert_eq!(
+        rig.flushed(tag).expect_err("removed").kind,
+        ArrayErrorKind::Device
+    );
+    rig.disks[1].mute = false;
+    rig.run();
+    // The other leaf lacks something as well: still no block depends on these labels.
+    rig.with(|array, out| array.online(LeafId(1), out))
+        .expect("online");
+    rig.with(|array, out| array.offline(LeafId(1), 0, out))
+        .expect("redundant");
+    rig.with(|array, out| array.remove(LeafId(0), 0, out))
+        .expect("a leaf");
+    label(&mut rig);
+    rig.disks[1].fail_flushes = true;
+    let tag = rig.ask(|array, tag, now_us, out| array.flush_leaf(tag, LeafId(1), now_us, out));
+    rig.run();
+    rig.flushed(tag).expect_err("failed");
+    assert!(!rig.top().is_lossy);
+}
