@@ -231,10 +231,14 @@ impl Pool {
             .filter_map(|of| Some(of.as_snapshot()?.epoch))
             .collect();
         snapshots.reverse();
+        let is_staying = self.catalog.dataset(next).is_some();
         if let Some(next) = self.contents.get_mut(&next) {
             let freed = next.dead.split_after(after);
             next.dead.merge(gone.dead);
-            next.dead.join_parts(&snapshots);
+            // Whoever goes in the same operation builds on nothing any more, and its list will be split yet.
+            if is_staying {
+                next.dead.join_parts(&snapshots);
+            }
             if !freed.is_empty() {
                 self.jobs.push_back(super::manifest::Job::Dead(freed));
                 self.is_checkpoint_wanted = true;

@@ -173,7 +173,7 @@ impl Pool {
             dead: dead.collect(),
             heirs: BTreeMap::new(),
             jobs: std::mem::take(&mut self.jobs),
-            to_free: free::BLOCKS_PER_CHECKPOINT,
+            to_free: self.limits.freed_blocks,
             walking: None,
             writes: Writes::default(),
             root: None,

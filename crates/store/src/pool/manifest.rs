@@ -123,6 +123,8 @@ pub(super) enum JobRecord {
     },
     /// Those on a dead list.
     Dead { list: String },
+    /// The chunks of a dead list.
+    Chunks { list: String },
 }
 
 /// The space map of a top-level vdev.
@@ -144,6 +146,8 @@ pub(super) enum Job {
         position: u64,
     },
     Dead(Deadlist),
+    /// Only the chunks of a list: the blocks on it belong to those that stay.
+    Chunks(Deadlist),
 }
 
 /// What the last durable checkpoint keeps, as far as the next one replaces it.

@@ -354,6 +354,7 @@ fn open_job(record: &JobRecord) -> Option<Job> {
             position: *position,
         },
         JobRecord::Dead { list } => Job::Dead(Deadlist::decode(&from_hex(list)?)?),
+        JobRecord::Chunks { list } => Job::Chunks(Deadlist::decode(&from_hex(list)?)?),
     })
 }
 

@@ -40,6 +40,9 @@ pub struct Limits {
     /// Nodes of maps that a call handles at most in work that nobody waits for; each takes about
     /// 80 microseconds.
     pub budget: usize,
+    /// Blocks and nodes of deleted datasets that one checkpoint frees at most: each is an extent that
+    /// waits in memory until two more are durable.
+    pub freed_blocks: usize,
 }
 
 impl Default for Limits {
@@ -52,6 +55,7 @@ impl Default for Limits {
             checkpoint_us: 60_000_000,
             gather_us: 2_000,
             budget: 4,
+            freed_blocks: 1 << 18,
         }
     }
 }

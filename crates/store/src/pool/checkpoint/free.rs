@@ -9,12 +9,8 @@ use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
 use crate::map::Tree;
 use crate::map::walk::{Progress, Visit, Walk};
-use crate::snapshot::deadlist::{Taken, Unread};
+use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
-
-/// Blocks and nodes that one checkpoint frees at most: each is an extent that waits in memory until
-/// two more are durable.
-pub(super) const BLOCKS_PER_CHECKPOINT: usize = 1 << 18;
 
 /// A tree that is being freed.
 #[derive(Debug)]
@@ -31,6 +27,9 @@ impl Pool {
             map: contents.map,
             after,
         });
+        if !contents.dead.is_empty() {
+            self.jobs.push_back(Job::Chunks(contents.dead));
+        }
         self.is_checkpoint_wanted = true;
     }
 
@@ -78,36 +77,43 @@ impl Pool {
                     let walk = Walk::new(&tree, position, Some(after));
                     making.walking = Some(Walking { tree, after, walk });
                 }
-                Some(Job::Dead(mut list)) => {
-                    let chunks = &mut self.chunks;
-                    let taken = list.take_next(|at| chunks.remove(&at.address.to_bits()));
-                    match taken {
-                        Ok(None) => {}
-                        Ok(Some(taken)) => {
-                            making.jobs.push_front(Job::Dead(list));
-                            let count = taken.blocks.len() + taken.chunks.len();
-                            making.to_free = making.to_free.saturating_sub(count);
-                            budget = budget.saturating_sub(count);
-                            self.drop_taken(&taken);
-                        }
-                        Err(Unread::Missing(pointer)) => {
-                            making.jobs.push_front(Job::Dead(list));
-                            return self.read_chunk(pointer);
-                        }
-                        Err(fault @ Unread::Damaged(_)) => {
-                            let context = fault.to_string();
-                            let error = PoolError::new(PoolErrorKind::Damaged, context);
-                            return self.checkpoint_failed(error);
-                        }
-                    }
-                }
+                Some(Job::Dead(list)) => self.free_list(list, Job::Dead, &mut budget),
+                Some(Job::Chunks(list)) => self.free_list(list, Job::Chunks, &mut budget),
             }
         }
     }
 
-    fn drop_taken(&mut self, taken: &Taken) {
-        for pointer in taken.blocks.iter().chain(&taken.chunks) {
-            self.drop_block(pointer);
+    /// Frees a chunk of a list, and what is on it or not.
+    fn free_list(&mut self, mut list: Deadlist, job: fn(Deadlist) -> Job, budget: &mut usize) {
+        let Some(making) = &mut self.checkpoint else {
+            return;
+        };
+        let chunks = &mut self.chunks;
+        match list.take_next(|at| chunks.remove(&at.address.to_bits())) {
+            Ok(None) => {}
+            Ok(Some(taken)) => {
+                let mut freed = taken.chunks;
+                let job = job(list);
+                if matches!(job, Job::Dead(_)) {
+                    freed.extend(taken.blocks);
+                }
+                making.jobs.push_front(job);
+                making.to_free = making.to_free.saturating_sub(freed.len().max(1));
+                *budget = budget.saturating_sub(freed.len().max(1));
+                for pointer in freed {
+                    self.drop_block(&pointer);
+                }
+            }
+            Err(Unread::Missing(pointer)) => {
+                making.jobs.push_front(job(list));
+                *budget = 0;
+                self.read_chunk(pointer);
+            }
+            Err(fault @ Unread::Damaged(_)) => {
+                *budget = 0;
+                let error = PoolError::new(PoolErrorKind::Damaged, fault.to_string());
+                self.checkpoint_failed(error);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::read::NodeWaiter;
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::Pool;
+use super::super::state::{Dying, Pool};
 use super::writer::Writer;
 use super::{Making, Stage};
 use crate::catalog::{Catalog, Dataset};
@@ -76,11 +76,23 @@ impl Pool {
             let owner = |closed: &Closed| owner_of(catalog, *id, closed.epoch);
             plan(&contents.map, contents.referenced, &owner);
         }
-        for dying in &self.dying {
-            let owner = |_: &Closed| Owner {
-                dataset: None,
-                snapshots: vec![dying.after],
+        // Of those that are being deleted, a layer is the oldest one's: what it drops is its own as far
+        // as none of those before has it.
+        let all = &self.dying;
+        let owner = |closed: &Closed| {
+            let holds = |of: &&Dying| {
+                let layers = of.map.layers.closed().iter();
+                layers
+                    .into_iter()
+                    .any(|layer| std::ptr::eq(&**layer, closed))
             };
+            let oldest = all.iter().filter(holds).map(|dying| dying.after).min();
+            Owner {
+                dataset: None,
+                snapshots: oldest.into_iter().collect(),
+            }
+        };
+        for dying in all {
             plan(&dying.map, 0, &owner);
         }
         making.tasks = tasks.into();

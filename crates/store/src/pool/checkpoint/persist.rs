@@ -72,7 +72,7 @@ impl Pool {
             list.persist(&mut writer)?;
         }
         for job in &mut making.jobs {
-            if let Job::Dead(list) = job {
+            if let Job::Dead(list) | Job::Chunks(list) = job {
                 list.persist(&mut writer)?;
             }
         }
@@ -317,6 +317,9 @@ fn manifest_of(
             position: *position,
         },
         Job::Dead(list) => JobRecord::Dead {
+            list: to_hex(&list.encode()),
+        },
+        Job::Chunks(list) => JobRecord::Chunks {
             list: to_hex(&list.encode()),
         },
     });
