@@ -15,9 +15,11 @@
 //! | how are datasets changed | `administer.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs` |
+//! | how is all of it proven | `check.rs` and the files beside it |
 
 mod administer;
 mod admission;
+pub mod check;
 mod checkpoint;
 mod commit;
 mod config;

@@ -1,5 +1,7 @@
 //! The pool on disks in memory that do what they are asked.
 
 mod basics;
+mod checks;
+mod datasets;
 mod vdevs;
 mod world;

@@ -475,6 +475,22 @@ impl Space {
         }
     }
 
+    /// The bitmaps of a top-level vdev, 64 sectors at a time, `busy` and `view`. What lies beyond its end
+    /// is set in both.
+    pub fn words(&self, vdev: u16) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.vdevs[usize::from(vdev)].sectors.words()
+    }
+
+    /// Extents that were dropped since the last checkpoint began: in `busy` and `view`.
+    pub fn dropped(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.dropped.iter().chain(self.dropped_young.iter())
+    }
+
+    /// Extents that were dropped before: in `busy` only, once all is settled.
+    pub fn waiting(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.deferred.iter().chain(self.freed.iter())
+    }
+
     /// Top-level vdevs.
     pub fn vdevs(&self) -> u16 {
         self.vdevs.len() as u16

@@ -278,6 +278,12 @@ impl Sectors {
         true
     }
 
+    /// Both bitmaps, `busy` and `view`, a word at a time.
+    pub(super) fn words(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let both = self.busy.iter().flatten().zip(self.view.iter().flatten());
+        both.map(|(busy, view)| (*busy, *view))
+    }
+
     pub(super) fn memory(&self) -> usize {
         (self.busy.capacity() + self.view.capacity()) * size_of::<Region>()
             + (self.free.capacity() + self.longest.capacity()) * size_of::<u16>()

@@ -95,6 +95,8 @@ pub struct Array {
     /// Not before this is anything in flight late.
     next_deadline_us: Option<u64>,
     recent_writes: RecentWrites,
+    /// Bad copies are rewritten when they are found.
+    heals: bool,
 }
 
 impl Array {
@@ -115,6 +117,7 @@ impl Array {
             has_waiting_flushes: false,
             next_deadline_us: None,
             recent_writes: RecentWrites::default(),
+            heals: true,
         };
         for spec in &tree.top_levels {
             array.insert_top_level(spec)?;
@@ -128,6 +131,12 @@ impl Array {
     pub fn set_epochs(&mut self, oldest: Epoch, newest: Epoch) {
         self.epoch = self.epoch.max(oldest);
         self.newest = self.newest.max(newest).max(oldest);
+    }
+
+    /// Whether bad copies that are found are rewritten, as they are unless this says otherwise: who only
+    /// wants to know must not change anything.
+    pub fn set_healing(&mut self, heals: bool) {
+        self.heals = heals;
     }
 
     /// Sectors of its vdev that a block of `sectors` of payload takes, parity and padding

@@ -61,7 +61,7 @@ impl Array {
             .recent_writes
             .is_untouched_since(read.started, address, sectors);
         // Other bytes may be there by now, written for another block: those are not touched.
-        if !is_current {
+        if !is_current || !self.heals {
             rewrites.clear();
         }
         rewrites.retain(|rewrite| self.leaf(rewrite.leaf).is_usable());

@@ -14,7 +14,7 @@ use crate::vdev::{
     TopLevelSpec, VdevTree,
 };
 
-/// Bytes of a disk.
+/// Bytes of a disk, where a test does not say.
 pub(super) const DISK: u64 = 64 << 20;
 
 /// A disk: the sectors that were ever written.
@@ -27,6 +27,7 @@ pub(super) struct World {
     pub(super) dead: BTreeSet<usize>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
+    disk_size: u64,
     pub(super) limits: Limits,
     pub(super) now_us: u64,
     next_id: u64,
@@ -71,14 +72,19 @@ fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
 impl World {
     /// A new pool of one top-level vdev.
     pub(super) fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
-        let leaves = (0..disks).map(|number| LeafSpec::new(100 + number as u64, DISK));
+        Self::of_size(kind, disks, DISK, limits)
+    }
+
+    /// The same, on disks of so many bytes.
+    pub(super) fn of_size(kind: Kind, disks: usize, size: u64, limits: Limits) -> Self {
+        let leaves = (0..disks).map(|number| LeafSpec::new(100 + number as u64, size));
         let tree = VdevTree {
             top_levels: vec![TopLevelSpec::new(kind, Class::Normal, leaves)],
         };
-        Self::of_tree(tree, disks, limits)
+        Self::of_tree(tree, disks, size, limits)
     }
 
-    pub(super) fn of_tree(tree: VdevTree, disks: usize, limits: Limits) -> Self {
+    pub(super) fn of_tree(tree: VdevTree, disks: usize, size: u64, limits: Limits) -> Self {
         let config = PoolConfig {
             name: "tank".to_owned(),
             guid: 77,
@@ -96,6 +102,7 @@ impl World {
             leaves: (0..disks as u32)
                 .map(|number| (number, number as usize))
                 .collect(),
+            disk_size: size,
             limits,
             dead: BTreeSet::new(),
             now_us: 0,
@@ -224,6 +231,7 @@ impl World {
             "{:?}",
             self.pool.suspended
         );
+        self.check();
     }
 
     /// What the labels say.
@@ -232,14 +240,47 @@ impl World {
             .disks
             .iter()
             .map(|disk| LeafLabels {
-                size: DISK,
+                size: self.disk_size,
                 copies: [0, 1, 2, 3].map(|copy| {
-                    let offset = vdev::layout::label_offset(copy, DISK).expect("a leaf");
+                    let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
                     read(disk, offset, 256 << 10).to_vec()
                 }),
             })
             .collect();
         examine(&labels, None)
+    }
+
+    /// What a check of the pool finds. The disks do what it asks, which is reads only.
+    pub(super) fn report(&mut self) -> check::Report {
+        let mut check = check::Check::new(&mut self.pool).expect("a pool at rest");
+        while !check.is_done() {
+            let requests = check.take_requests();
+            if requests.is_empty() {
+                assert!(
+                    check.deadline_us().is_some(),
+                    "waits for nothing: {check:?}"
+                );
+                check.tick(self.now_us);
+            }
+            for DeviceRequest { io, leaf, op } in requests {
+                let is_read = matches!(op, DeviceOp::Read { .. });
+                assert!(is_read, "a check changes nothing: {op:?}");
+                let disk = self.leaves[&leaf.0];
+                let data = perform(&mut self.disks[disk], &op);
+                check.completed(io, Ok(data), self.now_us);
+            }
+        }
+        check.finish()
+    }
+
+    /// Proves the pool; where disks are gone, it has not all its copies.
+    pub(super) fn check(&mut self) {
+        if !self.dead.is_empty() {
+            return;
+        }
+        let report = self.report();
+        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        assert!(report.is_clean(), "{}", findings.join("\n"));
     }
 
     /// Forgets what is in memory and opens the pool again.
@@ -266,6 +307,7 @@ impl World {
             }
         }
         self.pool = opening.finish()?;
+        self.check();
         self.settle();
         Ok(())
     }

@@ -1,0 +1,447 @@
+//! Proving a pool: that everything it needs is allocated exactly once and nothing else is, that its
+//! figures agree with one another, and that every copy of every block is right.
+//!
+//! A pool at rest is looked at from what its checkpoint and its log lead to: first what lies outside of
+//! trees, then the tree of each dataset beside that of the snapshot before it (`descent.rs`), its dead
+//! list, which must be exactly the difference, what is being freed, and the layers of the log. Each
+//! claims its sectors in a bitmap (`ledger.rs`); at the end that is the space map, or something is wrong.
+//! Where it is, all is walked again, to name those who claimed what they must not.
+//!
+//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: two bitmaps, and
+//! the nodes that the pool's cache may keep.
+
+mod descent;
+mod ledger;
+mod report;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::scan::ScanState;
+use super::state::Pool;
+use crate::format::list::Chunk;
+use crate::format::{Address, Algorithm, Entry, Extent, Pointer, Record};
+use crate::map::Missing;
+use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority, Verify};
+use ledger::Bitmap;
+pub use report::{Finding, FindingKind, Owner, Report};
+use walk::Task;
+
+/// Blocks of which the copies are being read at once.
+const VERIFIED_AT_ONCE: usize = 64;
+/// Sectors of which the owners are looked for in a second pass.
+const MAX_HUNTED: usize = 64;
+
+/// A check under way. It borrows the pool, which must be at rest ([`Pool::is_at_rest`]), best right after
+/// its opening and before anything else is asked of it.
+#[derive(Debug)]
+pub struct Check<'a> {
+    pool: &'a mut Pool,
+    report: Report,
+    /// What is needed.
+    reached: Bitmap,
+    /// What one dataset has no more, by first sectors.
+    dead: Bitmap,
+    tasks: VecDeque<Task>,
+    /// The walk waits for a block.
+    is_waiting: bool,
+    reading: BTreeMap<u64, Wanted>,
+    chunks: BTreeMap<u64, Option<Chunk>>,
+    /// Nodes that cannot be read.
+    lost: BTreeSet<u64>,
+    /// Not all of what should be walked could be read.
+    is_partial: bool,
+    to_verify: VecDeque<(Owner, Block)>,
+    verifying: usize,
+    /// Sectors whose owners are looked for.
+    hunted: Vec<(FindingKind, Extent, BTreeSet<Owner>)>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Walk,
+    /// The same again, for the owners.
+    Hunt,
+    Done,
+}
+
+/// What a read is for.
+#[derive(Clone, Debug)]
+enum Wanted {
+    Node(Owner, Missing),
+    Chunk(Owner, Pointer),
+    Record(u64),
+    Copies(Owner, Address, u16),
+}
+
+impl Pool {
+    /// Whether nothing is under way in it: no change waits, no checkpoint is being made, no
+    /// scan is at work.
+    pub fn is_at_rest(&self) -> bool {
+        let chain = &self.commit.chain;
+        let scan = self.scan_status().map(|scan| scan.state);
+        scan != Some(ScanState::Running)
+            && self.checkpoint.is_none()
+            && self.commit.group.is_empty()
+            && chain.being_written() == 0
+            && self.waiting.is_empty()
+            && self.stalled.is_empty()
+            && self.pending.is_empty()
+    }
+}
+
+impl<'a> Check<'a> {
+    /// Begins to check a pool; `None` where it is not at rest.
+    pub fn new(pool: &'a mut Pool) -> Option<Self> {
+        if !pool.is_at_rest() {
+            return None;
+        }
+        while !pool.space.settle(usize::MAX) {}
+        pool.array.set_healing(false);
+        let mut check = Self {
+            report: Report::default(),
+            reached: Bitmap::new(&pool.space),
+            dead: Bitmap::new(&pool.space),
+            tasks: VecDeque::new(),
+            is_waiting: false,
+            reading: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            is_partial: false,
+            to_verify: VecDeque::new(),
+            verifying: 0,
+            hunted: Vec::new(),
+            stage: Stage::Walk,
+            pool,
+        };
+        check.begin_walk();
+        check.go_on();
+        Some(check)
+    }
+
+    /// What the devices have to do: reads only.
+    pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
+        std::mem::take(&mut self.pool.array_output.requests)
+    }
+
+    /// A device answered.
+    pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
+        self.pool.now_us = now_us;
+        let pool = &mut *self.pool;
+        pool.array
+            .completed(io, outcome, now_us, &mut pool.array_output);
+        self.go_on();
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now_us: u64) {
+        self.pool.now_us = now_us;
+        let pool = &mut *self.pool;
+        pool.array.tick(now_us, &mut pool.array_output);
+        self.go_on();
+    }
+
+    /// When [`Check::tick`] must be called at the latest.
+    pub fn deadline_us(&self) -> Option<u64> {
+        let more = self.has_work().then_some(self.pool.now_us);
+        more.or(self.pool.array.deadline_us())
+    }
+
+    /// Which device a leaf's guid is in the pool's array.
+    pub fn leaf(&self, guid: u64) -> Option<LeafId> {
+        self.pool.array.find(guid)
+    }
+
+    /// Whether it is done.
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Sectors that were found to be needed so far, and those that are allocated: how far it is.
+    pub fn progress(&self) -> (u64, u64) {
+        let counts = self.pool.space.counts();
+        (self.reached.count(), counts.allocated + counts.deferred)
+    }
+
+    /// What was found. The pool goes on to be used, and heals again.
+    pub fn finish(self) -> Report {
+        self.pool.array.set_healing(true);
+        self.pool.array_output.events.clear();
+        self.report
+    }
+
+    /// Whether there is something to do that waits for no device.
+    fn has_work(&self) -> bool {
+        let has_answers = !self.pool.array_output.done.is_empty();
+        !self.is_done() && (has_answers || self.reading.is_empty() || self.can_walk())
+    }
+
+    fn can_walk(&self) -> bool {
+        let has_room = self.to_verify.len() < VERIFIED_AT_ONCE;
+        !self.is_waiting && !self.tasks.is_empty() && has_room
+    }
+
+    /// Does what can be done without waiting, a bounded part of it.
+    fn go_on(&mut self) {
+        for _ in 0..self.pool.limits.budget.max(1) {
+            for (tag, done) in std::mem::take(&mut self.pool.array_output.done) {
+                if let Some(wanted) = self.reading.remove(&tag) {
+                    self.answered(wanted, done);
+                }
+            }
+            while self.verifying < VERIFIED_AT_ONCE
+                && let Some((owner, block)) = self.to_verify.pop_front()
+            {
+                self.verify_copies(owner, block);
+            }
+            if self.can_walk() {
+                self.walk();
+            } else if self.reading.is_empty() && self.tasks.is_empty() {
+                return self.end_pass();
+            } else if self.pool.array_output.done.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn verify_copies(&mut self, owner: Owner, block: Block) {
+        self.verifying += 1;
+        let wanted = Wanted::Copies(owner, block.address, block.sectors);
+        let tag = self.tag(wanted);
+        let pool = &mut *self.pool;
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        pool.array.scrub_block(tag, block, now, out);
+    }
+
+    fn tag(&mut self, wanted: Wanted) -> u64 {
+        self.pool.next_tag += 1;
+        let tag = self.pool.next_tag;
+        self.reading.insert(tag, wanted);
+        tag
+    }
+
+    /// Reads a block that the walk waits for.
+    fn read(&mut self, wanted: Wanted, block: Block) {
+        self.is_waiting = true;
+        let tag = self.tag(wanted);
+        let pool = &mut *self.pool;
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        pool.array.read(tag, block, Priority::SyncRead, now, out);
+    }
+
+    fn answered(&mut self, wanted: Wanted, done: ArrayDone) {
+        match (wanted, done) {
+            (Wanted::Node(owner, missing), ArrayDone::Read(result)) => {
+                self.is_waiting = false;
+                let filled = result.map_err(|error| error.to_string()).and_then(|block| {
+                    let nodes = &mut self.pool.nodes;
+                    nodes
+                        .fill(&missing, &block)
+                        .map_err(|error| error.to_string())
+                });
+                if let Err(error) = filled {
+                    self.lost.insert(missing.pointer.address.to_bits());
+                    self.pool.nodes.fill_lost(&missing);
+                    self.cannot_read(owner, &missing.pointer, error);
+                }
+            }
+            (Wanted::Chunk(owner, pointer), ArrayDone::Read(result)) => {
+                self.is_waiting = false;
+                let chunk = result.ok().and_then(|block| Chunk::decode(&block));
+                if chunk.is_none() {
+                    self.cannot_read(owner, &pointer, "no part of a list lies there".to_owned());
+                }
+                self.chunks.insert(pointer.address.to_bits(), chunk);
+            }
+            (Wanted::Record(seq), ArrayDone::Read(result)) => {
+                self.is_waiting = false;
+                self.note_record(seq, result.unwrap_or_default());
+            }
+            (Wanted::Copies(owner, address, sectors), ArrayDone::Scrubbed(result)) => {
+                self.verifying -= 1;
+                let extent = self.extent_at(address, sectors);
+                match result {
+                    Ok(found) if found.bad == 0 => self.report.verified += 1,
+                    Ok(found) => {
+                        let context = format!("{} copies or columns", found.bad);
+                        self.find(FindingKind::BadCopy, extent, owner, context);
+                    }
+                    Err(error) => {
+                        self.find(FindingKind::Unreadable, extent, owner, error.to_string());
+                    }
+                }
+            }
+            (wanted, done) => debug_assert!(false, "{wanted:?} was answered with {done:?}"),
+        }
+    }
+
+    /// A group of the log whose operation lies in a block of its own says where that is.
+    fn note_record(&mut self, seq: u64, sector: Pages) {
+        let Some((record, _)) = Record::decode(&sector.to_vec(), self.pool.key) else {
+            return;
+        };
+        for entry in record.entries {
+            if let Entry::StoredOperation { pointer, .. } = entry {
+                self.queue_copies(Owner::Record { seq }, &pointer);
+            }
+        }
+    }
+
+    fn cannot_read(&mut self, owner: Owner, pointer: &Pointer, context: String) {
+        self.is_partial = true;
+        let extent = self.extent_at(pointer.address, pointer.sectors);
+        self.find(FindingKind::Unreadable, extent, owner, context);
+    }
+
+    fn find(&mut self, kind: FindingKind, extent: Extent, owner: Owner, context: String) {
+        if self.stage == Stage::Walk {
+            self.report.add(kind, Some(extent), &[owner], context);
+        }
+    }
+
+    fn extent_at(&self, address: Address, sectors: u16) -> Extent {
+        Extent::at(address, self.pool.array.footprint(address.vdev(), sectors))
+    }
+
+    /// Every copy of a block will be read, also where its readers would not ask whether it is right.
+    fn queue_copies(&mut self, owner: Owner, pointer: &Pointer) {
+        if self.stage != Stage::Walk {
+            return;
+        }
+        let algorithm = match pointer.algorithm {
+            Algorithm::Off => Algorithm::Xxh3,
+            algorithm => algorithm,
+        };
+        let mut block = Block::from(pointer);
+        block.verify = Verify::Checksum {
+            algorithm,
+            checksum: pointer.checksum,
+        };
+        self.to_verify.push_back((owner, block));
+    }
+
+    fn queue_record(&mut self, seq: u64, address: Address) {
+        let key = self.pool.key;
+        let is_it = move |data: &Pages| {
+            Record::decode(&data.to_vec(), key).is_some_and(|(record, _)| record.seq == seq)
+        };
+        let block = Block {
+            address,
+            sectors: 1,
+            birth: self.pool.epoch,
+            verify: Verify::Record(Arc::new(is_it)),
+        };
+        self.to_verify.push_back((Owner::Record { seq }, block));
+    }
+
+    /// Somebody needs these sectors.
+    fn claim(&mut self, owner: Owner, extent: Extent) {
+        if self.stage == Stage::Hunt {
+            for (_, hunted, owners) in &mut self.hunted {
+                let is_there = hunted.vdev == extent.vdev
+                    && hunted.sector < extent.end()
+                    && extent.sector < hunted.end();
+                if is_there {
+                    owners.insert(owner);
+                }
+            }
+        } else if !self.reached.holds(extent) {
+            let context = String::new();
+            self.find(FindingKind::Beyond, extent, owner, context);
+        } else if self.reached.set(extent) < extent.sectors {
+            self.hunt(FindingKind::DoubleAllocation, extent);
+        }
+    }
+
+    /// The owners of these sectors are to be found.
+    fn hunt(&mut self, kind: FindingKind, extent: Extent) {
+        if self.hunted.len() < MAX_HUNTED {
+            self.hunted.push((kind, extent, BTreeSet::new()));
+        } else {
+            self.report.add(kind, Some(extent), &[], "");
+        }
+    }
+
+    fn end_pass(&mut self) {
+        match self.stage {
+            Stage::Walk => {
+                self.report.reached_sectors = self.reached.count();
+                self.compare();
+                if self.hunted.is_empty() {
+                    self.stage = Stage::Done;
+                } else {
+                    self.stage = Stage::Hunt;
+                    self.begin_walk();
+                }
+            }
+            Stage::Hunt => {
+                for (kind, extent, owners) in std::mem::take(&mut self.hunted) {
+                    let owners: Vec<Owner> = owners.into_iter().collect();
+                    self.report.add(kind, Some(extent), &owners, "");
+                }
+                self.stage = Stage::Done;
+            }
+            Stage::Done => {}
+        }
+    }
+
+    /// The space map and its figures beside what was reached.
+    fn compare(&mut self) {
+        for vdev in 0..self.pool.space.vdevs() {
+            let words = || self.pool.space.words(vdev);
+            let busy = words().map(|(busy, _)| busy);
+            let leaked = self.reached.differing(vdev, busy, |own, busy| busy & !own);
+            let busy = words().map(|(busy, _)| busy);
+            let free = self.reached.differing(vdev, busy, |own, busy| own & !busy);
+            let leak = match self.is_partial {
+                true => FindingKind::Unproven,
+                false => FindingKind::Leak,
+            };
+            for extent in leaked {
+                self.report.add(leak, Some(extent), &[], "");
+            }
+            for extent in free {
+                self.hunt(FindingKind::NotAllocated, extent);
+            }
+        }
+        let waiting: Vec<Extent> = self.pool.space.waiting().collect();
+        for extent in waiting.iter().filter(|extent| self.dead.holds(**extent)) {
+            self.reached.clear(*extent);
+        }
+        for vdev in 0..self.pool.space.vdevs() {
+            let view = self.pool.space.words(vdev).map(|(_, view)| view);
+            for extent in self.reached.differing(vdev, view, |own, view| own ^ view) {
+                let context = "the next checkpoint would say something else of them";
+                let kind = FindingKind::WrongSpace;
+                if !self.is_partial {
+                    self.report.add(kind, Some(extent), &[], context);
+                }
+            }
+        }
+        let counts = self.pool.space.counts();
+        let waiting: u64 = waiting.iter().map(|extent| u64::from(extent.sectors)).sum();
+        let dropped: u64 = (self.pool.space.dropped())
+            .map(|extent| u64::from(extent.sectors))
+            .sum();
+        let needed = self.report.reached_sectors - waiting.min(self.report.reached_sectors);
+        let allocated = needed - dropped.min(needed);
+        let is_sum = counts.size == counts.available + counts.deferred + counts.allocated;
+        if !self.is_partial && (counts.allocated != allocated || !is_sum) {
+            let context = format!("{counts:?}, and {allocated} are needed");
+            let kind = FindingKind::WrongSpace;
+            self.report.add(kind, None, &[], context);
+        }
+        if self.pool.space.double_drops() > 0 {
+            let context = format!(
+                "{} sectors were dropped twice",
+                self.pool.space.double_drops()
+            );
+            let kind = FindingKind::WrongSpace;
+            self.report.add(kind, None, &[], context);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A dataset's tree beside that of the snapshot that it builds on, both from the root down, only where
+//! they differ: what the dataset has for itself, and what it has no more.
+//!
+//! All that a dataset shares is that snapshot's, which shares it with the one before, and so on. So when
+//! each dataset claims what it has for itself, every block of the pool is claimed exactly once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::format::node::FAN_OUT;
+use crate::format::{DatasetId, Epoch, Node, NodeId, Pointer};
+use crate::map::{Missing, NodeCache, Tree};
+
+/// What is told of a difference.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Difference {
+    /// A node that the dataset has for itself.
+    OwnNode(NodeId, Pointer),
+    /// A block of that kind.
+    OwnBlock(u64, Pointer),
+    /// A node that only the snapshot has.
+    DeadNode(Pointer),
+    /// A block of that kind.
+    DeadBlock(Pointer),
+}
+
+/// A descent under way.
+#[derive(Debug)]
+pub(super) struct Descent {
+    pub(super) dataset: DatasetId,
+    /// The epoch of the snapshot.
+    pub(super) after: Epoch,
+    own: Tree,
+    old: Tree,
+    /// Places still to be looked at.
+    stack: Vec<Pair>,
+    /// Sectors of own blocks.
+    pub(super) own_sectors: u64,
+    /// Sectors of dead blocks.
+    pub(super) dead_sectors: u64,
+}
+
+/// A place in both trees.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    level: u8,
+    index: u64,
+    old: Side,
+    own: Side,
+}
+
+/// What a tree has in a place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    At(Pointer),
+    /// Nothing itself: the tree is not that high, and all of it lies below the first child.
+    Above,
+}
+
+/// What is known of a place's children.
+enum Children {
+    None,
+    Node(Arc<Node>),
+    /// Only the first one.
+    First(Side),
+}
+
+impl Descent {
+    /// `old` is the tree of the snapshot before, an empty one where there is none.
+    pub(super) fn new(dataset: DatasetId, own: Tree, old: Tree, after: Epoch) -> Self {
+        let level = own.height.max(old.height) - 1;
+        let side = |tree: &Tree| match tree.height - 1 == level {
+            true => Side::At(tree.root),
+            false => Side::Above,
+        };
+        let pair = Pair {
+            level,
+            index: 0,
+            old: side(&old),
+            own: side(&own),
+        };
+        Self {
+            dataset,
+            after,
+            own,
+            old,
+            stack: vec![pair],
+            own_sectors: 0,
+            dead_sectors: 0,
+        }
+    }
+
+    /// Looks at the next place; whether there was one. `lost` are addresses of nodes that cannot be read.
+    ///
+    /// # Errors
+    /// The node that has to be read first.
+    pub(super) fn step(
+        &mut self,
+        nodes: &mut NodeCache,
+        lost: &BTreeSet<u64>,
+        tell: &mut Vec<Difference>,
+    ) -> Result<bool, Missing> {
+        let Some(pair) = self.stack.last().copied() else {
+            return Ok(false);
+        };
+        if pair.old == pair.own {
+            self.stack.pop();
+            return Ok(true);
+        }
+        let (level, index) = (pair.level, pair.index);
+        let id = |tree: &Tree| NodeId {
+            volume: tree.volume,
+            level,
+            index,
+        };
+        let (own_id, old_id) = (id(&self.own), id(&self.old));
+        let own = children(&self.own, pair.own, own_id, nodes, lost)?;
+        let old = children(&self.old, pair.old, old_id, nodes, lost)?;
+        self.stack.pop();
+        if let Some(pointer) = placed(pair.own) {
+            tell.push(Difference::OwnNode(own_id, pointer));
+        }
+        if let Some(pointer) = placed(pair.old) {
+            tell.push(Difference::DeadNode(pointer));
+        }
+        for slot in (0..FAN_OUT).rev() {
+            let (own, old) = (child(&own, slot), child(&old, slot));
+            if own == old {
+                continue;
+            }
+            let index = index * FAN_OUT as u64 + slot as u64;
+            if level > 0 {
+                self.stack.push(Pair {
+                    level: level - 1,
+                    index,
+                    old,
+                    own,
+                });
+                continue;
+            }
+            if let Some(pointer) = placed(own) {
+                self.own_sectors += u64::from(pointer.sectors);
+                tell.push(Difference::OwnBlock(index, pointer));
+            }
+            if let Some(pointer) = placed(old) {
+                self.dead_sectors += u64::from(pointer.sectors);
+                tell.push(Difference::DeadBlock(pointer));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Where something lies, if anywhere.
+fn placed(side: Side) -> Option<Pointer> {
+    match side {
+        Side::At(pointer) if !pointer.is_hole() && !pointer.is_lost() => Some(pointer),
+        _ => None,
+    }
+}
+
+fn children(
+    tree: &Tree,
+    side: Side,
+    id: NodeId,
+    nodes: &mut NodeCache,
+    lost: &BTreeSet<u64>,
+) -> Result<Children, Missing> {
+    match side {
+        Side::Above if id.index > 0 => Ok(Children::None),
+        Side::Above if id.level == tree.height => Ok(Children::First(Side::At(tree.root))),
+        Side::Above => Ok(Children::First(Side::Above)),
+        Side::At(_) => match placed(side) {
+            Some(pointer) if !lost.contains(&pointer.address.to_bits()) => {
+                let node = nodes.get(&pointer, id)?;
+                Ok(Children::Node(Arc::clone(node)))
+            }
+            _ => Ok(Children::None),
+        },
+    }
+}
+
+fn child(children: &Children, slot: usize) -> Side {
+    match children {
+        Children::Node(node) => Side::At(node.get(slot)),
+        Children::First(side) if slot == 0 => *side,
+        _ => Side::At(Pointer::HOLE),
+    }
+}

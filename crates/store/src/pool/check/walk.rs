@@ -1,0 +1,438 @@
+//! Who needs what: everything that a checkpoint and the log behind it lead to.
+
+use std::sync::Arc;
+
+use super::super::manifest::Job;
+use super::descent::{Descent, Difference};
+use super::report::{FindingKind, Owner};
+use super::{Check, Stage, Wanted};
+use crate::format::{DatasetId, Epoch, Extent, Pointer};
+use crate::map::walk::{Progress, Visit, Walk};
+use crate::map::{Hit, Layer, Missing, Tree};
+use crate::snapshot::deadlist::{Deadlist, Unread};
+use crate::vdev::Block;
+
+/// A part of the walk.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// What a dataset has for itself, and what its dead list must be.
+    Tree {
+        descent: Descent,
+        /// Sectors of the snapshot before.
+        shared: u64,
+    },
+    /// A dataset's dead list.
+    Dead {
+        dataset: DatasetId,
+        list: Deadlist,
+        /// The epochs of the snapshots before, ascending, each with the sectors of blocks born after it
+        /// and up to the next.
+        sectors: Vec<(Epoch, u64)>,
+        /// What the list says of itself.
+        said: Vec<u64>,
+    },
+    /// A tree that is being freed.
+    Freeing(Walk),
+    /// A list that is being freed; whether its blocks go too.
+    FreeingList(Deadlist, bool),
+    /// A group of the log with an operation in a block of its own.
+    Record(u64, Extent),
+}
+
+impl Check<'_> {
+    /// Claims what is known at once, and notes what is to be walked.
+    pub(super) fn begin_walk(&mut self) {
+        self.claim_persisted();
+        self.claim_log();
+        let space = &self.pool.space;
+        let dropped: Vec<Extent> = space.dropped().chain(space.waiting()).collect();
+        for extent in dropped {
+            if extent.sectors > 0 {
+                self.claim(Owner::Dropped, extent);
+            }
+        }
+        self.claim_layers();
+        let datasets: Vec<DatasetId> = self.pool.contents.keys().copied().collect();
+        for dataset in datasets {
+            self.plan_dataset(dataset);
+        }
+        for job in &self.pool.jobs {
+            self.tasks.push_back(match job {
+                Job::Tree {
+                    tree,
+                    after,
+                    position,
+                } => Task::Freeing(Walk::new(tree, *position, Some(*after))),
+                Job::Dead(list) => Task::FreeingList(list.clone(), true),
+                Job::Chunks(list) => Task::FreeingList(list.clone(), false),
+            });
+        }
+        for dying in &self.pool.dying {
+            let walk = Walk::new(&dying.map.tree, 0, Some(dying.after));
+            self.tasks.push_back(Task::Freeing(walk));
+        }
+    }
+
+    fn claim_block(&mut self, owner: Owner, pointer: &Pointer) {
+        if !pointer.is_hole() && !pointer.is_lost() {
+            let extent = self.extent_at(pointer.address, pointer.sectors);
+            self.claim(owner, extent);
+            self.queue_copies(owner, pointer);
+        }
+    }
+
+    fn claim_persisted(&mut self) {
+        let persisted = &self.pool.persisted;
+        let mut found: Vec<(Owner, Pointer)> = Vec::new();
+        let manifest = persisted.manifest.iter();
+        found.extend(manifest.map(|pointer| (Owner::Manifest, *pointer)));
+        let lists = persisted.deferred.iter();
+        found.extend(lists.map(|pointer| (Owner::DroppedList, *pointer)));
+        for tables in [&persisted.pages, &persisted.index] {
+            for (vdev, table) in (0..).zip(tables) {
+                let pages = table.iter();
+                found.extend(pages.map(|pointer| (Owner::SpaceMap { vdev }, *pointer)));
+            }
+        }
+        for (owner, pointer) in found {
+            self.claim_block(owner, &pointer);
+        }
+    }
+
+    /// Records, the place of the next one, and operations that lie beside their records.
+    fn claim_log(&mut self) {
+        let records: Vec<(u64, Extent)> = self.pool.records.iter().copied().collect();
+        let mut last = None;
+        for (seq, extent) in records {
+            let owner = Owner::Record { seq };
+            self.claim(owner, extent);
+            let is_written = seq <= self.pool.commit.chain.written_seq;
+            if last != Some(seq) && is_written && self.stage == Stage::Walk {
+                self.queue_record(seq, extent.address());
+            } else if let Some((_, record)) = self
+                .pool
+                .records
+                .iter()
+                .find(|(of, _)| *of == seq)
+                .filter(|_| last == Some(seq))
+            {
+                self.tasks.push_back(Task::Record(seq, *record));
+            }
+            last = Some(seq);
+        }
+    }
+
+    /// Blocks that the log put above the trees; layers that several datasets share count once.
+    fn claim_layers(&mut self) {
+        let maps = self.pool.contents.iter().map(|(id, of)| (*id, &of.map));
+        let dying = self.pool.dying.iter();
+        let maps = maps.chain(dying.map(|dying| (dying.map.tree.volume, &dying.map)));
+        let mut seen = std::collections::BTreeSet::new();
+        let mut found: Vec<(Owner, Pointer)> = Vec::new();
+        let mut note = |dataset: DatasetId, layer: &Layer| {
+            for (block, pointer) in layer.written(0..Layer::BLOCKS) {
+                debug_assert_ne!(layer.get(block), Hit::Absent);
+                found.push((Owner::Block { dataset, block }, pointer));
+            }
+        };
+        for (dataset, map) in maps {
+            for closed in map.layers.closed() {
+                if seen.insert(Arc::as_ptr(closed) as usize) {
+                    note(dataset, &closed.layer);
+                }
+            }
+            note(dataset, map.layers.top());
+        }
+        for (owner, pointer) in found {
+            self.claim_block(owner, &pointer);
+        }
+    }
+
+    fn plan_dataset(&mut self, dataset: DatasetId) {
+        let Some(of) = self.pool.contents.get(&dataset) else {
+            return;
+        };
+        let mut chain = self.pool.catalog.chain(dataset);
+        let before = chain.next().and_then(|of| self.pool.contents.get(&of.id));
+        let after = self.pool.catalog.shared_until(dataset);
+        let old = before.map_or(Tree::new(of.map.tree.volume), |of| of.map.tree);
+        let shared = before.map_or(0, |of| of.referenced);
+        let descent = Descent::new(dataset, of.map.tree, old, after);
+        let mut epochs = vec![Epoch(0)];
+        epochs.extend(self.pool.catalog.shared_epochs(dataset));
+        let said = epochs.iter().map(|epoch| of.dead.sectors_after(*epoch));
+        let (list, said) = (of.dead.clone(), said.collect());
+        let sectors = epochs.into_iter().map(|epoch| (epoch, 0)).collect();
+        self.tasks.push_back(Task::Tree { descent, shared });
+        self.tasks.push_back(Task::Dead {
+            dataset,
+            list,
+            sectors,
+            said,
+        });
+        self.report.datasets += u64::from(self.stage == Stage::Walk);
+    }
+
+    /// Does a piece of the first task.
+    pub(super) fn walk(&mut self) {
+        let Some(task) = self.tasks.pop_front() else {
+            return;
+        };
+        let rest = match task {
+            Task::Tree { descent, shared } => self.walk_tree(descent, shared),
+            Task::Dead {
+                dataset,
+                list,
+                sectors,
+                said,
+            } => self.walk_dead(dataset, list, sectors, said),
+            Task::Freeing(walk) => self.walk_freeing(walk),
+            Task::FreeingList(list, are_blocks_freed) => {
+                self.walk_freeing_list(list, are_blocks_freed)
+            }
+            Task::Record(seq, extent) => {
+                let place = Pointer {
+                    address: extent.address(),
+                    birth: self.pool.epoch,
+                    sectors: 1,
+                    ..Pointer::HOLE
+                };
+                self.read(Wanted::Record(seq), Block::from(&place));
+                None
+            }
+        };
+        if let Some(rest) = rest {
+            self.tasks.push_front(rest);
+        }
+    }
+
+    fn want_node(&mut self, owner: Owner, missing: Missing) {
+        self.read(Wanted::Node(owner, missing), Block::from(&missing.pointer));
+    }
+
+    fn walk_tree(&mut self, mut descent: Descent, shared: u64) -> Option<Task> {
+        let (dataset, after) = (descent.dataset, descent.after);
+        let mut found = Vec::new();
+        match descent.step(&mut self.pool.nodes, &self.lost, &mut found) {
+            Err(missing) => {
+                let owner = node_owner(dataset, &missing);
+                self.want_node(owner, missing);
+                return Some(Task::Tree { descent, shared });
+            }
+            Ok(true) => {}
+            Ok(false) => {
+                self.end_tree(&descent, shared);
+                return None;
+            }
+        }
+        for difference in found {
+            let (owner, pointer) = match difference {
+                Difference::OwnNode(id, pointer) => {
+                    self.report.nodes += u64::from(self.stage == Stage::Walk);
+                    let (level, index) = (id.level, id.index);
+                    let owner = Owner::Node {
+                        dataset,
+                        level,
+                        index,
+                    };
+                    (owner, pointer)
+                }
+                Difference::OwnBlock(block, pointer) => {
+                    self.report.blocks += u64::from(self.stage == Stage::Walk);
+                    (Owner::Block { dataset, block }, pointer)
+                }
+                Difference::DeadNode(pointer) | Difference::DeadBlock(pointer) => {
+                    self.note_dead(dataset, &pointer);
+                    continue;
+                }
+            };
+            if pointer.birth <= after {
+                let extent = self.extent_at(pointer.address, pointer.sectors);
+                let context = format!(
+                    "born in epoch {}, and the snapshot of epoch {} does not have it there",
+                    pointer.birth.0, after.0
+                );
+                self.find(FindingKind::WrongBirth, extent, owner, context);
+            }
+            self.claim_block(owner, &pointer);
+        }
+        Some(Task::Tree { descent, shared })
+    }
+
+    fn end_tree(&mut self, descent: &Descent, shared: u64) {
+        let said = self.pool.contents.get(&descent.dataset);
+        let said = said.map_or(0, |of| of.referenced);
+        let has = shared + descent.own_sectors;
+        let has = has.saturating_sub(descent.dead_sectors);
+        if said != has && !self.is_partial && self.stage == Stage::Walk {
+            let context = format!(
+                "dataset {} is said to have {said} sectors and has {has}",
+                descent.dataset.0
+            );
+            let kind = FindingKind::WrongReferenced;
+            self.report.add(kind, None, &[], context);
+        }
+    }
+
+    /// The first sector stands for a block that must be on the dead list.
+    fn note_dead(&mut self, dataset: DatasetId, pointer: &Pointer) {
+        let first = Extent::at(pointer.address, 1);
+        if self.dead.holds(first) && self.dead.set(first) == 0 {
+            let context = "the snapshot before has it twice".to_owned();
+            let owner = Owner::DeadList { dataset };
+            self.find(FindingKind::WrongDeadList, first, owner, context);
+        }
+    }
+
+    fn walk_dead(
+        &mut self,
+        dataset: DatasetId,
+        mut list: Deadlist,
+        mut sectors: Vec<(Epoch, u64)>,
+        said: Vec<u64>,
+    ) -> Option<Task> {
+        let owner = Owner::DeadList { dataset };
+        match self.take_next(&mut list) {
+            Ok(None) => {
+                self.end_dead(dataset, &sectors, &said);
+                None
+            }
+            Ok(Some((blocks, chunks))) => {
+                for chunk in chunks {
+                    self.claim_block(owner, &chunk);
+                }
+                for pointer in blocks {
+                    self.report.dead_blocks += u64::from(self.stage == Stage::Walk);
+                    let part = sectors.partition_point(|(epoch, _)| *epoch < pointer.birth);
+                    if let Some((_, sum)) = part.checked_sub(1).and_then(|at| sectors.get_mut(at)) {
+                        *sum += u64::from(pointer.sectors);
+                    }
+                    let first = Extent::at(pointer.address, 1);
+                    let is_dead = self.dead.holds(first) && self.dead.clear(first) == 1;
+                    if !is_dead && !self.is_partial {
+                        let context = "on it, and the snapshot before does not have it, \
+                                       or the dataset still has it";
+                        let (kind, context) = (FindingKind::WrongDeadList, context.to_owned());
+                        self.find(kind, first, owner, context);
+                    }
+                }
+                Some(Task::Dead {
+                    dataset,
+                    list,
+                    sectors,
+                    said,
+                })
+            }
+            Err(Unread::Missing(pointer)) => {
+                self.read(Wanted::Chunk(owner, pointer), Block::from(&pointer));
+                Some(Task::Dead {
+                    dataset,
+                    list,
+                    sectors,
+                    said,
+                })
+            }
+            Err(Unread::Damaged(pointer)) => {
+                self.cannot_read(owner, &pointer, "its figures are wrong".to_owned());
+                self.dead.take_all();
+                None
+            }
+        }
+    }
+
+    fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[u64]) {
+        let owner = Owner::DeadList { dataset };
+        for first in self.dead.take_all() {
+            let context = "not on it, though only the snapshot before has it".to_owned();
+            if !self.is_partial {
+                self.find(FindingKind::WrongDeadList, first, owner, context);
+            }
+        }
+        let mut sum = 0;
+        for ((epoch, own), said) in sectors.iter().zip(said).rev() {
+            sum += own;
+            if sum != *said && !self.is_partial && self.stage == Stage::Walk {
+                let context = format!(
+                    "{said} sectors of its blocks are said to be born after epoch {}, {sum} are",
+                    epoch.0
+                );
+                let kind = FindingKind::WrongDeadList;
+                self.report.add(kind, None, &[owner], context);
+            }
+        }
+    }
+
+    fn walk_freeing(&mut self, mut walk: Walk) -> Option<Task> {
+        let mut found: Vec<Pointer> = Vec::new();
+        let mut one = 1;
+        let progress = walk.step(&mut self.pool.nodes, &mut one, |visit| {
+            let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
+            found.push(pointer);
+        });
+        for pointer in found.into_iter().filter(|found| !found.is_lost()) {
+            let extent = self.extent_at(pointer.address, pointer.sectors);
+            self.claim(Owner::Freeing, extent);
+        }
+        match progress {
+            Ok(Progress::Done) => None,
+            Ok(Progress::More) => Some(Task::Freeing(walk)),
+            Err(missing) => {
+                self.want_node(Owner::Freeing, missing);
+                Some(Task::Freeing(walk))
+            }
+        }
+    }
+
+    fn walk_freeing_list(&mut self, mut list: Deadlist, are_blocks_freed: bool) -> Option<Task> {
+        match self.take_next(&mut list) {
+            Ok(None) => None,
+            Ok(Some((blocks, chunks))) => {
+                let blocks = blocks.into_iter().filter(|_| are_blocks_freed);
+                for pointer in blocks.chain(chunks) {
+                    let extent = self.extent_at(pointer.address, pointer.sectors);
+                    self.claim(Owner::Freeing, extent);
+                }
+                Some(Task::FreeingList(list, are_blocks_freed))
+            }
+            Err(Unread::Missing(pointer)) => {
+                let wanted = Wanted::Chunk(Owner::Freeing, pointer);
+                self.read(wanted, Block::from(&pointer));
+                Some(Task::FreeingList(list, are_blocks_freed))
+            }
+            Err(Unread::Damaged(pointer)) => {
+                let context = "its figures are wrong".to_owned();
+                self.cannot_read(Owner::Freeing, &pointer, context);
+                None
+            }
+        }
+    }
+
+    /// The next blocks of a list, and the chunks in which they lay.
+    #[expect(clippy::type_complexity, reason = "blocks and chunks")]
+    fn take_next(
+        &mut self,
+        list: &mut Deadlist,
+    ) -> Result<Option<(Vec<Pointer>, Vec<Pointer>)>, Unread> {
+        let mut unreadable = None;
+        let chunks = &mut self.chunks;
+        let taken = list.take_next(|at| match chunks.remove(&at.address.to_bits()) {
+            Some(None) => {
+                unreadable = Some(*at);
+                None
+            }
+            found => found.flatten(),
+        });
+        if let Some(pointer) = unreadable {
+            return Err(Unread::Damaged(pointer));
+        }
+        Ok(taken?.map(|taken| (taken.blocks, taken.chunks)))
+    }
+}
+
+fn node_owner(dataset: DatasetId, missing: &Missing) -> Owner {
+    Owner::Node {
+        dataset,
+        level: missing.id.level,
+        index: missing.id.index,
+    }
+}

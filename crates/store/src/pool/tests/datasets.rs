@@ -1,0 +1,590 @@
+//! Random histories over several volumes: writes and clearings, and all that is done to datasets, with
+//! checkpoints and openings in between, beside a model of what every volume and snapshot must hold. The
+//! pool is proven after each opening and checkpoint; at the end all is destroyed, and all space is free.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::super::{Limits, Plan, PoolErrorKind};
+use super::world::World;
+use crate::catalog::request::{
+    CloneSnapshot, CreateVolume, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
+};
+use crate::catalog::{Catalog, Dataset};
+use crate::format::DatasetId;
+use crate::vdev::Kind;
+
+/// Written sectors lie in this many places, each below a leaf of its own.
+const PLACES: u64 = 6;
+/// Sectors between two places, where blocks have one sector.
+const STRIDE: u64 = 512;
+/// Sectors of a place.
+const PLACE: u64 = 24;
+const SECTOR: u64 = 4096;
+
+/// Something to do; numbers choose among what there is.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Write {
+        volume: u8,
+        at: (u64, u64),
+        sectors: u64,
+        durable: bool,
+    },
+    Clear {
+        volume: u8,
+        at: (u64, u64),
+        sectors: u64,
+    },
+    Create {
+        shift: u32,
+    },
+    Snapshot {
+        volume: u8,
+    },
+    GroupSnapshot,
+    Clone {
+        snapshot: u8,
+    },
+    Rollback {
+        snapshot: u8,
+        clones: bool,
+    },
+    Promote {
+        volume: u8,
+    },
+    DestroyVolume {
+        volume: u8,
+        recursive: bool,
+        clones: bool,
+    },
+    DestroySnapshot {
+        snapshot: u8,
+        clones: bool,
+    },
+    /// Several snapshots of a volume at once, from this one on.
+    DestroyRange {
+        snapshot: u8,
+    },
+    Resize {
+        volume: u8,
+        places: u64,
+    },
+    Rename {
+        volume: u8,
+    },
+    Set {
+        volume: u8,
+        property: usize,
+    },
+    Checkpoint,
+    Reopen,
+}
+
+const PROPERTIES: [(&str, &str); 7] = [
+    ("compression", "off"),
+    ("compression", "zstd"),
+    ("compression", "lz4"),
+    ("checksum", "off"),
+    ("checksum", "blake3"),
+    ("checksum", "on"),
+    ("primarycache", "none"),
+];
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let at = || (0..PLACES, 0..PLACE);
+    let number = any::<u8>;
+    prop_oneof![
+        16 => (number(), at(), 1..9_u64, any::<bool>()).prop_map(|(volume, at, sectors, durable)| {
+            Step::Write { volume, at, sectors, durable }
+        }),
+        3 => (number(), at(), prop_oneof![1..20_u64, 1..4 * STRIDE])
+            .prop_map(|(volume, at, sectors)| Step::Clear { volume, at, sectors }),
+        2 => (12..15_u32).prop_map(|shift| Step::Create { shift }),
+        6 => number().prop_map(|volume| Step::Snapshot { volume }),
+        2 => Just(Step::GroupSnapshot),
+        3 => number().prop_map(|snapshot| Step::Clone { snapshot }),
+        2 => (number(), any::<bool>())
+            .prop_map(|(snapshot, clones)| Step::Rollback { snapshot, clones }),
+        2 => number().prop_map(|volume| Step::Promote { volume }),
+        1 => (number(), any::<bool>(), any::<bool>()).prop_map(|(volume, recursive, clones)| {
+            Step::DestroyVolume { volume, recursive, clones }
+        }),
+        4 => (number(), any::<bool>())
+            .prop_map(|(snapshot, clones)| Step::DestroySnapshot { snapshot, clones }),
+        2 => number().prop_map(|snapshot| Step::DestroyRange { snapshot }),
+        2 => (number(), 1..=PLACES).prop_map(|(volume, places)| Step::Resize { volume, places }),
+        1 => number().prop_map(|volume| Step::Rename { volume }),
+        2 => (number(), 0..PROPERTIES.len()).prop_map(|(volume, property)| {
+            Step::Set { volume, property }
+        }),
+        4 => Just(Step::Checkpoint),
+        3 => Just(Step::Reopen),
+    ]
+}
+
+/// The bytes of a sector: every second one can be compressed.
+fn content(tag: u32) -> Vec<u8> {
+    let mut state = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = (0..SECTOR / 8).map(|_| {
+        if tag.is_multiple_of(2) {
+            return u64::from(tag);
+        }
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    });
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// What a volume or snapshot must hold: sectors that are not zeros.
+type Held = BTreeMap<u64, u32>;
+
+struct History {
+    world: World,
+    model: BTreeMap<DatasetId, Held>,
+    tag: u32,
+    names: u32,
+    /// Sectors that an empty pool has in use.
+    empty: u64,
+}
+
+fn nth(catalog: &Catalog, number: u8, is_wanted: fn(&Dataset) -> bool) -> Option<DatasetId> {
+    let wanted: Vec<_> = catalog
+        .datasets()
+        .filter(|dataset| is_wanted(dataset))
+        .collect();
+    let at = usize::from(number).checked_rem(wanted.len())?;
+    Some(wanted[at].id)
+}
+
+impl History {
+    fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
+        let mut world = World::new(kind, disks, limits);
+        for _ in 0..3 {
+            world.checkpoint();
+        }
+        Self {
+            empty: world.pool.space.counts().allocated,
+            world,
+            model: BTreeMap::new(),
+            tag: 0,
+            names: 0,
+        }
+    }
+
+    fn volume(&self, number: u8) -> Option<DatasetId> {
+        nth(self.world.pool.catalog(), number, |of| {
+            of.as_volume().is_some()
+        })
+    }
+
+    fn snapshot(&self, number: u8) -> Option<DatasetId> {
+        nth(self.world.pool.catalog(), number, |of| {
+            of.as_snapshot().is_some()
+        })
+    }
+
+    fn name(&self, id: DatasetId) -> String {
+        self.world.pool.catalog().name(id)
+    }
+
+    fn new_name(&mut self) -> String {
+        self.names += 1;
+        format!("n{}", self.names)
+    }
+
+    fn sectors(&self, id: DatasetId) -> u64 {
+        self.world.pool.contents[&id].size / SECTOR
+    }
+
+    /// Does it; whether the catalogue agreed.
+    fn administer(&mut self, plan: Plan) -> bool {
+        let done = self.world.administer(plan);
+        if let Err(error) = &done {
+            assert_eq!(error.kind, PoolErrorKind::Refused, "{error}");
+        }
+        // Who was not known before is a snapshot of its volume, or a clone of its origin; or new.
+        let catalog = self.world.pool.catalog();
+        let mut model = std::mem::take(&mut self.model);
+        for dataset in catalog.datasets().filter(|of| of.geometry().is_some()) {
+            if model.contains_key(&dataset.id) {
+                continue;
+            }
+            let from = match dataset.as_snapshot() {
+                Some(_) => Some(dataset.parent),
+                None => catalog.origin(dataset.id),
+            };
+            let held = from.map(|from| model[&from].clone()).unwrap_or_default();
+            model.insert(dataset.id, held);
+        }
+        model.retain(|id, _| catalog.dataset(*id).is_some());
+        self.model = model;
+        done.is_ok()
+    }
+
+    fn range(&self, volume: DatasetId, at: (u64, u64), sectors: u64) -> Option<(u64, u64)> {
+        let block = u64::from(self.world.pool.contents[&volume].block_size) / SECTOR;
+        let first = at.0 * STRIDE * block + at.1;
+        let end = (first + sectors).min(self.sectors(volume));
+        (first < end).then_some((first, end))
+    }
+
+    fn perform(&mut self, step: &Step) {
+        match step {
+            Step::Write {
+                volume,
+                at,
+                sectors,
+                durable,
+            } => {
+                let Some(volume) = self.volume(*volume) else {
+                    return;
+                };
+                let Some((first, end)) = self.range(volume, *at, *sectors) else {
+                    return;
+                };
+                let mut bytes = Vec::new();
+                for sector in first..end {
+                    self.tag += 1;
+                    bytes.extend(content(self.tag));
+                    let held = self.model.get_mut(&volume).expect("it is known");
+                    held.insert(sector, self.tag);
+                }
+                self.world.write(volume, first * SECTOR, &bytes, *durable);
+            }
+            Step::Clear {
+                volume,
+                at,
+                sectors,
+            } => {
+                let Some(volume) = self.volume(*volume) else {
+                    return;
+                };
+                let Some((first, end)) = self.range(volume, *at, *sectors) else {
+                    return;
+                };
+                let held = self.model.get_mut(&volume).expect("it is known");
+                held.retain(|sector, _| !(first..end).contains(sector));
+                self.world
+                    .clear(volume, first * SECTOR, (end - first) * SECTOR);
+            }
+            Step::Checkpoint => self.world.checkpoint(),
+            Step::Reopen => {
+                self.world.reopen().expect("opens");
+                self.verify();
+            }
+            other => self.change(other),
+        }
+    }
+
+    fn change(&mut self, step: &Step) {
+        match step {
+            Step::Create { shift } => {
+                let request = CreateVolume {
+                    name: self.new_name(),
+                    size: (PLACES * STRIDE) << shift,
+                    block_size: 1 << shift,
+                    ..CreateVolume::default()
+                };
+                self.administer(Box::new(move |catalog, stamp| {
+                    catalog.plan_create_volume(&request, stamp)
+                }));
+            }
+            Step::Snapshot { volume } => {
+                if let Some(volume) = self.volume(*volume) {
+                    let name = format!("{}@{}", self.name(volume), self.new_name());
+                    self.take(vec![name]);
+                }
+            }
+            Step::GroupSnapshot => {
+                let new = self.new_name();
+                let catalog = self.world.pool.catalog();
+                let volumes = catalog.datasets().filter(|of| of.as_volume().is_some());
+                let names: Vec<_> = volumes
+                    .map(|of| format!("{}@{new}", catalog.name(of.id)))
+                    .collect();
+                if !names.is_empty() {
+                    self.take(names);
+                }
+            }
+            Step::Clone { snapshot } => {
+                if let Some(snapshot) = self.snapshot(*snapshot) {
+                    let request = CloneSnapshot {
+                        snapshot: self.name(snapshot),
+                        name: self.new_name(),
+                        ..CloneSnapshot::default()
+                    };
+                    self.administer(Box::new(move |catalog, stamp| {
+                        catalog.plan_clone(&request, stamp)
+                    }));
+                }
+            }
+            Step::Rollback { snapshot, clones } => {
+                if let Some(snapshot) = self.snapshot(*snapshot) {
+                    self.roll_back(snapshot, *clones);
+                }
+            }
+            Step::Promote { volume } => {
+                if let Some(volume) = self.volume(*volume) {
+                    let name = self.name(volume);
+                    self.administer(Box::new(move |catalog, _| catalog.plan_promote(&name)));
+                }
+            }
+            Step::Resize { volume, places } => {
+                if let Some(volume) = self.volume(*volume) {
+                    self.resize(volume, *places);
+                }
+            }
+            Step::Rename { volume } => {
+                if let Some(volume) = self.volume(*volume) {
+                    let request = Rename {
+                        from: self.name(volume),
+                        to: self.new_name(),
+                        ..Rename::default()
+                    };
+                    self.administer(Box::new(move |catalog, stamp| {
+                        catalog.plan_rename(&request, stamp)
+                    }));
+                }
+            }
+            Step::Set { volume, property } => {
+                if let Some(volume) = self.volume(*volume) {
+                    let (name, value) = PROPERTIES[*property];
+                    let request = SetProperties {
+                        name: self.name(volume),
+                        properties: [(name.to_owned(), value.to_owned())].into(),
+                        ..SetProperties::default()
+                    };
+                    self.administer(Box::new(move |catalog, _| catalog.plan_set(&request)));
+                }
+            }
+            other => self.destroy(other),
+        }
+    }
+
+    fn destroy(&mut self, step: &Step) {
+        let (name, is_recursive, with_clones) = match step {
+            Step::DestroyVolume {
+                volume,
+                recursive,
+                clones,
+            } => (self.volume(*volume), *recursive, *clones),
+            Step::DestroySnapshot { snapshot, clones } => {
+                (self.snapshot(*snapshot), false, *clones)
+            }
+            Step::DestroyRange { snapshot } => (self.snapshot(*snapshot), false, false),
+            other => unreachable!("{other:?}"),
+        };
+        let Some(id) = name else {
+            return;
+        };
+        let mut name = self.name(id);
+        if matches!(step, Step::DestroyRange { .. }) {
+            name += "%";
+        }
+        self.destroy_names(vec![name], is_recursive, with_clones);
+    }
+
+    fn destroy_names(&mut self, names: Vec<String>, is_recursive: bool, with_clones: bool) -> bool {
+        let request = Destroy {
+            names,
+            is_recursive,
+            with_clones,
+        };
+        self.administer(Box::new(move |catalog, _| catalog.plan_destroy(&request)))
+    }
+
+    fn take(&mut self, names: Vec<String>) {
+        let request = TakeSnapshots {
+            names,
+            ..TakeSnapshots::default()
+        };
+        self.administer(Box::new(move |catalog, stamp| {
+            catalog.plan_snapshot(&request, stamp)
+        }));
+    }
+
+    fn roll_back(&mut self, snapshot: DatasetId, with_clones: bool) {
+        let volume = self
+            .world
+            .pool
+            .catalog()
+            .volume_of(snapshot)
+            .expect("a volume");
+        let request = Rollback {
+            snapshot: self.name(snapshot),
+            destroy_newer: true,
+            with_clones,
+        };
+        if self.administer(Box::new(move |catalog, _| catalog.plan_rollback(&request))) {
+            let held = self.model[&snapshot].clone();
+            self.model.insert(volume, held);
+        }
+    }
+
+    fn resize(&mut self, volume: DatasetId, places: u64) {
+        let block = u64::from(self.world.pool.contents[&volume].block_size);
+        let request = Resize {
+            name: self.name(volume),
+            size: (places * STRIDE - 500) * block,
+            may_shrink: true,
+        };
+        if self.administer(Box::new(move |catalog, _| catalog.plan_resize(&request))) {
+            let sectors = self.sectors(volume);
+            let held = self.model.get_mut(&volume).expect("it is known");
+            held.retain(|sector, _| *sector < sectors);
+        }
+    }
+
+    /// Reads every place of every volume and snapshot.
+    fn verify(&mut self) {
+        for (id, held) in self.model.clone() {
+            let size = self.sectors(id);
+            let block = u64::from(self.world.pool.contents[&id].block_size) / SECTOR;
+            for place in 0..PLACES {
+                let first = place * STRIDE * block;
+                let end = (first + PLACE + 10).min(size);
+                if first >= end {
+                    continue;
+                }
+                let read = self
+                    .world
+                    .read(id, first * SECTOR, ((end - first) * SECTOR) as u32);
+                for (sector, bytes) in (first..end).zip(read.chunks(SECTOR as usize)) {
+                    let is_right = match held.get(&sector) {
+                        Some(tag) => bytes == content(*tag),
+                        None => bytes.iter().all(|byte| *byte == 0),
+                    };
+                    assert!(is_right, "sector {sector} of {}", self.name(id));
+                }
+            }
+        }
+    }
+
+    /// Destroys everything; all space comes back.
+    fn end(&mut self) {
+        self.verify();
+        while let Some(volume) = self.volume(0) {
+            let name = self.name(volume);
+            assert!(self.destroy_names(vec![name], true, true));
+        }
+        for _ in 0..400 {
+            let is_done = self.world.pool.jobs.is_empty() && self.world.pool.dying.is_empty();
+            if is_done {
+                break;
+            }
+            self.world.checkpoint();
+        }
+        for _ in 0..3 {
+            self.world.checkpoint();
+        }
+        let counts = self.world.pool.space.counts();
+        assert!(
+            counts.allocated <= self.empty,
+            "{counts:?}, {} when it was empty",
+            self.empty
+        );
+    }
+}
+
+fn run(kind: Kind, disks: usize, limits: Limits, steps: &[Step]) {
+    let mut history = History::new(kind, disks, limits);
+    history.change(&Step::Create { shift: 12 });
+    for step in steps {
+        history.perform(step);
+    }
+    history.end();
+}
+
+fn any_limits() -> impl Strategy<Value = Limits> {
+    (
+        1..60_u64,
+        1..40_u64,
+        1..=64_usize,
+        1..100_usize,
+        any::<bool>(),
+    )
+        .prop_map(|(updates, groups, budget, freed_blocks, is_small)| {
+            if !is_small {
+                return Limits::default();
+            }
+            Limits {
+                updates,
+                groups,
+                budget,
+                freed_blocks,
+                node_bytes: 0,
+                ..Limits::default()
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn datasets_are_their_models(
+        shape in 0..3_usize,
+        limits in any_limits(),
+        steps in prop::collection::vec(any_step(), 1..80),
+    ) {
+        let (kind, disks) = [
+            (Kind::Leaf, 1),
+            (Kind::Mirror, 2),
+            (Kind::Raidz { parity: 1 }, 3),
+        ][shape];
+        run(kind, disks, limits, &steps);
+    }
+}
+
+fn write(sector: u64) -> Step {
+    Step::Write {
+        volume: 0,
+        at: (0, sector),
+        sectors: 1,
+        durable: true,
+    }
+}
+
+const SNAPSHOT: Step = Step::Snapshot { volume: 0 };
+
+fn run_simple(steps: &[Step]) {
+    run(Kind::Leaf, 1, Limits::default(), steps);
+}
+
+/// What lay on the dead list of a volume that goes is its snapshot's, but the chunks of the list are not.
+#[test]
+fn the_dead_list_of_a_destroyed_volume_is_freed() {
+    run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint]);
+    let rollback = Step::Rollback {
+        snapshot: 0,
+        clones: false,
+    };
+    run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint, rollback]);
+}
+
+/// What a layer replaces that a volume, its snapshot and a clone share is the snapshot's to drop, also
+/// where all three are being deleted.
+#[test]
+fn a_layer_shared_by_all_who_are_deleted_drops_what_it_replaced() {
+    let clone = Step::Clone { snapshot: 0 };
+    run_simple(&[write(0), Step::Checkpoint, write(0), SNAPSHOT, clone]);
+}
+
+/// The list of a snapshot that goes with the one before it is split again: it must keep its parts.
+#[test]
+fn lists_keep_their_parts_when_neighbours_are_destroyed_together() {
+    let range = Step::DestroyRange { snapshot: 2 };
+    let one = Step::DestroySnapshot {
+        snapshot: 1,
+        clones: false,
+    };
+    let rewrite = [write(0), write(1), SNAPSHOT, SNAPSHOT, Step::Checkpoint];
+    let mut steps = vec![write(0), SNAPSHOT, write(1), SNAPSHOT];
+    steps.extend(rewrite);
+    steps.extend([range, Step::Reopen, one, Step::Checkpoint]);
+    run_simple(&steps);
+}
