@@ -325,7 +325,8 @@ impl Pool {
     /// Whether there is something to do that waits for nothing but its turn.
     fn has_work(&self) -> bool {
         let making = self.checkpoint.as_ref();
-        let is_making = making.map_or(self.is_checkpoint_wanted, |making| {
+        let is_due = self.is_checkpoint_wanted || self.updates >= self.limits.updates;
+        let is_making = making.map_or(is_due, |making| {
             making.is_working(self.commit.chain.written_seq)
         });
         let is_untended = self.tended_events != self.seen_events;

@@ -588,3 +588,19 @@ fn lists_keep_their_parts_when_neighbours_are_destroyed_together() {
     steps.extend([range, Step::Reopen, one, Step::Checkpoint]);
     run_simple(&steps);
 }
+
+/// Too many changes since the last checkpoint: who waits for the next one is not forgotten.
+#[test]
+fn a_write_that_waits_for_a_checkpoint_is_answered() {
+    let limits = Limits {
+        updates: 1,
+        ..Limits::default()
+    };
+    let many = Step::Write {
+        volume: 0,
+        at: (0, 0),
+        sectors: 3,
+        durable: true,
+    };
+    run(Kind::Leaf, 1, limits, &[many.clone(), many, write(0)]);
+}
