@@ -1,0 +1,413 @@
+//! The engine on leaves in memory: makes the image, and reads it again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use store::cache::Cache;
+use store::catalog::Kind;
+use store::catalog::request::{
+    CloneSnapshot, CreateVolume, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
+};
+use store::format::DatasetId;
+use store::pages::Pages;
+use store::pool::{
+    Answer, Event, LeafLabels, Limits, Opening, Plan, Pool, PoolConfig, Request, RequestId, examine,
+};
+use store::vdev::{self, Class, DeviceOp, DeviceRequest, LeafSpec, TopLevelSpec, VdevTree};
+
+use super::disks::Disk;
+use super::story::{Expected, STORY, Step, bytes};
+
+const LEAF: u64 = 8 << 20;
+
+/// A pool and its leaves; of each its place among `disks`, by its number in the engine.
+pub(crate) struct World {
+    pool: Pool,
+    disks: Vec<Disk>,
+    places: HashMap<u32, usize>,
+    now_us: u64,
+    last_id: u64,
+}
+
+/// The leaves after the whole story, the power having gone at its end.
+pub(crate) fn make_image() -> Vec<Disk> {
+    let mut world = World::create();
+    for (number, step) in STORY.iter().enumerate() {
+        world.follow(number, step);
+    }
+    world.disks
+}
+
+impl World {
+    /// A raidz1 of three, a mirror of two and a raidz3 of five.
+    fn create() -> Self {
+        let mut guid = 0x5a4d_0000_0000_0000;
+        let mut top = |kind, leaves| {
+            let mut leaf = || {
+                guid += 1;
+                LeafSpec::new(guid, LEAF)
+            };
+            let leaves: Vec<_> = (0..leaves).map(|_| leaf()).collect();
+            TopLevelSpec::new(kind, Class::Normal, leaves)
+        };
+        let top_levels = vec![
+            top(vdev::Kind::Raidz { parity: 1 }, 3),
+            top(vdev::Kind::Mirror, 2),
+            top(vdev::Kind::Raidz { parity: 3 }, 5),
+        ];
+        let config = PoolConfig {
+            name: "image".to_owned(),
+            guid: 0x0123_4567_89ab_cdef,
+            secret: 0xfedc_ba98_7654_3210,
+            generation: 0,
+            is_exported: false,
+            host: "elsewhere".to_owned(),
+            tree: VdevTree { top_levels },
+            spares: Vec::new(),
+        };
+        let pool = Pool::create(
+            config,
+            5,
+            1_800_000_000,
+            Limits::default(),
+            vdev::Limits::default(),
+            cache(),
+        );
+        let disk = Disk {
+            size: LEAF,
+            ..Disk::default()
+        };
+        let mut world = Self {
+            pool: pool.expect("a pool"),
+            disks: vec![disk; 10],
+            places: (0..10).map(|leaf| (leaf, leaf as usize)).collect(),
+            now_us: 0,
+            last_id: 0,
+        };
+        world.tick(1);
+        world.run(|events, _| {
+            events
+                .iter()
+                .any(|event| matches!(event, Event::Checkpoint { .. }))
+        });
+        world
+    }
+
+    /// Opens what lies on these leaves.
+    pub(crate) fn open(disks: Vec<Disk>) -> Self {
+        let labels: Vec<LeafLabels> = disks
+            .iter()
+            .map(|disk| LeafLabels {
+                size: disk.size,
+                copies: [0, 1, 2, 3].map(|copy| {
+                    let offset = vdev::layout::label_offset(copy, disk.size).expect("a leaf");
+                    disk.read(offset, 256 << 10)
+                }),
+            })
+            .collect();
+        let examined = examine(&labels, None).expect("labels");
+        let root = &examined.roots[0];
+        let opening = Opening::new(
+            &examined,
+            root,
+            Limits::default(),
+            vdev::Limits::default(),
+            cache(),
+        );
+        let mut opening = opening.expect("vdevs");
+        let guids = examined.leaves.iter().enumerate();
+        let leaves = guids.filter_map(|(place, guid)| Some((opening.leaf((*guid)?)?.0, place)));
+        let places: HashMap<u32, usize> = leaves.collect();
+        let mut disks = disks;
+        while !opening.is_done() {
+            let requests = opening.take_requests();
+            assert!(!requests.is_empty(), "opening waits for nothing");
+            for DeviceRequest { io, leaf, op } in requests {
+                let data = perform(&mut disks[places[&leaf.0]], &op);
+                opening.completed(io, Ok(data), 0);
+            }
+        }
+        let pool = opening.finish().expect("opens");
+        Self {
+            pool,
+            disks,
+            places,
+            now_us: 0,
+            last_id: 0,
+        }
+    }
+
+    /// Every volume and snapshot as the engine reads it.
+    pub(crate) fn contents(&mut self) -> BTreeMap<String, Expected> {
+        let datasets: Vec<(String, DatasetId, (u64, u32))> = self
+            .pool
+            .catalog()
+            .datasets()
+            .filter(|dataset| dataset.kind != Kind::Folder)
+            .filter_map(|dataset| Some((dataset.id, dataset.geometry()?)))
+            .map(|(id, geometry)| (self.name(id), id, geometry))
+            .collect();
+        let mut all = BTreeMap::new();
+        for (name, id, (size, block_size)) in datasets {
+            let blocks = self.blocks(id, size, block_size);
+            all.insert(
+                name,
+                Expected {
+                    size,
+                    block_size,
+                    blocks,
+                },
+            );
+        }
+        all
+    }
+
+    fn name(&self, id: DatasetId) -> String {
+        let full = self.pool.catalog().full_name(id);
+        full.strip_prefix("image/").unwrap_or(&full).to_owned()
+    }
+
+    /// The blocks of a dataset that are not zeros.
+    fn blocks(&mut self, dataset: DatasetId, size: u64, block_size: u32) -> BTreeMap<u64, Vec<u8>> {
+        const AT_ONCE: u64 = 1 << 20;
+        let mut blocks = BTreeMap::new();
+        for offset in (0..size).step_by(AT_ONCE as usize) {
+            let len = AT_ONCE.min(size - offset) as u32;
+            let answer = self.ask(Request::Read {
+                dataset,
+                offset,
+                len,
+            });
+            let Answer::Data(data) = answer else {
+                panic!("{answer:?}")
+            };
+            if store::compress::is_zero(&data) {
+                continue;
+            }
+            let first = offset / u64::from(block_size);
+            for (block, bytes) in (first..).zip(data.to_vec().chunks(block_size as usize)) {
+                if bytes.iter().any(|byte| *byte != 0) {
+                    blocks.insert(block, bytes.to_vec());
+                }
+            }
+        }
+        blocks
+    }
+
+    fn follow(&mut self, number: usize, step: &Step) {
+        let text = str::to_owned;
+        match *step {
+            Step::Volume {
+                name,
+                size,
+                block_size,
+                properties,
+            } => {
+                let properties = properties
+                    .iter()
+                    .map(|(name, value)| (text(name), text(value)));
+                let request = CreateVolume {
+                    name: text(name),
+                    size,
+                    block_size,
+                    with_parents: true,
+                    properties: properties.collect(),
+                    ..CreateVolume::default()
+                };
+                self.change(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+            }
+            Step::Write {
+                name,
+                block,
+                count,
+                what,
+            } => {
+                let (dataset, size) = self.find(name);
+                let offset = block * size;
+                let data = Pages::from_bytes(&bytes(what, number, offset, (count * size) as usize));
+                self.ask(Request::Write {
+                    dataset,
+                    offset,
+                    data,
+                    durable: true,
+                });
+            }
+            Step::Clear { name, block, count } => {
+                let (dataset, size) = self.find(name);
+                let (offset, len) = (block * size, count * size);
+                self.ask(Request::Clear {
+                    dataset,
+                    offset,
+                    len,
+                    durable: true,
+                });
+            }
+            Step::Snapshot { names } => {
+                let names = names.iter().map(|name| text(name)).collect();
+                let request = TakeSnapshots {
+                    names,
+                    ..TakeSnapshots::default()
+                };
+                self.change(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+            }
+            Step::Clone { snapshot, name } => {
+                let request = CloneSnapshot {
+                    snapshot: text(snapshot),
+                    name: text(name),
+                    with_parents: true,
+                    ..CloneSnapshot::default()
+                };
+                self.change(move |catalog, stamp| catalog.plan_clone(&request, stamp));
+            }
+            Step::Destroy { name } => {
+                let request = Destroy {
+                    names: vec![text(name)],
+                    ..Destroy::default()
+                };
+                self.change(move |catalog, _| catalog.plan_destroy(&request));
+            }
+            Step::Rollback { snapshot } => {
+                let request = Rollback {
+                    snapshot: text(snapshot),
+                    ..Rollback::default()
+                };
+                self.change(move |catalog, _| catalog.plan_rollback(&request));
+            }
+            Step::Rename { from, to } => {
+                let request = Rename {
+                    from: text(from),
+                    to: text(to),
+                    ..Rename::default()
+                };
+                self.change(move |catalog, stamp| catalog.plan_rename(&request, stamp));
+            }
+            Step::Promote { clone } => {
+                self.change(move |catalog, _| catalog.plan_promote(clone));
+            }
+            Step::Resize { name, size } => {
+                let request = Resize {
+                    name: text(name),
+                    size,
+                    may_shrink: true,
+                };
+                self.change(move |catalog, _| catalog.plan_resize(&request));
+            }
+            Step::LongNote { name } => {
+                let properties = [("test:note".to_owned(), "long ".repeat(1000))].into();
+                let name = text(name);
+                let request = SetProperties {
+                    name,
+                    properties,
+                    is_received: false,
+                };
+                self.change(move |catalog, _| catalog.plan_set(&request));
+            }
+            Step::Checkpoint => {
+                self.tick(61_000_000);
+                self.run(|events, _| {
+                    events
+                        .iter()
+                        .any(|event| matches!(event, Event::Checkpoint { .. }))
+                });
+            }
+        }
+    }
+
+    /// A dataset and its volblocksize.
+    fn find(&self, name: &str) -> (DatasetId, u64) {
+        let dataset = self.pool.catalog().find(name).expect("a dataset");
+        (dataset.id, dataset.geometry().expect("blocks").1.into())
+    }
+
+    fn change(
+        &mut self,
+        plan: impl FnOnce(
+            &store::catalog::Catalog,
+            store::catalog::Stamp,
+        ) -> Result<store::catalog::Operation, store::catalog::CatalogError>
+        + Send
+        + 'static,
+    ) {
+        self.last_id += 1;
+        let plan: Plan = Box::new(plan);
+        self.pool.administer(
+            RequestId(self.last_id),
+            plan,
+            1000 + self.last_id,
+            self.now_us,
+        );
+        self.answer();
+    }
+
+    fn ask(&mut self, request: Request) -> Answer {
+        self.last_id += 1;
+        self.pool
+            .submit(RequestId(self.last_id), request, self.now_us);
+        self.answer()
+    }
+
+    /// What was last asked for.
+    fn answer(&mut self) -> Answer {
+        let id = RequestId(self.last_id);
+        let mut found = None;
+        self.run(|_, answers| {
+            found = answers
+                .iter()
+                .find(|(of, _)| *of == id)
+                .map(|(_, answer)| answer.clone());
+            found.is_some()
+        });
+        found.expect("an answer").expect("what was asked for")
+    }
+
+    fn tick(&mut self, us: u64) {
+        self.now_us += us;
+        self.pool
+            .tick(self.now_us, 1_800_000_000 + self.now_us / 1_000_000);
+    }
+
+    /// Lets leaves and time go on until something is so. What was asked of the leaves by then is not
+    /// done before the next call: at the end of the story, never.
+    fn run(
+        &mut self,
+        mut is_enough: impl FnMut(
+            &[Event],
+            &[(RequestId, Result<Answer, store::pool::PoolError>)],
+        ) -> bool,
+    ) {
+        for _ in 0..100_000 {
+            let output = self.pool.take_output();
+            let is_done = is_enough(&output.events, &output.answers);
+            if is_done && output.requests.is_empty() {
+                return;
+            }
+            if output.requests.is_empty() {
+                let deadline = self.pool.deadline_us().expect("something to wait for");
+                self.tick(deadline.saturating_sub(self.now_us).max(1));
+            }
+            for DeviceRequest { io, leaf, op } in output.requests {
+                let data = perform(&mut self.disks[self.places[&leaf.0]], &op);
+                self.pool.completed(io, Ok(data), self.now_us);
+            }
+            if is_done {
+                return;
+            }
+        }
+        panic!("it does not come to be: {:?}", self.pool);
+    }
+}
+
+fn cache() -> Arc<Cache> {
+    Arc::new(Cache::new(4 << 20, 7))
+}
+
+fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
+    match op {
+        DeviceOp::Read { offset, len } => Pages::from_bytes(&disk.read(*offset, *len as usize)),
+        DeviceOp::Write { offset, data } => {
+            disk.write(*offset, &data.to_vec());
+            Pages::new()
+        }
+        DeviceOp::Flush | DeviceOp::Trim { .. } => Pages::new(),
+    }
+}
