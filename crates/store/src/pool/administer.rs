@@ -15,7 +15,7 @@ use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SI
 use crate::log::group::Change;
 use crate::map::{Map, Tree};
 use crate::snapshot::deadlist::Deadlist;
-use crate::space::Purpose;
+use crate::space::{Purpose, Stream};
 
 /// Decides what to do by what the catalogue is at that moment.
 pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
@@ -67,6 +67,10 @@ impl Pool {
                     continue;
                 }
             };
+            if let Err(error) = self.check_promises(&operation) {
+                self.answer(id, Err(error));
+                continue;
+            }
             if self.checkpoint.is_some() && takes_lists(&operation) {
                 // Nothing changes the catalogue meanwhile, so the plan stays right; but for the epoch,
                 // which only snapshots have.
@@ -107,7 +111,7 @@ impl Pool {
         let sectors = u16::try_from(padded.len() / SECTOR_SIZE).unwrap_or(u16::MAX);
         let payload = pages::Pages::from_bytes(&padded);
         let extent = (sectors <= Pointer::MAX_SECTORS)
-            .then(|| self.place_anywhere(sectors, Purpose::Young))
+            .then(|| self.place_anywhere(Stream::Metadata, sectors, Purpose::Young))
             .flatten()
             .ok_or_else(|| {
                 let context = format!("no {sectors} sectors in a row are free for the change");

@@ -5,9 +5,11 @@
 //! of the pool is never given to data: what clearings, deletions and checkpoints need, so that a full
 //! pool can be emptied.
 
+use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::write::Write;
-use crate::catalog;
+use crate::catalog::size::print_size;
+use crate::catalog::{self, MIN_BLOCK_SIZE, Native, NewDataset, Operation, Value};
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
@@ -34,6 +36,7 @@ impl Pool {
     /// Whether no checkpoint will make room for a change.
     pub(super) fn is_hopeless(&self, write: &Write) -> bool {
         self.vain_checkpoints >= VAIN_CHECKPOINTS
+            && !self.is_freeing()
             && self.sectors_needed(write) > self.available_to(write.dataset)
     }
 
@@ -41,24 +44,114 @@ impl Pool {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return 0;
         };
-        let sectors = contents.block_size as usize / SECTOR_SIZE;
-        let widest = (0..self.space.vdevs())
-            .map(|vdev| self.array.footprint(vdev, sectors as u16))
-            .max();
-        write.blocks(contents.block_size.into()) * u64::from(widest.unwrap_or(0))
+        let size = contents.block_size;
+        write.blocks(size.into()) * self.widest(size)
     }
 
-    /// Sectors that data of a dataset may still take.
+    /// Sectors that a block of so many bytes takes at most, parity included.
+    fn widest(&self, block_size: u32) -> u64 {
+        let sectors = block_size as usize / SECTOR_SIZE;
+        let footprints = (0..self.space.vdevs()).map(|vdev| {
+            let footprint = self.array.footprint(vdev, sectors as u16);
+            u64::from(footprint)
+        });
+        footprints.max().unwrap_or(0)
+    }
+
+    /// Sectors that data of a dataset may still take. What a volume has reserved may be in use once more,
+    /// while it is overwritten, until two checkpoints have made the old blocks free: for that it may take
+    /// half of what nobody else gets.
     pub(super) fn available_to(&self, dataset: DatasetId) -> u64 {
-        let own = self.contents.get(&dataset).map_or(0, unused_reservation);
-        let others = self.reserved.saturating_sub(own);
-        let available = self.space.counts().available;
-        available.saturating_sub(self.slop() + others)
+        let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
+        let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
+        let slop = match own {
+            Some(_) => self.slop() / 2,
+            None => self.slop(),
+        };
+        let others = self.reserved.saturating_sub(unused);
+        self.space.counts().available.saturating_sub(slop + others)
     }
 
     /// Adds up again what volumes have reserved, after that or their sizes changed.
     pub(super) fn count_reserved(&mut self) {
-        self.reserved = self.contents.values().map(unused_reservation).sum();
+        let all = self.contents.iter().filter(|(_, of)| has_reserved(of));
+        self.reserved = all.map(|(id, of)| self.unused_reservation(*id, of)).sum();
+    }
+
+    /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
+    /// Where it builds on a snapshot, it may have to write all of it again.
+    fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
+        let used = if is_shared { 0 } else { of.referenced };
+        self.reservation(of.settings.refreservation, used, of.block_size)
+    }
+
+    /// Sectors for so many bytes without those that are used, with what maps take for them.
+    fn reservation(&self, bytes: u64, used: u64, block_size: u32) -> u64 {
+        let unused = bytes.saturating_sub(used * SECTOR_SIZE as u64);
+        let sectors = unused.div_ceil(block_size.into()) * self.widest(block_size);
+        sectors + sectors.div_ceil(32)
+    }
+
+    /// Refuses what would promise more to volumes than there is.
+    pub(super) fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
+        let more: u64 = match operation {
+            Operation::CreateVolume { volume, .. } => {
+                let wanted = reserved_in(&volume.dataset);
+                self.reservation(wanted, 0, volume.block_size)
+            }
+            Operation::Clone { clone, .. } => {
+                let origin = self.contents.get(&clone.origin);
+                let block_size = origin.map_or(MIN_BLOCK_SIZE, |of| of.block_size);
+                self.reservation(reserved_in(&clone.dataset), 0, block_size)
+            }
+            Operation::SetProperty { id, properties, .. } => {
+                let value = properties.get(&Native::Refreservation.into());
+                self.additional(*id, value.map(bytes_of))
+            }
+            Operation::Resize {
+                volume,
+                refreservation,
+                ..
+            }
+            | Operation::Rollback {
+                volume,
+                refreservation,
+                ..
+            } => self.additional(*volume, *refreservation),
+            Operation::Snapshot(taken) => {
+                let volumes = taken.snapshots.iter();
+                let needs = volumes.filter_map(|new| {
+                    let of = self.contents.get(&new.volume)?;
+                    let all = self.reservation(of.settings.refreservation, 0, of.block_size);
+                    Some(all.saturating_sub(self.unused_reservation(new.volume, of)))
+                });
+                needs.sum()
+            }
+            _ => 0,
+        };
+        let counts = self.space.counts();
+        let room = (counts.available + counts.deferred).saturating_sub(self.slop() + self.reserved);
+        if more <= room {
+            return Ok(());
+        }
+        let context = format!(
+            "it would reserve {} more, and {} are left",
+            print_size(more * SECTOR_SIZE as u64),
+            print_size(room * SECTOR_SIZE as u64)
+        );
+        Err(PoolError::new(PoolErrorKind::NoSpace, context))
+    }
+
+    /// What a volume reserves more with another reservation, in bytes.
+    fn additional(&self, dataset: DatasetId, reservation: Option<u64>) -> u64 {
+        let of = self.contents.get(&dataset);
+        let Some((of, bytes)) = of.zip(reservation) else {
+            return 0;
+        };
+        let before = of.settings.refreservation;
+        let [now, then] = [before, bytes].map(|bytes| self.reservation(bytes, 0, of.block_size));
+        then.saturating_sub(now)
     }
 
     /// Sectors that are never given to data.
@@ -67,11 +160,27 @@ impl Pool {
         (size / 32).max(MIN_SLOP.min(size / 4))
     }
 
+    /// Half of that is kept where data never lies, so that checkpoints find several sectors in a row.
+    pub(super) fn keep_for_metadata(&mut self) {
+        for vdev in 0..self.space.vdevs() {
+            let size = self.space.size(vdev);
+            let kept = (size / 64).max((MIN_SLOP / 2).min(size / 8));
+            self.space.keep_for_metadata(vdev, kept);
+        }
+    }
+
     /// A checkpoint is durable: perhaps there is room now.
     pub(super) fn count_vain_checkpoint(&mut self) {
-        if !self.stalled.is_empty() {
+        if self.is_freeing() {
+            self.vain_checkpoints = 0;
+        } else if !self.stalled.is_empty() {
             self.vain_checkpoints += 1;
         }
+    }
+
+    /// Whether blocks of deleted datasets are still to be freed.
+    fn is_freeing(&self) -> bool {
+        !self.jobs.is_empty() || !self.dying.is_empty()
     }
 
     /// What holds for a dataset now.
@@ -84,8 +193,20 @@ impl Pool {
     }
 }
 
-/// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
-fn unused_reservation(of: &Contents) -> u64 {
-    let wanted = of.settings.refreservation / SECTOR_SIZE as u64;
-    wanted.saturating_sub(of.referenced)
+fn has_reserved(of: &Contents) -> bool {
+    of.settings.refreservation > 0
+}
+
+/// What a new volume reserves, in bytes.
+fn reserved_in(new: &NewDataset) -> u64 {
+    let property = Native::Refreservation.into();
+    let value = new.properties.get(&property);
+    value.or(new.received.get(&property)).map_or(0, bytes_of)
+}
+
+fn bytes_of(value: &Value) -> u64 {
+    match value {
+        Value::Reservation(bytes) => bytes.unwrap_or(0),
+        _ => 0,
+    }
 }

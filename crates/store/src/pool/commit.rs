@@ -229,16 +229,23 @@ impl Pool {
         } else {
             self.space.allocate(stream, vdev, footprint, purpose)
         };
-        let extent = extent.or_else(|| self.place_anywhere(1, purpose))?;
+        let extent = extent
+            .or_else(|| self.place_anywhere(Stream::Data, 1, purpose))
+            .or_else(|| self.place_anywhere(Stream::Metadata, 1, purpose))?;
         Some((extent.address(), extent))
     }
 
     /// A place for a block of so many sectors on any vdev that has one.
-    pub(super) fn place_anywhere(&mut self, sectors: u16, purpose: Purpose) -> Option<Extent> {
+    pub(super) fn place_anywhere(
+        &mut self,
+        stream: Stream,
+        sectors: u16,
+        purpose: Purpose,
+    ) -> Option<Extent> {
         (0..self.space.vdevs()).find_map(|vdev| {
             let footprint = self.array.footprint(vdev, sectors);
             let may = footprint > 0 && self.array.is_writable(vdev);
-            may.then(|| self.space.allocate(Stream::Data, vdev, footprint, purpose))?
+            may.then(|| self.space.allocate(stream, vdev, footprint, purpose))?
         })
     }
 

@@ -374,7 +374,7 @@ fn empty(
 ) -> Pool {
     catalog.set_pool_name(&config.name);
     let sizes: Vec<u64> = array.top_levels().map(|top| top.sectors).collect();
-    Pool {
+    let mut pool = Pool {
         key: config.key(),
         limits,
         array,
@@ -418,5 +418,7 @@ fn empty(
         suspended: None,
         array_output: vdev::Output::default(),
         output: Output::default(),
-    }
+    };
+    pool.keep_for_metadata();
+    pool
 }

@@ -3,5 +3,6 @@
 mod basics;
 mod checks;
 mod datasets;
+mod full;
 mod vdevs;
 mod world;

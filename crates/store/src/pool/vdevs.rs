@@ -180,6 +180,7 @@ impl Pool {
             .nth(vdev.into())
             .map(|top| top.sectors);
         self.space.add_vdev(sectors.unwrap_or(0));
+        self.keep_for_metadata();
         self.shape_changed();
         Ok(vdev)
     }
@@ -197,6 +198,7 @@ impl Pool {
             .nth(vdev.into())
             .map(|top| top.sectors);
         self.space.grow(vdev, sectors.unwrap_or(0));
+        self.keep_for_metadata();
         self.shape_changed();
         Ok(())
     }

@@ -332,7 +332,7 @@ impl Pool {
         let footprint = self.array.footprint(vdev, sectors);
         let (stream, purpose) = (Stream::Data, Purpose::Young);
         let extent = self.space.allocate(stream, vdev, footprint, purpose);
-        let extent = extent.or_else(|| self.place_anywhere(sectors, purpose));
+        let extent = extent.or_else(|| self.place_anywhere(stream, sectors, purpose));
         let Some(extent) = extent else {
             let context = format!("no {sectors} sectors in a row are free");
             return Err(PoolError::new(PoolErrorKind::NoSpace, context));

@@ -160,6 +160,13 @@ impl Space {
         old.grow(sectors);
     }
 
+    /// Keeps so many sectors at the end of a top-level vdev for [`Stream::Metadata`]. In a full pool what is
+    /// free between blocks may be single sectors, and a checkpoint must find several in a row, or the pool
+    /// could never be emptied.
+    pub fn keep_for_metadata(&mut self, vdev: u16, sectors: u64) {
+        self.vdevs[usize::from(vdev)].keep_for_metadata(sectors);
+    }
+
     /// Takes `sectors` free ones at the stream's position or behind it, else in the stream's next
     /// region. `None`: this vdev has no such run (one of at most [`LONGEST`]).
     #[inline]

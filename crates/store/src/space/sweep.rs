@@ -49,6 +49,8 @@ struct Sweep {
 pub(super) struct Vdev {
     pub(super) sectors: Sectors,
     sweeps: [Sweep; Stream::COUNT],
+    /// Sectors at its end that only metadata gets.
+    kept: u64,
     /// Its share of allocations that it has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
@@ -96,11 +98,12 @@ impl Vdev {
         if run == 0 || run > self.sectors.bound() {
             return None;
         }
-        let sweep = &mut self.sweeps[stream as usize];
+        let sweep = &self.sweeps[stream as usize];
         if let Some(region) = sweep.region
             && self.sectors.longest_of(region) >= run
         {
-            if let Some(start) = bits::find(self.sectors.busy(region), sweep.position, run) {
+            let position = sweep.position;
+            if let Some(start) = self.run_in(stream, region, position, run) {
                 return Some((region, start));
             }
             self.sectors.measure(region);
@@ -109,33 +112,69 @@ impl Vdev {
         loop {
             while let Some((region, class)) = self.sweeps[stream as usize].next.pop_front() {
                 let free = self.sectors.free_of(region);
-                let sweep = &mut self.sweeps[stream as usize];
+                let sweep = &self.sweeps[stream as usize];
                 let is_others = others == Some(region) && !sweep.next.is_empty();
                 // Another stream may have used it up meanwhile.
                 let is_worse = class_of(stream, free) < class;
                 if self.sectors.longest_of(region) < run || is_others || is_worse {
                     continue;
                 }
-                if let Some(start) = bits::find(self.sectors.busy(region), 0, run) {
-                    sweep.region = Some(region);
+                if let Some(start) = self.run_in(stream, region, 0, run) {
+                    self.sweeps[stream as usize].region = Some(region);
                     return Some((region, start));
                 }
                 self.sectors.measure(region);
             }
             let next = self.choose(stream, run, others);
             if next.is_empty() {
-                self.sectors.limit_bound(run);
+                // What data may not have, metadata may still find.
+                if stream == Stream::Metadata || self.kept == 0 {
+                    self.sectors.limit_bound(run);
+                }
                 return None;
             }
             self.sweeps[stream as usize].next = next;
         }
     }
 
+    /// The first such run of a region, from a position on, that a stream may have.
+    fn run_in(&self, stream: Stream, region: u32, position: u32, run: u32) -> Option<u32> {
+        let start = bits::find(self.sectors.busy(region), position, run)?;
+        (start + run <= self.end_in(stream, region)).then_some(start)
+    }
+
+    /// Where in a region the sectors end that a stream may have.
+    fn end_in(&self, stream: Stream, region: u32) -> u32 {
+        let kept = match stream {
+            Stream::Data => self.kept,
+            Stream::Metadata => 0,
+        };
+        if kept == 0 {
+            return REGION;
+        }
+        let first = u64::from(region) * u64::from(REGION);
+        let end = self.sectors.size().saturating_sub(kept);
+        end.saturating_sub(first).min(REGION.into()) as u32
+    }
+
+    /// Whether a region may have such a run for a stream. Exact where a part of it is not the stream's,
+    /// since nobody measures that part.
+    fn may_have(&self, stream: Stream, region: u32, run: u32) -> bool {
+        let is_partial = self.end_in(stream, region) < REGION;
+        self.sectors.longest_of(region) >= run
+            && (!is_partial || self.run_in(stream, region, 0, run).is_some())
+    }
+
+    /// Keeps so many sectors at the end for metadata.
+    pub(super) fn keep_for_metadata(&mut self, sectors: u64) {
+        self.kept = sectors;
+    }
+
     /// The regions to sweep next that may have such a run.
     fn choose(&self, stream: Stream, run: u32, others: Option<u32>) -> VecDeque<(u32, usize)> {
         let mut counts = [0_usize; CLASSES];
-        for (free, longest) in self.sectors.emptiness() {
-            if longest >= run {
+        for (region, (free, longest)) in (0..).zip(self.sectors.emptiness()) {
+            if longest >= run && self.may_have(stream, region, run) {
                 counts[class_of(stream, free)] += 1;
             }
         }
@@ -153,7 +192,7 @@ impl Vdev {
         };
         let mut chosen = Vec::with_capacity(CHOSEN);
         for region in (first..regions).chain(0..first) {
-            if self.sectors.longest_of(region) < run || others == Some(region) {
+            if others == Some(region) || !self.may_have(stream, region, run) {
                 continue;
             }
             let class = class_of(stream, self.sectors.free_of(region));
@@ -166,7 +205,7 @@ impl Vdev {
         }
         chosen.sort_by_key(|(_, class)| Reverse(*class));
         if chosen.is_empty() {
-            let rest = others.filter(|region| self.sectors.longest_of(*region) >= run);
+            let rest = others.filter(|region| self.may_have(stream, *region, run));
             return rest.into_iter().map(|region| (region, 0)).collect();
         }
         chosen.into()

@@ -830,3 +830,32 @@ fn settling_a_dropped_block_takes_under_a_microsecond() {
     );
     assert!(drops > 1_000_000 && settling.as_nanos() < u128::from(drops) * 1_000);
 }
+
+#[test]
+fn data_never_takes_what_is_kept_for_metadata() {
+    for size in [3000_u64, 3 * u64::from(REGION), 9000] {
+        for kept in [100_u64, 5000] {
+            let kept = kept.min(size / 2);
+            let mut space = Space::new(&[size]);
+            space.keep_for_metadata(0, kept);
+            let mut taken = 0;
+            while let Some(extent) = space.allocate(Stream::Data, 0, 1, Purpose::Young) {
+                assert!(extent.end() <= size - kept, "{extent:?}");
+                taken += 1;
+            }
+            assert_eq!(taken, size - kept);
+            assert_eq!(space.allocate(Stream::Data, 0, 7, Purpose::Young), None);
+            let last = space.allocate(Stream::Metadata, 0, 5, Purpose::Checkpoint);
+            assert!(last.is_some_and(|extent| extent.sector >= size - kept));
+            // And what becomes free in front is found again.
+            let freed = Extent {
+                vdev: 0,
+                sector: 40,
+                sectors: 9,
+            };
+            space.give_back(freed);
+            let again = space.allocate(Stream::Data, 0, 9, Purpose::Young);
+            assert_eq!(again, Some(freed));
+        }
+    }
+}

@@ -522,8 +522,16 @@ fn any_limits() -> impl Strategy<Value = Limits> {
         })
 }
 
+/// PROPTEST_CASES may ask for more.
+fn config() -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(48),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(config())]
 
     #[test]
     fn datasets_are_their_models(

@@ -1,0 +1,230 @@
+//! Full pools: who gets an error, who never does, and how space comes back.
+
+use pages::Pages;
+
+use super::super::{Limits, PoolErrorKind, Request};
+use super::world::World;
+use crate::catalog::request::{CreateVolume, Destroy, SetProperties, TakeSnapshots};
+use crate::format::DatasetId;
+use crate::vdev::Kind;
+
+const BLOCK: u64 = 4096;
+const SMALL: u64 = 16 << 20;
+
+/// Bytes that nothing makes shorter.
+fn noise(len: u64, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = (0..len / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.collect()
+}
+
+impl World {
+    fn try_write(&mut self, volume: DatasetId, at: u64, bytes: &[u8]) -> Result<(), PoolErrorKind> {
+        let request = Request::Write {
+            dataset: volume,
+            offset: at,
+            data: Pages::from_bytes(bytes),
+            durable: false,
+        };
+        self.ask(request).map(drop).map_err(|error| error.kind)
+    }
+
+    /// Writes one block after the other until there is no space; how many bytes were taken.
+    fn fill(&mut self, volume: DatasetId, step: u64) -> u64 {
+        let mut at = 0;
+        loop {
+            match self.try_write(volume, at, &noise(step, at + 1)) {
+                Ok(()) => at += step,
+                Err(kind) => {
+                    let why = &self.pool.suspended;
+                    assert_eq!(kind, PoolErrorKind::NoSpace, "{why:?}");
+                    return at;
+                }
+            }
+        }
+    }
+
+    fn create(
+        &mut self,
+        name: &str,
+        size: u64,
+        is_thick: bool,
+    ) -> Result<DatasetId, PoolErrorKind> {
+        let request = CreateVolume {
+            name: name.to_owned(),
+            size,
+            block_size: BLOCK as u32,
+            is_thick,
+            ..CreateVolume::default()
+        };
+        self.administer(Box::new(move |catalog, stamp| {
+            catalog.plan_create_volume(&request, stamp)
+        }))
+        .map(|()| self.id(name))
+        .map_err(|error| error.kind)
+    }
+
+    fn snapshot_of(&mut self, name: &str) -> Result<(), PoolErrorKind> {
+        let request = TakeSnapshots {
+            names: vec![name.to_owned()],
+            ..TakeSnapshots::default()
+        };
+        self.administer(Box::new(move |catalog, stamp| {
+            catalog.plan_snapshot(&request, stamp)
+        }))
+        .map_err(|error| error.kind)
+    }
+
+    fn destroy(&mut self, name: &str) {
+        let request = Destroy {
+            names: vec![name.to_owned()],
+            is_recursive: true,
+            with_clones: true,
+        };
+        self.administer(Box::new(move |catalog, _| catalog.plan_destroy(&request)))
+            .expect("a full pool can be emptied");
+    }
+}
+
+fn kinds() -> [(Kind, usize); 3] {
+    [
+        (Kind::Leaf, 1),
+        (Kind::Mirror, 2),
+        (Kind::Raidz { parity: 1 }, 3),
+    ]
+}
+
+#[test]
+fn a_full_pool_says_so_and_can_be_emptied_by_unmap() {
+    for (kind, disks) in kinds() {
+        let mut world = World::of_size(kind, disks, SMALL, Limits::default());
+        let volume = world.create("a", 1 << 30, false).expect("thin");
+        let first = world.fill(volume, 4 * BLOCK);
+        assert!(first >= SMALL / 3, "{first}");
+        for at in (0..first).step_by(1 << 20) {
+            let expected = noise(4 * BLOCK, at + 1);
+            assert!(world.read(volume, at, 4 * BLOCK as u32) == expected);
+        }
+        world.reopen().expect("a full pool opens");
+        assert_eq!(
+            world.try_write(volume, first, &noise(4 * BLOCK, 9)),
+            Err(PoolErrorKind::NoSpace)
+        );
+        world.clear(volume, 0, first);
+        let again = world.fill(volume, 4 * BLOCK);
+        assert!(again + (1 << 20) >= first, "{again} of {first}");
+        world.check();
+        world.reopen().expect("opens");
+    }
+}
+
+#[test]
+fn blocks_of_a_full_pool_can_be_overwritten_when_others_were_unmapped() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let volume = world.create("a", 1 << 30, false).expect("thin");
+    let first = world.fill(volume, BLOCK);
+    world.clear(volume, 0, 1 << 20);
+    for round in 0..20 {
+        for at in (2 << 20..3 << 20).step_by(BLOCK as usize * 16) {
+            let bytes = noise(16 * BLOCK, at + round);
+            world.try_write(volume, at, &bytes).expect("there is room");
+        }
+    }
+    world.reopen().expect("opens");
+    assert!(first > 8 << 20);
+}
+
+#[test]
+fn destroying_works_when_full_and_its_space_comes_back() {
+    let limits = Limits {
+        freed_blocks: 100,
+        ..Limits::default()
+    };
+    for (kind, disks) in kinds() {
+        let mut world = World::of_size(kind, disks, SMALL, limits);
+        let keep = world.create("keep", 1 << 30, false).expect("thin");
+        world.write(keep, 0, &noise(1 << 20, 3), true);
+        let volume = world.create("a", 1 << 30, false).expect("thin");
+        let first = world.fill(volume, 4 * BLOCK);
+        world.snapshot_of("a@1").expect("a snapshot takes no space");
+        assert_eq!(
+            world.try_write(volume, 0, &noise(4 * BLOCK, 9)),
+            Err(PoolErrorKind::NoSpace)
+        );
+        world.destroy("a");
+        let volume = world.create("b", 1 << 30, false).expect("thin");
+        let again = world.fill(volume, 4 * BLOCK);
+        assert!(again + (1 << 20) >= first, "{again} of {first}");
+        assert!(world.read(keep, 0, 1 << 20) == noise(1 << 20, 3));
+        world.reopen().expect("opens");
+    }
+}
+
+#[test]
+fn a_thick_volume_never_lacks_space() {
+    for (kind, disks) in kinds() {
+        let mut world = World::of_size(kind, disks, SMALL, Limits::default());
+        let size = 3 << 20;
+        let thick = world.create("thick", size, true).expect("there is room");
+        let thin = world.create("thin", 1 << 30, false).expect("thin");
+        world.fill(thin, 4 * BLOCK);
+        for round in 0..4 {
+            for at in (0..size).step_by(BLOCK as usize * 16) {
+                let written = world.try_write(thick, at, &noise(16 * BLOCK, at + round));
+                assert_eq!(written, Ok(()), "{kind:?}, round {round}, byte {at}");
+            }
+            world.fill(thin, 4 * BLOCK);
+            if round == 1 {
+                world.reopen().expect("opens");
+            }
+        }
+        let last = world.read(thick, size - 16 * BLOCK, 16 * BLOCK as u32);
+        assert!(last == noise(16 * BLOCK, size - 16 * BLOCK + 3));
+        world.reopen().expect("opens");
+    }
+}
+
+#[test]
+fn what_is_promised_to_thick_volumes_is_there() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let error = world.create("much", 64 << 20, true).expect_err("too much");
+    assert_eq!(error, PoolErrorKind::NoSpace);
+    let thick = world.create("thick", 4 << 20, true).expect("there is room");
+    world.write(thick, 0, &noise(4 << 20, 1), true);
+    // With a snapshot, the volume may need all of its size again.
+    world.snapshot_of("thick@1").expect("there is room");
+    let thin = world.create("thin", 1 << 30, false).expect("thin");
+    world.fill(thin, 4 * BLOCK);
+    for at in (0..4 << 20).step_by(BLOCK as usize * 16) {
+        let written = world.try_write(thick, at, &noise(16 * BLOCK, at));
+        assert_eq!(written, Ok(()), "byte {at}");
+    }
+    // No room for a second promise.
+    let request = SetProperties {
+        name: "thin".to_owned(),
+        properties: [("refreservation".to_owned(), "12M".to_owned())].into(),
+        ..SetProperties::default()
+    };
+    let set = world.administer(Box::new(move |catalog, _| catalog.plan_set(&request)));
+    assert_eq!(set.map_err(|error| error.kind), Err(PoolErrorKind::NoSpace));
+    world.reopen().expect("opens");
+}
+
+#[test]
+fn a_snapshot_that_would_break_a_promise_is_refused() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let thick = world.create("thick", 8 << 20, true).expect("there is room");
+    world.write(thick, 0, &noise(8 << 20, 1), true);
+    world.checkpoint();
+    assert_eq!(world.snapshot_of("thick@1"), Err(PoolErrorKind::NoSpace));
+    world.clear(thick, 0, 8 << 20);
+    for _ in 0..3 {
+        world.checkpoint();
+    }
+    world.snapshot_of("thick@1").expect("it has nothing now");
+}
