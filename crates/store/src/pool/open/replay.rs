@@ -178,6 +178,8 @@ impl Opening {
             let _ = pool.array.clear(leaf);
         }
         pool.count_reserved();
+        // What was being freed goes on to be.
+        pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
         self.stage = Stage::Done;
         Ok(())
     }

@@ -79,6 +79,10 @@ pub(super) enum Step {
         property: usize,
     },
     Checkpoint,
+    /// What follows is done while it is made.
+    BeginCheckpoint {
+        steps: usize,
+    },
     Reopen,
 }
 
@@ -120,6 +124,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             Step::Set { volume, property }
         }),
         4 => Just(Step::Checkpoint),
+        4 => (1..40_usize).prop_map(|steps| Step::BeginCheckpoint { steps }),
         3 => Just(Step::Reopen),
     ]
 }
@@ -272,6 +277,7 @@ impl History {
                     .clear(volume, first * SECTOR, (end - first) * SECTOR);
             }
             Step::Checkpoint => self.world.checkpoint(),
+            Step::BeginCheckpoint { steps } => self.world.begin_checkpoint(*steps),
             Step::Reopen => {
                 self.world.reopen().expect("opens");
                 self.verify();
@@ -490,8 +496,9 @@ impl History {
     }
 }
 
-fn run(kind: Kind, disks: usize, limits: Limits, steps: &[Step]) {
+fn run(kind: Kind, disks: usize, limits: Limits, is_lazy: bool, steps: &[Step]) {
     let mut history = History::new(kind, disks, limits);
+    history.world.is_lazy = is_lazy;
     history.change(&Step::Create { shift: 12 });
     for step in steps {
         history.perform(step);
@@ -537,6 +544,7 @@ proptest! {
     fn datasets_are_their_models(
         shape in 0..3_usize,
         limits in any_limits(),
+        is_lazy in any::<bool>(),
         steps in prop::collection::vec(any_step(), 1..80),
     ) {
         let (kind, disks) = [
@@ -544,7 +552,7 @@ proptest! {
             (Kind::Mirror, 2),
             (Kind::Raidz { parity: 1 }, 3),
         ][shape];
-        run(kind, disks, limits, &steps);
+        run(kind, disks, limits, is_lazy, &steps);
     }
 }
 
@@ -560,7 +568,7 @@ fn write(sector: u64) -> Step {
 const SNAPSHOT: Step = Step::Snapshot { volume: 0 };
 
 fn run_simple(steps: &[Step]) {
-    run(Kind::Leaf, 1, Limits::default(), steps);
+    run(Kind::Leaf, 1, Limits::default(), false, steps);
 }
 
 /// What lay on the dead list of a volume that goes is its snapshot's, but the chunks of the list are not.
@@ -610,5 +618,11 @@ fn a_write_that_waits_for_a_checkpoint_is_answered() {
         sectors: 3,
         durable: true,
     };
-    run(Kind::Leaf, 1, limits, &[many.clone(), many, write(0)]);
+    run(
+        Kind::Leaf,
+        1,
+        limits,
+        false,
+        &[many.clone(), many, write(0)],
+    );
 }

@@ -1,6 +1,6 @@
 //! A pool, its disks and whoever uses it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use pages::{Pages, PagesMut};
@@ -28,6 +28,10 @@ pub(super) struct World {
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
     disk_size: u64,
+    /// Requests that the disks have not done yet.
+    asked: VecDeque<DeviceRequest>,
+    /// Each request is only waited for until it is answered: checkpoints are made meanwhile.
+    pub(super) is_lazy: bool,
     pub(super) limits: Limits,
     pub(super) now_us: u64,
     next_id: u64,
@@ -103,6 +107,8 @@ impl World {
                 .map(|number| (number, number as usize))
                 .collect(),
             disk_size: size,
+            asked: VecDeque::new(),
+            is_lazy: false,
             limits,
             dead: BTreeSet::new(),
             now_us: 0,
@@ -115,8 +121,14 @@ impl World {
 
     /// Lets the disks do everything, and time pass.
     pub(super) fn settle(&mut self) -> Vec<(RequestId, Result<Answer, PoolError>)> {
+        self.run(None)
+    }
+
+    /// Lets the disks do what they are asked, one request after the other, and time pass, until nothing is
+    /// left to do, or until a request is answered.
+    fn run(&mut self, until: Option<RequestId>) -> Vec<(RequestId, Result<Answer, PoolError>)> {
         let mut answers = Vec::new();
-        for _ in 0..100_000 {
+        for _ in 0..1_000_000 {
             let mut output = self.pool.take_output();
             for event in &output.events {
                 if let Event::SpareInUse { leaf, guid } = event {
@@ -124,7 +136,12 @@ impl World {
                 }
             }
             answers.append(&mut output.answers);
-            if output.requests.is_empty() {
+            self.asked.extend(output.requests);
+            let is_answered = |id| answers.iter().any(|(of, _)| *of == id);
+            if until.is_some_and(is_answered) {
+                return answers;
+            }
+            let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() else {
                 let Some(deadline) = self.pool.deadline_us() else {
                     return answers;
                 };
@@ -134,16 +151,14 @@ impl World {
                 self.now_us = self.now_us.max(deadline);
                 self.pool.tick(self.now_us, 1_000 + self.now_us / 1_000_000);
                 continue;
-            }
-            for DeviceRequest { io, leaf, op } in output.requests {
-                let disk = self.leaves[&leaf.0];
-                let outcome = if self.dead.contains(&disk) {
-                    Err(DeviceError::new(DeviceErrorKind::Gone, "pulled"))
-                } else {
-                    Ok(perform(&mut self.disks[disk], &op))
-                };
-                self.pool.completed(io, outcome, self.now_us);
-            }
+            };
+            let disk = self.leaves[&leaf.0];
+            let outcome = if self.dead.contains(&disk) {
+                Err(DeviceError::new(DeviceErrorKind::Gone, "pulled"))
+            } else {
+                Ok(perform(&mut self.disks[disk], &op))
+            };
+            self.pool.completed(io, outcome, self.now_us);
         }
         panic!("the pool does not come to rest: {:?}", self.pool);
     }
@@ -156,7 +171,7 @@ impl World {
     }
 
     fn answer_of(&mut self, id: RequestId) -> Result<Answer, PoolError> {
-        let answers = self.settle();
+        let answers = self.run(self.is_lazy.then_some(id));
         let mut own = answers.into_iter().filter(|(of, _)| *of == id);
         own.next().expect("an answer").1
     }
@@ -220,8 +235,22 @@ impl World {
         }
     }
 
+    /// Begins a checkpoint; the disks do only so many requests for it.
+    pub(super) fn begin_checkpoint(&mut self, steps: usize) {
+        self.pool.is_checkpoint_wanted = true;
+        for _ in 0..steps {
+            self.pool.tick(self.now_us, 1_000);
+            self.asked.extend(self.pool.take_output().requests);
+            if let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() {
+                let data = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
+                self.pool.completed(io, Ok(data), self.now_us);
+            }
+        }
+    }
+
     /// Makes a checkpoint.
     pub(super) fn checkpoint(&mut self) {
+        self.settle();
         let before = self.pool.persisted.epoch;
         self.pool.is_checkpoint_wanted = true;
         self.pool.tick(self.now_us, 1_000);
@@ -285,6 +314,7 @@ impl World {
 
     /// Forgets what is in memory and opens the pool again.
     pub(super) fn reopen(&mut self) -> Result<(), OpenError> {
+        self.settle();
         let examined = self.examine()?;
         let root = &examined.roots[0];
         let mut opening = Opening::new(&examined, root, self.limits, vdev_limits(), cache())?;
