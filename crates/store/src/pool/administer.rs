@@ -48,7 +48,8 @@ impl Pool {
     }
 
     /// Carries out the changes that wait. Lists of dead blocks are in the hands of a checkpoint while it is
-    /// made: what needs them waits for its end, and all behind it.
+    /// made: what needs them waits for its end, and all behind it. So does what must not come between the
+    /// two halves of a write.
     pub(super) fn administer_go_on(&mut self) {
         while let Some(Waiting { id, plan, entropy }) = self.waiting.pop_front() {
             if let Some(error) = self.suspension() {
@@ -71,7 +72,8 @@ impl Pool {
                 self.answer(id, Err(error));
                 continue;
             }
-            if self.checkpoint.is_some() && takes_lists(&operation) {
+            let is_too_early = self.checkpoint.is_some() && takes_lists(&operation);
+            if is_too_early || self.is_written_in_part(&operation) {
                 // Nothing changes the catalogue meanwhile, so the plan stays right; but for the epoch,
                 // which only snapshots have.
                 let plan: Plan = Box::new(move |_, _| Ok(operation));
@@ -84,6 +86,17 @@ impl Pool {
             }
             self.wait_for(self.commit.chain.sealed_seq(), id);
         }
+    }
+
+    /// Whether an operation exchanges what a volume holds while a block of it is being written in part:
+    /// the rest of that block was read before, and would come back.
+    fn is_written_in_part(&self, operation: &Operation) -> bool {
+        let (Operation::Rollback { volume, .. } | Operation::Resize { volume, .. }) = operation
+        else {
+            return false;
+        };
+        let blocks = (*volume, 0)..=(*volume, u64::MAX);
+        self.locks.range(blocks).next().is_some()
     }
 
     /// Writes an operation to the log and does it.

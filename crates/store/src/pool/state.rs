@@ -273,6 +273,8 @@ impl Pool {
             }
             self.administer_go_on();
             self.resume_stalled();
+            // Who waited for one of those.
+            self.administer_go_on();
             self.commit_go_on();
             if self.array_output.done.is_empty() {
                 break;

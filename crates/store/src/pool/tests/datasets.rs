@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::{Limits, Plan, PoolErrorKind};
+use super::super::{Limits, Plan, PoolErrorKind, Request, RequestId};
 use super::world::World;
 use crate::catalog::request::{
     CloneSnapshot, CreateVolume, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
@@ -625,4 +625,40 @@ fn a_write_that_waits_for_a_checkpoint_is_answered() {
         false,
         &[many.clone(), many, write(0)],
     );
+}
+
+/// What a write found in the rest of its block before a rollback must not come back with it.
+#[test]
+fn a_write_of_a_part_of_a_block_does_not_undo_a_rollback() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 1 << 20, 16384);
+    world.write(volume, 0, &[1; 16384], true);
+    let names = vec!["a@1".to_owned()];
+    let request = TakeSnapshots {
+        names,
+        ..TakeSnapshots::default()
+    };
+    world
+        .administer(Box::new(move |catalog, stamp| {
+            catalog.plan_snapshot(&request, stamp)
+        }))
+        .expect("a snapshot");
+    world.write(volume, 0, &[2; 16384], true);
+    world.reopen().expect("opens");
+    let part = Request::Write {
+        dataset: volume,
+        offset: 0,
+        data: pages::Pages::from_bytes(&[3; 4096]),
+        durable: false,
+    };
+    let now = world.now_us;
+    world.pool.submit(RequestId(9001), part, now);
+    let request = Rollback {
+        snapshot: "a@1".to_owned(),
+        ..Rollback::default()
+    };
+    world
+        .administer(Box::new(move |catalog, _| catalog.plan_rollback(&request)))
+        .expect("a rollback");
+    assert!(world.read(volume, 4096, 12288) == [1; 12288]);
 }
