@@ -374,8 +374,13 @@ pub(crate) struct Expected {
 
 /// What must be in the image: every volume and snapshot by its name.
 pub(crate) fn expected() -> BTreeMap<String, Expected> {
+    expected_after(STORY.len())
+}
+
+/// What must be there after so many steps.
+pub(crate) fn expected_after(steps: usize) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
-    for (number, step) in STORY.iter().enumerate() {
+    for (number, step) in STORY.iter().enumerate().take(steps) {
         follow(&mut all, number, step);
     }
     all

@@ -1,0 +1,104 @@
+//! Leaf, label and root: sections 1 to 3.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::disks::{Disk, SECTOR};
+use super::bytes::{is_keyed, is_zero, number, wide};
+use super::map::Pointer;
+
+const LABEL: u64 = 256 << 10;
+
+/// What the labels say.
+pub(super) struct Found<'a> {
+    pub(super) config: Value,
+    pub(super) guid: u64,
+    pub(super) secret: u64,
+    /// By guid.
+    pub(super) leaves: BTreeMap<u64, &'a Disk>,
+    pub(super) root: Root,
+}
+
+pub(super) struct Root {
+    pub(super) epoch: u64,
+    pub(super) seq: u64,
+    pub(super) log: u64,
+    pub(super) previous: u128,
+    pub(super) manifest_len: usize,
+    pub(super) manifest: Vec<Pointer>,
+}
+
+pub(super) fn find(disks: &[Disk]) -> Found<'_> {
+    let labels = disks.iter().flat_map(|disk| {
+        let copies = copies(disk).into_iter();
+        copies
+            .filter(|copy| is_label(copy))
+            .map(move |copy| (disk, copy))
+    });
+    let labels: Vec<(&Disk, Vec<u8>)> = labels.collect();
+    let newest = labels
+        .iter()
+        .max_by_key(|(_, label)| number(&label[32..40]));
+    let (_, newest) = newest.expect("a label");
+    let len = number(&newest[40..48]) as usize;
+    let config: Value = serde_json::from_slice(&newest[96..96 + len]).expect("JSON");
+    let hex = |field: &Value| u64::from_str_radix(field.as_str().expect("text"), 16).expect("hex");
+    let (guid, secret) = (hex(&config["guid"]), hex(&config["secret"]));
+    assert_eq!(guid, number(&newest[16..24]));
+    let own = labels
+        .iter()
+        .filter(|(_, label)| number(&label[16..24]) == guid);
+    let leaves = own
+        .map(|(disk, label)| (number(&label[24..32]), *disk))
+        .collect();
+    let mut roots: BTreeMap<(u64, Vec<u8>), u32> = BTreeMap::new();
+    for copy in disks.iter().flat_map(copies) {
+        for sector in copy[LABEL as usize / 2..].chunks(SECTOR) {
+            if sector.starts_with(b"SANDROOT") && is_keyed(secret, sector, 72) {
+                let epoch = number(&sector[24..32]);
+                *roots.entry((epoch, sector.to_vec())).or_default() += 1;
+            }
+        }
+    }
+    let twice = roots.iter().rev().find(|(_, copies)| **copies >= 2);
+    let ((_, root), _) = twice.expect("a root of which there are two");
+    let root = parse_root(root, guid);
+    Found {
+        config,
+        guid,
+        secret,
+        leaves,
+        root,
+    }
+}
+
+/// 1
+fn copies(disk: &Disk) -> Vec<Vec<u8>> {
+    let end = disk.size - disk.size % LABEL;
+    let places = [0, LABEL, end - 2 * LABEL, end - LABEL];
+    places.map(|at| disk.read(at, LABEL as usize)).to_vec()
+}
+
+/// 2
+fn is_label(copy: &[u8]) -> bool {
+    let len = number(&copy[40..48]) as usize;
+    let is_known = copy.starts_with(b"SANDLABL") && number(&copy[8..10]) == 1;
+    is_known && len <= 130_976 && is_keyed(0, &copy[..96 + len], 48)
+}
+
+/// 3
+fn parse_root(sector: &[u8], guid: u64) -> Root {
+    assert_eq!(number(&sector[8..10]), 1);
+    assert_eq!(number(&sector[16..24]), guid);
+    let end = 96 + 32 * number(&sector[10..12]) as usize;
+    assert!(is_zero(&sector[12..16]) && is_zero(&sector[end..]));
+    Root {
+        epoch: number(&sector[24..32]),
+        seq: number(&sector[40..48]),
+        log: number(&sector[48..56]),
+        previous: wide(&sector[56..72]),
+        manifest_len: number(&sector[88..96]) as usize,
+        manifest: sector[96..end].chunks(32).map(Pointer::parse).collect(),
+    }
+}
