@@ -1,5 +1,8 @@
 //! Reads structure from the fuzzer's bytes: numbers and slices, zeros where the bytes end.
 
+use store::checksum;
+use store::format::{PoolKey, SECTOR_SIZE};
+
 /// A cursor over the fuzzer's bytes.
 #[derive(Debug)]
 pub struct Bytes<'a> {
@@ -41,4 +44,15 @@ impl<'a> Bytes<'a> {
         bytes[..taken.len()].copy_from_slice(taken);
         bytes
     }
+}
+
+/// A root or record with the checksum that it must have, and the key of the pool that it says it is of.
+pub fn keyed_sector(mut sector: [u8; SECTOR_SIZE]) -> ([u8; SECTOR_SIZE], PoolKey) {
+    const CHECKSUM: std::ops::Range<usize> = 72..88;
+    let guid = u64::from_le_bytes(Bytes::new(&sector[16..]).array());
+    let key = PoolKey { guid, secret: 7 };
+    sector[CHECKSUM].fill(0);
+    let checksum = checksum::keyed(key.secret, &sector).to_le_bytes();
+    sector[CHECKSUM].copy_from_slice(&checksum);
+    (sector, key)
 }

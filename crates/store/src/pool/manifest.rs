@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::open::{OpenError, OpenErrorKind};
 use crate::catalog::Catalog;
 use crate::format::{DatasetId, Epoch, Pointer};
 use crate::map::Tree;
@@ -12,6 +13,30 @@ use crate::snapshot::deadlist::Deadlist;
 
 /// The longest block of a manifest, in bytes.
 pub(super) const BLOCK: usize = 128 << 10;
+
+/// Reads a manifest as opening a pool does, and writes it again. For tests of what lies on disks.
+///
+/// # Errors
+/// It is no manifest of this version.
+pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
+    let damaged = |context: String| OpenError::new(OpenErrorKind::Damaged, context);
+    let manifest: Manifest = serde_json::from_slice(bytes)
+        .map_err(|error| damaged(format!("the manifest cannot be understood: {error}")))?;
+    let has_contents = manifest.contents.iter().all(|record| {
+        let dead = from_hex(&record.dead).and_then(|bytes| Deadlist::decode(&bytes));
+        record.tree.open().is_some() && dead.is_some()
+    });
+    let has_jobs = manifest.jobs.iter().all(|job| match job {
+        JobRecord::Tree { tree, .. } => tree.open().is_some(),
+        JobRecord::Dead { list } | JobRecord::Chunks { list } => {
+            from_hex(list).is_some_and(|bytes| Deadlist::decode(&bytes).is_some())
+        }
+    });
+    if !has_contents || !has_jobs {
+        return Err(damaged("a tree or list in the manifest is none".to_owned()));
+    }
+    serde_json::to_vec(&manifest).map_err(|error| damaged(error.to_string()))
+}
 
 /// A pointer as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

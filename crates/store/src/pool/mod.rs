@@ -37,6 +37,7 @@ mod tests;
 
 pub use administer::Plan;
 pub use config::PoolConfig;
+pub use manifest::normal_manifest;
 pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};
 pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 pub use scan::{ScanKind, ScanState, ScanStatus};

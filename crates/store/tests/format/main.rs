@@ -2,12 +2,14 @@
 //! that was written from `docs/format.md` and shares no code with it.
 //!
 //! The image holds what `story.rs` tells. It is made by
-//! `cargo test -p store --test format -- --ignored`, and only where a new version of the format needs
-//! an image of its own: the images of older versions stay, and stay readable.
+//! `cargo test -p store --test format -- --ignored make_the_image`, and only where a new version of the format needs
+//! an image of its own: the images of older versions stay, and stay readable. The seeds of the fuzz
+//! targets are made of the image in the same way.
 
 mod disks;
 mod engine;
 mod reader;
+mod seeds;
 mod story;
 
 const IMAGE: &[u8] = include_bytes!("version-1.image.zst");
@@ -99,4 +101,10 @@ fn make_the_image() {
         "/tests/format/version-1.image.zst"
     );
     std::fs::write(place, packed).expect("the image is written");
+}
+
+#[test]
+#[ignore = "makes seeds of the fuzz targets"]
+fn make_the_seeds() {
+    seeds::write(&disks::unpack(IMAGE));
 }

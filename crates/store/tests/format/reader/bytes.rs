@@ -3,7 +3,7 @@
 use twox_hash::XxHash3_128;
 
 /// A number of up to 8 bytes.
-pub(super) fn number(bytes: &[u8]) -> u64 {
+pub(crate) fn number(bytes: &[u8]) -> u64 {
     assert!(bytes.len() <= 8);
     bytes
         .iter()
@@ -12,21 +12,21 @@ pub(super) fn number(bytes: &[u8]) -> u64 {
 }
 
 /// A number of 16 bytes.
-pub(super) fn wide(bytes: &[u8]) -> u128 {
+pub(crate) fn wide(bytes: &[u8]) -> u128 {
     u128::from(number(&bytes[8..16])) << 64 | u128::from(number(&bytes[..8]))
 }
 
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-pub(super) fn from_hex(text: &str) -> Vec<u8> {
+pub(crate) fn from_hex(text: &str) -> Vec<u8> {
     let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("digits");
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
 /// 5: by algorithm 1 or 2.
-pub(super) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
+pub(crate) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
     match algorithm {
         1 => XxHash3_128::oneshot(bytes),
         2 => wide(blake3::hash(bytes).as_bytes()),
@@ -35,7 +35,7 @@ pub(super) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
 }
 
 /// 5: whether the checksum at `at` is that of all bytes, keyed, with zeros in its place.
-pub(super) fn is_keyed(key: u64, bytes: &[u8], at: usize) -> bool {
+pub(crate) fn is_keyed(key: u64, bytes: &[u8], at: usize) -> bool {
     let mut blank = bytes.to_vec();
     blank[at..at + 16].fill(0);
     XxHash3_128::oneshot_with_seed(key, &blank) == wide(&bytes[at..])

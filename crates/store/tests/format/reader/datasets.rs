@@ -10,7 +10,7 @@ use super::vdevs::Vdevs;
 
 /// All datasets by number.
 #[derive(Default)]
-pub(super) struct Datasets(BTreeMap<u64, Dataset>);
+pub(crate) struct Datasets(BTreeMap<u64, Dataset>);
 
 #[derive(Clone, Debug, Default)]
 struct Dataset {
@@ -41,7 +41,7 @@ fn text(value: &Value) -> String {
 }
 
 impl Datasets {
-    pub(super) fn of_manifest(vdevs: &Vdevs<'_>, manifest: &Value) -> Self {
+    pub(crate) fn of_manifest(vdevs: &Vdevs<'_>, manifest: &Value) -> Self {
         let mut all = Self::default();
         for dataset in list(&manifest["catalog"]["datasets"]) {
             let kind = &dataset["kind"];
@@ -84,18 +84,18 @@ impl Datasets {
     }
 
     /// 8: a block of a volume has these bytes.
-    pub(super) fn write(&mut self, id: u64, block: u64, pointer: Pointer) {
+    pub(crate) fn write(&mut self, id: u64, block: u64, pointer: Pointer) {
         self.at(id).view.insert(block, pointer);
     }
 
     /// 8: blocks are zeros.
-    pub(super) fn clear(&mut self, id: u64, block: u64, count: u64) {
+    pub(crate) fn clear(&mut self, id: u64, block: u64, count: u64) {
         let end = block + count;
         self.at(id).view.retain(|at, _| !(block..end).contains(at));
     }
 
     /// 8.2
-    pub(super) fn operate(&mut self, operation: &Value) {
+    pub(crate) fn operate(&mut self, operation: &Value) {
         let operation = operation.as_object().expect("an object");
         let (what, of) = operation.iter().next().expect("one member");
         for folder in of.get("folders").map(list).unwrap_or_default() {
@@ -208,7 +208,7 @@ impl Datasets {
     }
 
     /// The bytes of all volumes and snapshots. Every block is verified.
-    pub(super) fn read(&self, vdevs: &Vdevs<'_>) -> BTreeMap<String, Expected> {
+    pub(crate) fn read(&self, vdevs: &Vdevs<'_>) -> BTreeMap<String, Expected> {
         let with_blocks = self.0.iter().filter(|(_, dataset)| !dataset.is_folder);
         let all = with_blocks.map(|(id, dataset)| {
             let (size, block_size) = (dataset.size, dataset.block_size as usize);

@@ -11,25 +11,25 @@ use super::map::Pointer;
 const LABEL: u64 = 256 << 10;
 
 /// What the labels say.
-pub(super) struct Found<'a> {
-    pub(super) config: Value,
-    pub(super) guid: u64,
-    pub(super) secret: u64,
+pub(crate) struct Found<'a> {
+    pub(crate) config: Value,
+    pub(crate) guid: u64,
+    pub(crate) secret: u64,
     /// By guid.
-    pub(super) leaves: BTreeMap<u64, &'a Disk>,
-    pub(super) root: Root,
+    pub(crate) leaves: BTreeMap<u64, &'a Disk>,
+    pub(crate) root: Root,
 }
 
-pub(super) struct Root {
-    pub(super) epoch: u64,
-    pub(super) seq: u64,
-    pub(super) log: u64,
-    pub(super) previous: u128,
-    pub(super) manifest_len: usize,
-    pub(super) manifest: Vec<Pointer>,
+pub(crate) struct Root {
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) log: u64,
+    pub(crate) previous: u128,
+    pub(crate) manifest_len: usize,
+    pub(crate) manifest: Vec<Pointer>,
 }
 
-pub(super) fn find(disks: &[Disk]) -> Found<'_> {
+pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     let labels = disks.iter().flat_map(|disk| {
         let copies = copies(disk).into_iter();
         copies

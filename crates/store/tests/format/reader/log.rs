@@ -37,7 +37,7 @@ enum Entry {
 }
 
 /// Does what the log says. Returns how many groups there were, and how many of them not proven.
-pub(super) fn replay(vdevs: &Vdevs<'_>, found: &Found<'_>, datasets: &mut Datasets) -> (u64, u64) {
+pub(crate) fn replay(vdevs: &Vdevs<'_>, found: &Found<'_>, datasets: &mut Datasets) -> (u64, u64) {
     let root = &found.root;
     let (mut seq, mut address, mut previous) = (root.seq + 1, root.log, root.previous);
     let mut proven = root.seq;

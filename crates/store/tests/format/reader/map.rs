@@ -9,17 +9,17 @@ use super::vdevs::Vdevs;
 
 /// 4
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pointer {
-    pub(super) address: u64,
-    pub(super) birth: u64,
-    pub(super) sectors: u64,
-    pub(super) compression: u8,
-    pub(super) algorithm: u8,
-    pub(super) checksum: u128,
+pub(crate) struct Pointer {
+    pub(crate) address: u64,
+    pub(crate) birth: u64,
+    pub(crate) sectors: u64,
+    pub(crate) compression: u8,
+    pub(crate) algorithm: u8,
+    pub(crate) checksum: u128,
 }
 
 impl Pointer {
-    pub(super) fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let shape = number(&bytes[8..16]);
         let pointer = Self {
             address: number(&bytes[..8]),
@@ -35,20 +35,20 @@ impl Pointer {
         pointer
     }
 
-    pub(super) fn is_hole(&self) -> bool {
+    pub(crate) fn is_hole(&self) -> bool {
         self.sectors == 0
     }
 }
 
 /// A tree: what the manifest says of it.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     map: u64,
     root: Pointer,
     height: u64,
 }
 
 impl Tree {
-    pub(super) fn parse(record: &Value) -> Self {
+    pub(crate) fn parse(record: &Value) -> Self {
         let height = record["height"].as_u64().expect("a height");
         assert!((1..=7).contains(&height));
         Self {
@@ -59,7 +59,7 @@ impl Tree {
     }
 
     /// All of its blocks; `visit` sees the pointers to its nodes.
-    pub(super) fn blocks(
+    pub(crate) fn blocks(
         &self,
         vdevs: &Vdevs<'_>,
         visit: &mut impl FnMut(&Pointer),
@@ -79,7 +79,7 @@ impl Tree {
 }
 
 /// The pointers of a node that are no holes, by their slots.
-pub(super) fn node(
+pub(crate) fn node(
     vdevs: &Vdevs<'_>,
     map: u64,
     level: u64,

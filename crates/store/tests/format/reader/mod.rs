@@ -4,7 +4,7 @@
 
 mod bytes;
 mod datasets;
-mod labels;
+pub(crate) mod labels;
 mod log;
 mod map;
 mod space;
@@ -16,10 +16,13 @@ use serde_json::Value;
 
 use super::disks::Disk;
 use super::story::Expected;
-use bytes::{checksum, from_hex};
+use bytes::checksum;
 use datasets::Datasets;
 use map::Pointer;
-use vdevs::Vdevs;
+
+pub(crate) use bytes::from_hex;
+pub(crate) use labels::Found;
+pub(crate) use vdevs::Vdevs;
 
 /// What was read.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ pub(crate) fn read(disks: &[Disk]) -> Contents {
 }
 
 /// 7
-fn manifest(vdevs: &Vdevs<'_>, root: &labels::Root) -> Value {
+pub(crate) fn manifest(vdevs: &Vdevs<'_>, root: &labels::Root) -> Value {
     let blocks = root.manifest.iter();
     let bytes: Vec<u8> = blocks.flat_map(|at| vdevs.read(at)).collect();
     let manifest: Value = serde_json::from_slice(&bytes[..root.manifest_len]).expect("JSON");

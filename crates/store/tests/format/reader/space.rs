@@ -19,7 +19,7 @@ struct Reached<'a> {
 }
 
 /// Checks that the bitmap has what is reached. Returns how many sectors it has, and how many were reached.
-pub(super) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize, usize) {
+pub(crate) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize, usize) {
     let sectors = BTreeSet::new();
     let mut reached = Reached { vdevs, sectors };
     root.manifest.iter().for_each(|block| reached.add(block));
@@ -37,6 +37,7 @@ pub(super) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize,
         if let Some(dead) = job.get("dead") {
             reached.dead_list(&dead["list"]);
         }
+        assert_eq!(job.get("chunks"), None, "the image has none");
     }
     reached.list(&pointer(&manifest["deferred"]));
     let mut in_use = BTreeSet::new();

@@ -10,7 +10,7 @@ use super::checksum;
 use super::map::Pointer;
 
 /// The top-level vdevs of a pool. Of each slot one leaf.
-pub(super) struct Vdevs<'a> {
+pub(crate) struct Vdevs<'a> {
     tops: Vec<Top<'a>>,
 }
 
@@ -21,7 +21,7 @@ struct Top<'a> {
 }
 
 impl<'a> Vdevs<'a> {
-    pub(super) fn new(config: &Value, leaves: &BTreeMap<u64, &'a Disk>) -> Self {
+    pub(crate) fn new(config: &Value, leaves: &BTreeMap<u64, &'a Disk>) -> Self {
         let leaf = |slot: &Value| {
             let guid = slot["leaves"][0]["guid"].as_str().expect("a guid");
             leaves[&u64::from_str_radix(guid, 16).expect("hexadecimal")]
@@ -49,20 +49,20 @@ impl<'a> Vdevs<'a> {
     }
 
     /// A block that must be there.
-    pub(super) fn read(&self, pointer: &Pointer) -> Vec<u8> {
+    pub(crate) fn read(&self, pointer: &Pointer) -> Vec<u8> {
         self.try_read(pointer)
             .unwrap_or_else(|| panic!("{pointer:x?} is not there"))
     }
 
     /// A block, if it is there, its parity too.
-    pub(super) fn try_read(&self, pointer: &Pointer) -> Option<Vec<u8>> {
+    pub(crate) fn try_read(&self, pointer: &Pointer) -> Option<Vec<u8>> {
         let payload = self.payload(pointer.address, pointer.sectors)?;
         let algorithm = pointer.algorithm.max(1);
         (checksum(algorithm, &payload) == pointer.checksum).then_some(payload)
     }
 
     /// What lies at an address; nothing where copies or parity do not fit.
-    pub(super) fn payload(&self, address: u64, sectors: u64) -> Option<Vec<u8>> {
+    pub(crate) fn payload(&self, address: u64, sectors: u64) -> Option<Vec<u8>> {
         let top = &self.tops[(address >> 48) as usize];
         let sector = address & ((1 << 48) - 1);
         if top.parity == 0 {
@@ -80,7 +80,7 @@ impl<'a> Vdevs<'a> {
     }
 
     /// The sectors of its space that a block takes.
-    pub(super) fn taken(&self, address: u64, sectors: u64) -> std::ops::Range<u64> {
+    pub(crate) fn taken(&self, address: u64, sectors: u64) -> std::ops::Range<u64> {
         let top = &self.tops[(address >> 48) as usize];
         let width = top.slots.len() as u64 - top.parity;
         let all = match top.parity {

@@ -1,0 +1,34 @@
+//! A pool's label from a disk that lies, and the configuration in it: never a panic, and what was read is the
+//! same when it is written and read again.
+//!
+//! Input: a label as it lies on the disk. Its checksum is put right, since no fuzzer finds one.
+
+use store::checksum;
+use store::format::Label;
+use store::pool::PoolConfig;
+
+/// Bytes before the configuration.
+const HEADER: usize = 96;
+const CHECKSUM: std::ops::Range<usize> = 48..64;
+
+/// See the module.
+pub fn run(data: &[u8]) {
+    let _ = Label::decode(data);
+    let _ = PoolConfig::decode(data);
+    let mut bytes = data.to_vec();
+    bytes.resize(data.len().max(HEADER), 0);
+    let told = u64::from_le_bytes([40, 41, 42, 43, 44, 45, 46, 47].map(|at| bytes[at]));
+    let len = usize::try_from(told).map_or(usize::MAX, |len| len.saturating_add(HEADER));
+    bytes[CHECKSUM].fill(0);
+    let covered = bytes.get(..len).unwrap_or(&bytes);
+    let checksum = checksum::keyed(0, covered).to_le_bytes();
+    bytes[CHECKSUM].copy_from_slice(&checksum);
+    let Ok(label) = Label::decode(&bytes) else {
+        return;
+    };
+    assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+    if let Ok(config) = PoolConfig::decode(&label.config) {
+        let again = PoolConfig::decode(&config.encode()).ok();
+        assert_eq!(again, Some(config), "another meaning when written");
+    }
+}

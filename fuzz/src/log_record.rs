@@ -1,0 +1,34 @@
+//! A record of the log from a disk that lies: never a panic, no more entries than its sector holds, and what
+//! was read means the same when it is written and read again.
+//!
+//! Input: the sector, cut where only zeros follow. Its checksum is put right, since no fuzzer finds one.
+
+use store::format::record::ROOM;
+use store::format::{Address, PoolKey, Record, SECTOR_SIZE};
+use store::log::replay::{Replay, blocks};
+
+use crate::input::{Bytes, keyed_sector};
+
+/// See the module.
+pub fn run(data: &[u8]) {
+    let sector: [u8; SECTOR_SIZE] = Bytes::new(data).array();
+    let (sector, key): (_, PoolKey) = keyed_sector(sector);
+    let Some((record, checksum)) = Record::decode(&sector, key) else {
+        return;
+    };
+    let size: usize = record.entries.iter().map(|entry| entry.size()).sum();
+    assert!(size <= ROOM, "{size} bytes of entries");
+    assert!(blocks(&record).all(|block| !block.is_hole()));
+    let again = Record::decode(&record.encode(key).0.to_vec(), key);
+    assert_eq!(again.map(|(again, _)| again), Some(record.clone()));
+    // Where it is the next one it is followed, and nowhere else.
+    if let Some(before) = record.seq.checked_sub(1) {
+        let here = Address::new(0, 1);
+        let mut replay = Replay::new(key, before, here, record.previous);
+        assert_eq!(replay.search(&sector), None);
+        let found = replay.follow(&sector);
+        assert_eq!(found.map(|found| found.checksum), Some(checksum));
+        let mut replay = Replay::new(key, before, here, !record.previous);
+        assert_eq!(replay.follow(&sector), None);
+    }
+}
