@@ -228,3 +228,37 @@ fn a_snapshot_that_would_break_a_promise_is_refused() {
     }
     world.snapshot_of("thick@1").expect("it has nothing now");
 }
+
+/// Durable writes one by one leave a record between any two blocks: what is freed of those lies alone.
+#[test]
+fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let volume = world.create("a", 1 << 30, false).expect("thin");
+    let mut at = 0;
+    loop {
+        let request = Request::Write {
+            dataset: volume,
+            offset: at,
+            data: Pages::from_bytes(&noise(BLOCK, at + 1)),
+            durable: true,
+        };
+        match world.ask(request) {
+            Ok(_) => at += BLOCK,
+            Err(error) => {
+                assert_eq!(error.kind, PoolErrorKind::NoSpace, "{error}");
+                break;
+            }
+        }
+    }
+    world.reopen().expect("opens");
+    assert!(world.read(volume, at - BLOCK, BLOCK as u32) == noise(BLOCK, at - BLOCK + 1));
+    world.clear(volume, 0, at);
+    let again = world.fill(volume, BLOCK);
+    assert!(again >= at, "{again} of {at}");
+    world.destroy("a");
+    for _ in 0..4 {
+        world.checkpoint();
+    }
+    let counts = world.pool.space.counts();
+    assert!(counts.allocated < 40, "{counts:?}");
+}
