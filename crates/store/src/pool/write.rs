@@ -349,6 +349,9 @@ impl Pool {
         if settings.primary_cache == CachePolicy::All {
             self.cache
                 .insert(cache_key(dataset, block), data.clone(), |_| {});
+        } else {
+            // It may be there from before the property was changed.
+            self.cache.invalidate(cache_key(dataset, block));
         }
         let placed = Placed {
             pointer,

@@ -662,3 +662,13 @@ fn a_write_of_a_part_of_a_block_does_not_undo_a_rollback() {
         .expect("a rollback");
     assert!(world.read(volume, 4096, 12288) == [1; 12288]);
 }
+
+/// What the cache has from before is not what was written since.
+#[test]
+fn a_block_written_with_primarycache_none_is_not_read_as_it_was_before() {
+    let set = Step::Set {
+        volume: 0,
+        property: PROPERTIES.len() - 1,
+    };
+    run_simple(&[write(0), set, write(0)]);
+}
