@@ -16,11 +16,13 @@
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
+//! | how does it end in order | `closing.rs` |
 
 mod administer;
 mod admission;
 pub mod check;
 mod checkpoint;
+mod closing;
 mod commit;
 mod config;
 mod manifest;
@@ -36,6 +38,7 @@ mod write;
 mod tests;
 
 pub use administer::Plan;
+pub use closing::DatasetSpace;
 pub use config::PoolConfig;
 pub use manifest::normal_manifest;
 pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};

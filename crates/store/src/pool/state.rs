@@ -235,9 +235,12 @@ impl Pool {
 
     /// When [`Pool::tick`] must be called at the latest; `None`: nothing waits for time.
     pub fn deadline_us(&self) -> Option<u64> {
+        if self.suspended.is_some() {
+            return self.array.deadline_us();
+        }
         let group = self.commit.deadline_us(&self.limits);
-        let checkpoint = self
-            .has_changed()
+        // One that is being made goes on by what the devices answer.
+        let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
         let rest = self.has_work().then_some(self.now_us);
         [self.array.deadline_us(), group, checkpoint, rest]

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::Limits;
+use super::super::{Limits, Plan};
 use super::world::World;
+use crate::catalog::request::SetProperties;
 use crate::vdev::Kind;
 
 fn pattern(len: usize, tag: u64) -> Vec<u8> {
@@ -30,6 +31,49 @@ fn a_block_is_read_as_written() {
     world.reopen().expect("opens");
     assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
     assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
+}
+
+#[test]
+fn what_was_cached_before_the_policy_changed_is_not_read_again() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 8 << 20, 4096);
+    world.write(volume, 0, &pattern(4096, 1), true);
+    let request = SetProperties {
+        name: "a".to_owned(),
+        properties: [("primarycache".to_owned(), "none".to_owned())].into(),
+        is_received: false,
+    };
+    let plan: Plan = Box::new(move |catalog, _| catalog.plan_set(&request));
+    world.administer(plan).expect("a property");
+    world.write(volume, 0, &pattern(4096, 2), true);
+    world.checkpoint();
+    assert_eq!(world.read(volume, 0, 4096), pattern(4096, 2));
+}
+
+#[test]
+fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
+    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let volume = world.create_volume("a", 8 << 20, 4096);
+    world.write(volume, 0, &pattern(4096, 1), false);
+    assert!(!world.pool.is_at_rest(), "the write is in the log at best");
+    let now_us = world.pool.now_us;
+    world.pool.begin_closing(true, now_us);
+    world.settle();
+    assert!(world.pool.is_at_rest());
+    let examined = world.examine().expect("a pool");
+    assert!(examined.config.is_exported);
+    assert_eq!(examined.config.host, "here");
+    world.reopen().expect("opens");
+    assert_eq!(world.read(volume, 0, 4096), pattern(4096, 1));
+    let now_us = world.pool.now_us;
+    world.pool.claim("there", now_us);
+    world.settle();
+    let examined = world.examine().expect("a pool");
+    assert!(!examined.config.is_exported);
+    assert_eq!(examined.config.host, "there");
+    let space = world.pool.dataset_space(volume).expect("a volume");
+    assert_eq!((space.size, space.referenced), (8 << 20, 4096));
+    assert!(space.available < space.capacity && space.capacity < world.pool.status().counts.size * 4096);
 }
 
 #[derive(Clone, Debug)]

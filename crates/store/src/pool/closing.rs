@@ -1,0 +1,82 @@
+//! The ends of a pool's use by a host, as the host needs them: taking it, and letting it go in order.
+//! And what a volume's user is told of space.
+
+use super::state::Pool;
+use crate::format::{DatasetId, SECTOR_SIZE};
+
+/// Space of a volume or snapshot, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatasetSpace {
+    /// The size that clients see.
+    pub size: u64,
+    /// What its blocks take as of the last checkpoint, parity included.
+    pub referenced: u64,
+    /// What data of it may still take.
+    pub available: u64,
+    /// What data of it could take if nothing else were in the pool.
+    pub capacity: u64,
+}
+
+impl Pool {
+    /// The space of a volume or snapshot; `None` where there is none of that number.
+    pub fn dataset_space(&self, dataset: DatasetId) -> Option<DatasetSpace> {
+        let contents = self.contents.get(&dataset)?;
+        let bytes = |sectors: u64| sectors * SECTOR_SIZE as u64;
+        let size = self.space.counts().size;
+        Some(DatasetSpace {
+            size: contents.size,
+            referenced: bytes(contents.referenced),
+            available: bytes(self.available_to(dataset)),
+            capacity: bytes(size.saturating_sub(self.slop())),
+        })
+    }
+
+    /// The pool is this host's from now on; where its labels say something else, they say so with the next
+    /// checkpoint.
+    pub fn claim(&mut self, host: &str, now_us: u64) {
+        self.now_us = now_us;
+        if self.config.is_exported || self.config.host != host {
+            self.set_exported(false, host);
+        }
+        self.is_checkpoint_wanted |= self.is_config_new;
+        self.go_on();
+    }
+
+    /// Whether the labels say what the pool is: it exists, and is its host's.
+    pub fn is_config_durable(&self) -> bool {
+        self.suspended.is_none()
+            && self.checkpoint.is_none()
+            && !self.is_checkpoint_wanted
+            && !self.is_config_new
+    }
+
+    /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that any
+    /// host may import the pool. The caller submits nothing from now on, and goes on until
+    /// [`Pool::is_at_rest`].
+    pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
+        self.now_us = now_us;
+        if is_exported {
+            let host = self.config.host.clone();
+            self.set_exported(true, &host);
+        }
+        self.is_checkpoint_wanted = true;
+        self.go_on();
+    }
+
+    /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
+    /// pool never comes to rest.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_config_durable()
+            && self.pending.is_empty()
+            && self.stalled.is_empty()
+            && self.waiting.is_empty()
+            && self.locks.is_empty()
+            && self.commit.group.is_empty()
+            && self.commit.chain.sealed_seq() == self.persisted.seq
+    }
+
+    /// Why it takes no changes; `None` where it does.
+    pub fn suspended_because(&self) -> Option<&str> {
+        self.suspended.as_deref()
+    }
+}
