@@ -10,10 +10,18 @@ use signal_hook::iterator::Signals;
 
 use crate::config::{Error, ErrorKind, store::Store};
 use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
+use crate::pool::{Pools, PoolsOptions};
 use crate::target::{DaemonLimits, Service, ServiceOptions};
 
 /// Bytes in flight where nothing else is said.
 pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
+
+/// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine has.
+pub fn default_cache() -> usize {
+    let memory = rustix::system::sysinfo();
+    let bytes = u128::from(memory.totalram) * u128::from(memory.mem_unit.max(1));
+    usize::try_from(bytes / 4).unwrap_or(usize::MAX / 4)
+}
 
 /// How a daemon is started.
 #[derive(Clone, Debug)]
@@ -26,6 +34,8 @@ pub struct DaemonOptions {
     pub threads: Option<usize>,
     /// Most memory for data in flight, in bytes.
     pub memory_cap: u64,
+    /// Most memory for blocks of pools, in bytes.
+    pub cache: usize,
     /// Use io_uring where the kernel allows it.
     pub io_uring: bool,
     /// Where targets that are made without a portal listen; empty is every address, port 3260.
@@ -56,6 +66,7 @@ impl StopSignals {
 pub struct Daemon {
     service: Arc<Service>,
     plane: Arc<Plane>,
+    pools: Arc<Pools>,
     control: ControlServer,
 }
 
@@ -68,6 +79,12 @@ impl Daemon {
         let (store, config) = Store::open(&options.state)?;
         let config = Arc::new(config);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pools = Pools::start(PoolsOptions {
+            state: options.state.clone(),
+            installation: config.identity.installation.clone(),
+            cache: options.cache,
+            io_uring: options.io_uring,
+        })?;
         let service_options = ServiceOptions {
             state: options.state.clone(),
             threads: options.threads.unwrap_or(cores),
@@ -80,6 +97,7 @@ impl Daemon {
                 memory: options.memory_cap,
             },
             layer: None,
+            pools: Arc::clone(&pools),
         };
         let service = Service::start(service_options, config.clone()).map_err(|error| {
             Error::new(
@@ -90,6 +108,7 @@ impl Daemon {
         })?;
         let plane = Arc::new(Plane {
             transactions: Transactions::new(store, config, service.clone()),
+            pools: Arc::clone(&pools),
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
@@ -98,6 +117,7 @@ impl Daemon {
         Ok(Self {
             service,
             plane,
+            pools,
             control,
         })
     }
@@ -123,5 +143,6 @@ impl Daemon {
         drop(self.control);
         self.service.shutdown();
         self.service.join();
+        self.pools.close();
     }
 }

@@ -1,6 +1,6 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it joins the sans-IO crates [`scsi`] and [`iscsi`] to
+//! This crate is the composition root: it joins the sans-IO crates [`scsi`], [`iscsi`] and [`store`] to
 //! sockets, threads, clocks and files.
 
 pub mod bench;
@@ -15,6 +15,7 @@ pub mod isns;
 pub mod locate;
 pub mod multipath;
 pub mod nbd;
+pub mod pool;
 mod spin;
 pub mod target;
 pub mod tcp_info;

@@ -48,6 +48,7 @@ impl Slow {
                 memory: 64 << 20,
             },
             layer: Some(layer),
+            pools: sandstone::pool::Pools::none(state.path()),
         };
         Self {
             service: Service::start(options, Arc::new(config)).unwrap(),

@@ -29,8 +29,10 @@ impl Backing {
     /// Of a backend that exists. Memory, and what cannot be looked at, is made of nothing.
     pub fn of(spec: &BackendSpec, state: &Path) -> Self {
         let path = match spec {
-            // A device of another machine is told apart by its name alone.
-            BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => return Self::default(),
+            // A device of another machine, or a volume, is told apart by its name alone.
+            BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                return Self::default();
+            }
             BackendSpec::File { path, .. } => state.join(path),
             BackendSpec::Device { path } => Path::new("/dev").join(path),
         };

@@ -79,7 +79,9 @@ pub fn create(spec: &BackendSpec, state: &Path, block_size: u32) -> Result<(), O
             preallocate,
         } => FileDevice::create(&state.join(path), *size, options(block_size, *preallocate)),
         BackendSpec::Memory { size } => enough_memory(*size, &MemoryPool::of_this_machine()),
-        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => Ok(()),
+        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+            Ok(())
+        }
     }
 }
 
@@ -145,6 +147,10 @@ pub fn open(
             format!("{device} is reached through the initiator only"),
             "log in to its target (sandstone initiator login)",
         )),
+        BackendSpec::Volume { volume } => Err(OpenError::new(
+            format!("{volume} is opened by its pool only"),
+            "see `sandstone pool status`",
+        )),
     }
 }
 
@@ -169,6 +175,10 @@ pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<(), OpenErro
         BackendSpec::Iscsi { device } => Err(OpenError::new(
             format!("{device} has the size that its own array gives it"),
             "grow it there; the new size is noticed by itself",
+        )),
+        BackendSpec::Volume { volume } => Err(OpenError::new(
+            format!("{volume} has the size that its pool gives it"),
+            format!("use `sandstone volume set volsize=SIZE {volume}`"),
         )),
     }
 }

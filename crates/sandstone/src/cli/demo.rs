@@ -17,7 +17,7 @@ use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::control::ControlAddress;
 use crate::control::transaction::Commit;
-use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions};
+use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
 
 const DEFAULT_PORT: u16 = 3260;
@@ -124,6 +124,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         control,
         threads: args.threads.map(usize::from),
         memory_cap: DEFAULT_MEMORY_CAP,
+        cache: default_cache(),
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
     })?;
@@ -325,6 +326,7 @@ fn announce(access: &Access, state: &Path, daemon: &Daemon) {
         ),
         Some(BackendSpec::Device { path }) => path.display().to_string(),
         Some(BackendSpec::Iscsi { device }) => device.clone(),
+        Some(BackendSpec::Volume { volume }) => format!("volume {volume}"),
         None => state.display().to_string(),
     };
     println!("Serving {what} as");

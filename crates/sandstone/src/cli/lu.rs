@@ -60,6 +60,9 @@ pub(super) struct Shape {
     /// in to the target; options after a ? are those of the login and the device
     #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
     backend: Option<Remote>,
+    /// Use this volume of a pool, as in tank/vm1; a snapshot needs --read-only
+    #[arg(long = "volume", id = "pool_volume", value_name = "POOL/NAME", group = "made_of", conflicts_with_all = ["size", "preallocate"])]
+    volume: Option<String>,
     /// Keep the data in memory; it vanishes with the daemon
     #[arg(long, group = "made_of")]
     memory: bool,
@@ -95,7 +98,10 @@ pub(super) struct Shape {
 impl Shape {
     /// Whether anything was said about what to make.
     pub(super) fn given(&self) -> bool {
-        self.size.is_some() || self.device.is_some() || self.backend.is_some()
+        self.size.is_some()
+            || self.device.is_some()
+            || self.backend.is_some()
+            || self.volume.is_some()
     }
 
     /// The device that `--backend` names.
@@ -122,6 +128,9 @@ impl Shape {
         let backend = match (&self.device, self.memory) {
             _ if device.is_some() => BackendSpec::Iscsi {
                 device: device.unwrap_or_default(),
+            },
+            _ if self.volume.is_some() => BackendSpec::Volume {
+                volume: self.volume.clone().unwrap_or_default(),
             },
             (Some(path), _) => BackendSpec::Device { path: path.clone() },
             (None, true) => BackendSpec::Memory {
@@ -360,6 +369,7 @@ fn backend(backend: &BackendSpec) -> String {
         BackendSpec::Memory { .. } => "memory".into(),
         BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
         BackendSpec::Iscsi { device } => format!("iscsi {device}"),
+        BackendSpec::Volume { volume } => volume.clone(),
     }
 }
 

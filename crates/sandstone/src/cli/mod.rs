@@ -24,6 +24,7 @@ mod host;
 mod initiator;
 mod lu;
 mod map;
+mod pool;
 mod secret;
 pub mod serve;
 mod session;
@@ -31,6 +32,7 @@ mod share;
 mod status;
 mod table;
 mod target;
+mod volume;
 
 pub use connection::Connection;
 
@@ -63,6 +65,12 @@ enum Verb {
     /// Logical units
     #[command(subcommand)]
     Lu(lu::Verb),
+    /// Pools of disks, in zpool's manner
+    #[command(subcommand)]
+    Pool(pool::Verb),
+    /// Volumes, snapshots and folders of pools, in zfs's manner
+    #[command(subcommand)]
+    Volume(volume::Verb),
     /// Targets, their portals and what they prove themselves with
     #[command(subcommand)]
     Target(target::Verb),
@@ -216,6 +224,8 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     let connection = &cli.connection;
     let done = match cli.verb {
         Verb::Lu(verb) => lu::run(verb, connection, t),
+        Verb::Pool(verb) => pool::run(verb, connection, t),
+        Verb::Volume(verb) => volume::run(verb, connection, t),
         Verb::Target(verb) => target::run(verb, connection, t),
         Verb::Host(verb) => host::run(verb, connection, t),
         Verb::Map(verb) => map::run(verb, connection, t),

@@ -9,7 +9,7 @@ use super::completion::size;
 use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
-use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals};
+use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals, default_cache};
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]
@@ -23,6 +23,9 @@ pub struct Args {
     /// Most memory that data in flight of all sessions may take [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_cap: Option<u64>,
+    /// Most memory that blocks of pools may take [default: a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub cache: Option<u64>,
     /// What to log
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     pub log: String,
@@ -39,6 +42,9 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
         control: connection.listening_address(),
         threads: args.threads.map(usize::from),
         memory_cap: args.memory_cap.unwrap_or(DEFAULT_MEMORY_CAP),
+        cache: args.cache.map_or_else(default_cache, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        }),
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
     };

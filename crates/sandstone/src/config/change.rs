@@ -227,7 +227,9 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         }
         let size = |unit: &UnitSpec| match &unit.backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Some(*size),
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => None,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
         };
         if let (Some(was), Some(wanted)) = (size(old), size(unit))
             && wanted < was

@@ -158,6 +158,11 @@ pub enum BackendSpec {
         /// Its name: `naa.…`, `eui.…` or `t10.…`.
         device: String,
     },
+    /// A volume of a pool, or a snapshot that is only read.
+    Volume {
+        /// Its name with the pool's, as in `tank/vm1`.
+        volume: String,
+    },
 }
 
 /// A target node with its portal groups.

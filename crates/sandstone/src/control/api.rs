@@ -15,16 +15,19 @@ use super::answer::Problem;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::config::change::Change;
 use crate::config::{Config, Error};
+use crate::pool::Pools;
 
 mod config;
 mod host;
 mod initiator;
 mod lu;
 mod map;
+mod pool;
 mod rules;
 mod session;
 mod status;
 mod target;
+mod volume;
 
 pub use config::Apply;
 pub use rules::PspChoice;
@@ -34,6 +37,8 @@ pub use rules::PspChoice;
 pub struct Plane {
     /// The configuration and its changes.
     pub transactions: Transactions,
+    /// The pools.
+    pub pools: Arc<Pools>,
     /// The state folder, as told in the status.
     pub state_folder: PathBuf,
     /// Where a target listens that is made without a portal; empty is every address, port 3260.
@@ -66,6 +71,8 @@ type Answer<T> = Result<Json<T>, Problem>;
     ),
     tags(
         (name = "lu", description = "Logical units"),
+        (name = "pool", description = "Pools of disks"),
+        (name = "volume", description = "Volumes, snapshots and folders of pools"),
         (name = "target", description = "Targets and their portals"),
         (name = "host", description = "Groups of initiators"),
         (name = "map", description = "Who sees what, and why not"),
@@ -81,6 +88,11 @@ fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(lu::list, lu::create))
         .routes(routes!(lu::show, lu::modify, lu::delete))
+        .routes(routes!(pool::list, pool::create))
+        .routes(routes!(pool::show, pool::destroy))
+        .routes(routes!(pool::export))
+        .routes(routes!(pool::import))
+        .routes(routes!(volume::list, volume::change))
         .routes(routes!(target::list, target::create))
         .routes(routes!(target::show, target::modify, target::delete))
         .routes(routes!(target::add_portal))

@@ -17,6 +17,7 @@ use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
+use crate::pool::Pools;
 
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
@@ -51,6 +52,8 @@ pub(super) struct Opener {
     pub layer: Option<DeviceLayer>,
     /// Devices of other machines.
     pub host: Arc<Host>,
+    /// Volumes of pools.
+    pub pools: Arc<Pools>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
     /// What a unit calls with an operation's token.
@@ -74,9 +77,10 @@ impl Opener {
     pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
         let file = match &spec.backend {
             BackendSpec::File { path, .. } => Some(self.state.join(path)),
-            BackendSpec::Memory { .. } | BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => {
-                None
-            }
+            BackendSpec::Memory { .. }
+            | BackendSpec::Device { .. }
+            | BackendSpec::Iscsi { .. }
+            | BackendSpec::Volume { .. } => None,
         };
         if file.as_ref().is_some_and(|path| path.exists()) {
             return Ok(None);
@@ -103,6 +107,7 @@ impl Opener {
         }
         let device = match &spec.backend {
             BackendSpec::Iscsi { device } => gateway::open(&self.host, spec, device, patience)?,
+            BackendSpec::Volume { volume } => self.volume(spec, volume)?,
             own => block::open::open(own, &self.state, spec.block_size)
                 .map_err(|error| apply_error(spec, &error))?,
         };
@@ -141,6 +146,20 @@ impl Opener {
             state_file,
             self.wake.clone(),
         )))
+    }
+
+    /// Opens a volume, or a snapshot for a unit that is only read.
+    fn volume(&self, spec: &UnitSpec, name: &str) -> Result<Arc<dyn BlockDevice>, ApplyError> {
+        let volume = self.pools.open_volume(name, spec.block_size);
+        let volume = volume.map_err(|error| apply_error(spec, &error))?;
+        if volume.is_snapshot() && !spec.read_only {
+            return Err(ApplyError {
+                object: format!("lu {}", spec.name),
+                message: format!("{name} is a snapshot: it is never written"),
+                next: "make the unit with --read-only, or serve a clone of it (sandstone volume clone)".into(),
+            });
+        }
+        Ok(Arc::new(volume))
     }
 
     /// Where the persistent state of the unit with this NAA is.
@@ -189,7 +208,9 @@ fn unit_config(spec: &UnitSpec, device: &dyn BlockDevice) -> Result<UnitConfig, 
     let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
     let configured = match spec.backend {
         BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => geometry.len,
+        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+            geometry.len
+        }
     };
     let in_blocks = |bytes: u32| (bytes / block_len).max(1);
     Ok(UnitConfig {
@@ -221,8 +242,10 @@ fn overwrites_in_place(spec: &UnitSpec) -> bool {
     match spec.backend {
         BackendSpec::Device { .. } => true,
         BackendSpec::File { preallocate, .. } => preallocate && !spec.thin,
-        // What another array does with it is not known.
-        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => false,
+        // What another array does with it is not known; a pool never writes in place.
+        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+            false
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatu
 use crate::initiator::host::{Host, HostError};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::isns::{Announcement, Registrar, Timing};
+use crate::pool::Pools;
 
 /// How the data plane is started.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct ServiceOptions {
     pub limits: DaemonLimits,
     /// What lies between the logical units and their backends: faults and delays, in tests.
     pub layer: Option<DeviceLayer>,
+    /// Where volumes come from.
+    pub pools: Arc<Pools>,
 }
 
 /// The running data plane.
@@ -134,6 +137,7 @@ impl Service {
         let opener = Opener {
             state: options.state,
             layer: options.layer,
+            pools: options.pools,
             host: Arc::clone(&host),
             groups: Arc::new(groups),
             wake: shared.wake(),
@@ -623,21 +627,22 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
 }
 
 fn size(spec: &UnitSpec) -> Option<u64> {
-    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory};
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory, Volume};
     match spec.backend {
         Memory { size } | File { size, .. } => Some(size),
-        Device { .. } | Iscsi { .. } => None,
+        Device { .. } | Iscsi { .. } | Volume { .. } => None,
     }
 }
 
 fn same_backend(a: &UnitSpec, b: &UnitSpec) -> bool {
-    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory};
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory, Volume};
     match (&a.backend, &b.backend) {
         (Memory { .. }, Memory { .. }) => true,
         (File { path: a, .. }, File { path: b, .. }) | (Device { path: a }, Device { path: b }) => {
             a == b
         }
         (Iscsi { device: a }, Iscsi { device: b }) => a == b,
+        (Volume { volume: a }, Volume { volume: b }) => a == b,
         _ => false,
     }
 }

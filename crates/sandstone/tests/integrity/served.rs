@@ -73,6 +73,7 @@ impl Served {
             io_uring: false,
             limits,
             layer: Some(layer),
+            pools: sandstone::pool::Pools::none(state.path()),
         };
         Self {
             portal: portals[0],

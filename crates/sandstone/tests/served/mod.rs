@@ -80,6 +80,7 @@ impl Served {
             control: ControlAddress::Unix(self.folder().join("control.sock")),
             threads: Some(2),
             memory_cap: 64 << 20,
+            cache: 64 << 20,
             io_uring: false,
             default_portals: Vec::new(),
         };

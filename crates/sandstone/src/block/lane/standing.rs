@@ -47,10 +47,23 @@ impl Lane {
     /// # Errors
     /// The kernel has no descriptor left.
     pub fn standing() -> io::Result<Self> {
+        Self::standing_with(true)
+    }
+
+    /// The same, with the thread pool only where io_uring is not wanted.
+    ///
+    /// # Errors
+    /// The kernel has no descriptor left.
+    pub fn standing_with(io_uring: bool) -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let bell = Bell(Arc::new(fd));
         let waker = bell.clone();
-        let mut lane = Self::new(Arc::new(move || waker.ring()));
+        let waker: super::Waker = Arc::new(move || waker.ring());
+        let mut lane = if io_uring {
+            Self::new(waker)
+        } else {
+            Self::without_io_uring(waker)
+        };
         let spin = Spin::new(Instant::now());
         lane.sleep = Some(Sleep { bell, spin });
         Ok(lane)

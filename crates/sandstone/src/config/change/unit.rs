@@ -161,6 +161,13 @@ fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
             format!("{} is {device}, whose size is not ours to set", unit.name),
             "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
         )),
+        BackendSpec::Volume { volume } => Err(Error::invalid(
+            format!(
+                "{} is the volume {volume}, which has its size from its pool",
+                unit.name
+            ),
+            format!("sandstone volume set volsize=SIZE {volume}"),
+        )),
     }
 }
 

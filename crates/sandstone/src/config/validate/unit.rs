@@ -51,6 +51,7 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
             BackendSpec::Memory { .. } => continue,
             BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.as_path(),
             BackendSpec::Iscsi { device } => Path::new(device),
+            BackendSpec::Volume { volume } => Path::new(volume),
         };
         if let Some(other) = backings.insert(place, &unit.name) {
             return Err(Error::invalid(
@@ -142,6 +143,14 @@ fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
                         path.display()
                     ),
                     "write it in full, as in /dev/zvol/tank/vol1 or /dev/disk/by-id/…",
+                ));
+            }
+        }
+        BackendSpec::Volume { volume } => {
+            if volume.starts_with('/') || !volume.contains('/') {
+                return Err(Error::invalid(
+                    format!("{who}: {volume:?} is not the name of a volume"),
+                    "name it with its pool, as in tank/vm1",
                 ));
             }
         }

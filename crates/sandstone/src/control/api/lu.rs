@@ -87,7 +87,9 @@ fn view(config: &Config, unit: &UnitSpec, states: &[UnitStatus]) -> UnitView {
         fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
         size: match unit.backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => 0,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                0
+            }
         },
         ..UnitStatus::default()
     };

@@ -1,0 +1,430 @@
+//! `pool`: pools of disks, in zpool's manner.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+
+use super::completion::size;
+use super::table::{Column, ListArgs, json, left, print, right};
+use super::{Connection, Done, Failure, Terminal};
+use crate::config::Error;
+use crate::control::client::escape;
+use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
+use crate::pool::import::{FoundPool, ImportPool};
+use crate::pool::status::{PoolView, VdevView};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a pool on files and devices
+    Create(Create),
+    /// List pools
+    List(List),
+    /// How pools are: what happened, what it means, what to do
+    Status(Status),
+    /// Find pools on files and devices, and open one
+    Import(Import),
+    /// Let a pool go, so that any host may import it
+    Export(Named),
+    /// End a pool; everything in it is lost
+    Destroy(Destroy),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Use devices that hold another pool's labels, and vdevs that differ in redundancy
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Make files of this size where paths do not exist
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+    /// Its name
+    name: String,
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev
+    #[arg(required = true, value_name = "VDEV")]
+    vdevs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only these
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Status {
+    /// Only these
+    names: Vec<String>,
+    /// Only pools that are not well
+    #[arg(short = 'x')]
+    unwell: bool,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev]
+    #[arg(short = 'd', value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Also where another host has it by its labels
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+    /// The pool's name or number; without it, pools that could be imported are listed
+    pool: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The pool
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Destroy {
+    /// Do not ask
+    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
+    yes: bool,
+    /// The pool
+    name: String,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    match verb {
+        Verb::Create(args) => create(t, connection, &args),
+        Verb::List(args) => list(t, connection, &args),
+        Verb::Status(args) => status(t, connection, &args),
+        Verb::Import(args) => import(t, connection, &args),
+        Verb::Export(args) => {
+            let path = format!("/v1/pools/{}/export", escape(&args.name));
+            let () = connection.client().call(&Method::POST, &path)?;
+            Ok(())
+        }
+        Verb::Destroy(args) => destroy(t, connection, &args),
+    }
+}
+
+fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done {
+    let request = CreatePool {
+        name: args.name.clone(),
+        vdevs: vdevs(&args.vdevs)?,
+        force: args.force,
+        file_size: args.size,
+    };
+    let client = connection.client();
+    let made: PoolView = client.send(&Method::POST, "/v1/pools", &request)?;
+    if args.json {
+        return json(t, &made);
+    }
+    Ok(())
+}
+
+/// Reads zpool's syntax: words that name a kind begin a vdev, paths before any are vdevs of their own.
+fn vdevs(words: &[String]) -> Result<Vec<VdevRequest>, Error> {
+    let mut vdevs: Vec<VdevRequest> = Vec::new();
+    let mut is_group = false;
+    for word in words {
+        let kind = match word.as_str() {
+            "mirror" => VdevKind::Mirror,
+            "raidz" | "raidz1" => VdevKind::Raidz1,
+            "raidz2" => VdevKind::Raidz2,
+            "raidz3" => VdevKind::Raidz3,
+            "log" | "cache" | "spare" | "special" | "dedup" => {
+                return Err(Error::invalid(
+                    format!("{word} vdevs are not offered yet"),
+                    "make the pool without them",
+                ));
+            }
+            path => {
+                let path = absolute(Path::new(path))?;
+                match vdevs.last_mut().filter(|_| is_group) {
+                    Some(group) => group.paths.push(path),
+                    None => vdevs.push(VdevRequest {
+                        kind: VdevKind::Disk,
+                        paths: vec![path],
+                    }),
+                }
+                continue;
+            }
+        };
+        is_group = true;
+        vdevs.push(VdevRequest {
+            kind,
+            paths: Vec::new(),
+        });
+    }
+    Ok(vdevs)
+}
+
+/// A path that means the same to the daemon.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|error| Error::storage(format!("find {}", path.display()), error))
+}
+
+fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Error> {
+    let client = connection.client();
+    match names {
+        [] => client.get("/v1/pools"),
+        names => names
+            .iter()
+            .map(|name| client.get(&format!("/v1/pools/{}", escape(name))))
+            .collect(),
+    }
+}
+
+fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
+    let pools = wanted(connection, &args.names)?;
+    let none = "no pools available; make one with `sandstone pool create NAME VDEV…`";
+    print(t, &args.list, &COLUMNS, &pools, none)
+}
+
+const COLUMNS: [Column<PoolView>; 7] = [
+    left("name", |p, _| p.name.clone()),
+    right("size", |p, n| n.size(p.size)),
+    right("alloc", |p, n| n.size(p.allocated)),
+    right("free", |p, n| n.size(p.free)),
+    right("freeing", |p, n| n.size(p.freeing)),
+    right("cap", |p, _| {
+        format!("{}%", (p.size - p.free.min(p.size)) * 100 / p.size.max(1))
+    }),
+    left("health", |p, _| p.state.clone()),
+];
+
+fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done {
+    let mut pools = wanted(connection, &args.names)?;
+    if args.unwell {
+        pools.retain(|pool| pool.status.is_some());
+    }
+    if args.json {
+        return json(t, &pools);
+    }
+    if pools.is_empty() {
+        let text = if args.unwell {
+            "all pools are healthy"
+        } else {
+            "no pools available"
+        };
+        return Ok(writeln!(t.out, "{text}")?);
+    }
+    for (number, pool) in pools.iter().enumerate() {
+        if number > 0 {
+            writeln!(t.out)?;
+        }
+        write!(t.out, "{}", report(pool))?;
+    }
+    Ok(())
+}
+
+/// A pool as `zpool status` shows it.
+fn report(pool: &PoolView) -> String {
+    let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.state);
+    for (title, words) in [("status", &pool.status), ("action", &pool.action)] {
+        if let Some(words) = words {
+            text.push_str(&format!("{title}: {}\n", wrapped(words)));
+        }
+    }
+    text.push_str(&format!("  scan: {}\nconfig:\n\n", pool.scan));
+    let root = VdevView {
+        name: pool.name.clone(),
+        state: pool.state.clone(),
+        children: pool.vdevs.clone(),
+        ..VdevView::default()
+    };
+    let mut lines = Vec::new();
+    tree(&root, 0, &mut lines);
+    let name = lines.iter().map(|(name, _)| name.chars().count()).max();
+    let name = name.unwrap_or(0).max(4);
+    text.push_str(&format!(
+        "\t{:name$}  {:<9} {:>5} {:>5} {:>5}\n",
+        "NAME", "STATE", "READ", "WRITE", "CKSUM"
+    ));
+    for (label, vdev) in lines {
+        let line = format!(
+            "\t{label:name$}  {:<9} {:>5} {:>5} {:>5}  {}",
+            vdev.state,
+            vdev.read,
+            vdev.write,
+            vdev.checksum,
+            vdev.note.as_deref().unwrap_or_default()
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("\nerrors: {}\n", pool.errors));
+    text
+}
+
+fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevView)>) {
+    lines.push((format!("{}{}", "  ".repeat(depth), vdev.name), vdev));
+    for child in &vdev.children {
+        tree(child, depth + 1, lines);
+    }
+}
+
+/// Lines of at most 72 characters behind a tab, as zpool wraps them.
+fn wrapped(words: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if width > 0 && width + 1 + len > 72 {
+            text.push_str("\n\t");
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += len;
+    }
+    text
+}
+
+fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done {
+    let paths = args.paths.iter().map(|path| absolute(path));
+    let request = ImportPool {
+        pool: args.pool.clone(),
+        paths: paths.collect::<Result<_, _>>()?,
+        force: args.force,
+    };
+    let client = connection.client();
+    let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
+    if args.json {
+        return json(t, &found);
+    }
+    if args.pool.is_none() && found.is_empty() {
+        writeln!(
+            t.err,
+            "no pools available to import; name files, devices or folders to look at with -d"
+        )?;
+    }
+    for pool in &found {
+        writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;
+        let state = match (&pool.problem, pool.missing) {
+            (Some(problem), _) => format!("UNAVAIL: {problem}"),
+            (None, 0) => "ONLINE".to_owned(),
+            (None, missing) => format!("DEGRADED: {missing} devices were not found"),
+        };
+        writeln!(t.out, "  state: {state}")?;
+        if !pool.is_exported {
+            let machine = pool.host.split('/').next().unwrap_or_default();
+            writeln!(
+                t.out,
+                " status: it was last in use by {machine} and not exported"
+            )?;
+        }
+        writeln!(t.out, " config:\n")?;
+        for device in &pool.devices {
+            writeln!(t.out, "\t{}", device.display())?;
+        }
+        writeln!(t.out)?;
+    }
+    Ok(())
+}
+
+fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Destroy) -> Done {
+    let client = connection.client();
+    let path = format!("/v1/pools/{}", escape(&args.name));
+    if !args.yes {
+        let pool: PoolView = client.get(&path)?;
+        let question = format!(
+            "Everything in pool {} is lost. Destroy it? [y/N] ",
+            pool.name
+        );
+        confirm(
+            t,
+            &question,
+            &format!("sandstone pool destroy -y {}", pool.name),
+        )?;
+    }
+    let () = client.call(&Method::DELETE, &path)?;
+    Ok(())
+}
+
+/// Asks; ends the command where the answer is not yes, or nobody is there to ask.
+pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done {
+    let answer = match t.ask.as_mut() {
+        Some(ask) => ask(question)?,
+        None => {
+            return Err(Error::invalid("nobody is there to confirm it", next).into());
+        }
+    };
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => {
+            writeln!(t.err, "nothing was changed")?;
+            Err(Failure::Said)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Result<Vec<(VdevKind, usize)>, Error> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let vdevs = vdevs(&words)?;
+        Ok(vdevs.iter().map(|v| (v.kind, v.paths.len())).collect())
+    }
+
+    #[test]
+    fn vdevs_are_written_as_for_zpool() {
+        use VdevKind::{Disk, Mirror, Raidz1, Raidz2};
+        assert_eq!(parsed("/a /b").expect("two"), [(Disk, 1), (Disk, 1)]);
+        assert_eq!(
+            parsed("mirror /a /b mirror /c /d").expect("two"),
+            [(Mirror, 2), (Mirror, 2)]
+        );
+        assert_eq!(
+            parsed("/a raidz /b /c raidz2 /d /e /f").expect("three"),
+            [(Disk, 1), (Raidz1, 2), (Raidz2, 3)]
+        );
+        let error = parsed("/a log /b").expect_err("not yet");
+        assert!(error.message.contains("log vdevs"), "{error}");
+    }
+
+    #[test]
+    fn a_status_is_laid_out_as_by_zpool() {
+        let leaf = |name: &str, checksum| VdevView {
+            name: name.to_owned(),
+            state: "ONLINE".to_owned(),
+            checksum,
+            ..VdevView::default()
+        };
+        let pool = PoolView {
+            name: "tank".to_owned(),
+            state: "ONLINE".to_owned(),
+            status: Some("word ".repeat(20)),
+            action: Some("Do it.".to_owned()),
+            scan: "none requested".to_owned(),
+            vdevs: vec![VdevView {
+                children: vec![leaf("/a", 0), leaf("/long", 3)],
+                ..leaf("mirror-0", 0)
+            }],
+            errors: "No known data errors".to_owned(),
+            ..PoolView::default()
+        };
+        let words = ["word"; 14].join(" ");
+        let expected = format!(
+            "  pool: tank\n state: ONLINE\nstatus: {words}\n\tword word word word word word\naction: Do it.\n  scan: none requested\nconfig:\n\n\
+             \tNAME        STATE      READ WRITE CKSUM\n\
+             \ttank        ONLINE        0     0     0\n\
+             \t  mirror-0  ONLINE        0     0     0\n\
+             \t    /a      ONLINE        0     0     0\n\
+             \t    /long   ONLINE        0     0     3\n\
+             \nerrors: No known data errors\n"
+        );
+        assert_eq!(report(&pool), expected);
+    }
+}

@@ -1,0 +1,138 @@
+//! Pools.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::{Answer, Plane, Shared};
+use crate::config::model::BackendSpec;
+use crate::config::{Error, ErrorKind};
+use crate::control::answer::{Body, Problem};
+use crate::pool::create::CreatePool;
+use crate::pool::import::{FoundPool, ImportPool};
+use crate::pool::status::PoolView;
+
+impl Plane {
+    /// Refuses to take away what logical units serve: `is_meant` says of a volume's name whether it is
+    /// meant.
+    pub(super) fn refuse_if_served(
+        &self,
+        what: &str,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
+        let config = self.config();
+        let served = config.units.iter().filter_map(|unit| match &unit.backend {
+            BackendSpec::Volume { volume } if is_meant(volume) => Some(unit.name.as_str()),
+            _ => None,
+        });
+        let units: Vec<&str> = served.collect();
+        if units.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!("{what} is busy: lu {} serves it", units.join(", lu ")),
+            format!("sandstone lu delete {}", units[0]),
+        ))
+    }
+
+    fn refuse_if_pool_served(&self, name: &str) -> Result<(), Error> {
+        let within = format!("{name}/");
+        self.refuse_if_served(&format!("pool {name}"), |volume| {
+            volume.starts_with(&within)
+        })
+    }
+}
+
+/// Runs what may take long, or wait for devices, where that keeps no other request waiting.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the request failed in a way that nobody foresaw",
+            "see the daemon's log, and report this",
+        )
+        .not_changed("it is not known whether the request was carried out"))
+    });
+    Ok(done?)
+}
+
+/// All pools.
+#[utoipa::path(get, path = "/v1/pools", tag = "pool", operation_id = "pool_list", responses((status = 200, body = Vec<PoolView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<PoolView>> {
+    apart(move || Ok(plane.pools.views())).await.map(Json)
+}
+
+/// One pool.
+#[utoipa::path(get, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_show",
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<PoolView> {
+    apart(move || plane.pools.view(&name)).await.map(Json)
+}
+
+/// Makes a pool on files and devices.
+#[utoipa::path(post, path = "/v1/pools", tag = "pool", operation_id = "pool_create", request_body = CreatePool,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    Body(request): Body<CreatePool>,
+) -> Answer<PoolView> {
+    let made = apart(move || {
+        plane.pools.create(&request)?;
+        plane.pools.view(&request.name)
+    });
+    made.await.map(Json)
+}
+
+/// Destroys a pool: everything in it is lost. Refused while logical units serve volumes of it.
+#[utoipa::path(delete, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_destroy",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn destroy(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    apart(move || {
+        plane.refuse_if_pool_served(&name)?;
+        plane.pools.destroy(&name)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lets a pool go, so that any host may import it. Refused while logical units serve volumes of it.
+#[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn export(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    apart(move || {
+        plane.refuse_if_pool_served(&name)?;
+        plane.pools.export(&name)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Imports a pool; without a pool's name, lists those that could be imported.
+#[utoipa::path(post, path = "/v1/import", tag = "pool", operation_id = "pool_import", request_body = ImportPool,
+    responses((status = 200, body = Vec<FoundPool>), (status = "4XX", body = Problem)))]
+pub(super) async fn import(
+    State(plane): State<Shared>,
+    Body(request): Body<ImportPool>,
+) -> Answer<Vec<FoundPool>> {
+    let found = apart(move || {
+        if request.pool.is_none() {
+            return Ok(plane.pools.importable(&request.paths));
+        }
+        plane.pools.import(&request)?;
+        Ok(Vec::new())
+    });
+    found.await.map(Json)
+}

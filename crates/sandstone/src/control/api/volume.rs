@@ -1,0 +1,39 @@
+//! Volumes, snapshots and folders of pools.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::pool::apart;
+use super::{Answer, Shared};
+use crate::control::answer::{Body, Problem};
+use crate::pool::dataset::{DatasetChange, DatasetView};
+
+/// All datasets of all pools.
+#[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", responses((status = 200, body = Vec<DatasetView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<DatasetView>> {
+    apart(move || Ok(plane.pools.datasets())).await.map(Json)
+}
+
+/// Makes one change of datasets; it outlives a power cut when this is answered. Refused where it would take
+/// away what logical units serve.
+#[utoipa::path(post, path = "/v1/volumes", tag = "volume", operation_id = "volume_change", request_body = DatasetChange,
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn change(
+    State(plane): State<Shared>,
+    Body(request): Body<DatasetChange>,
+) -> Result<StatusCode, Problem> {
+    apart(move || {
+        for name in request.disturbs() {
+            plane.refuse_if_served(name, |volume| {
+                let rest = volume.strip_prefix(name);
+                rest.is_some_and(|rest| {
+                    rest.is_empty() || rest.starts_with(['/', '@']) || name.ends_with('@')
+                })
+            })?;
+        }
+        plane.pools.change(&request)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,342 @@
+//! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use store::catalog::name::check_component;
+use store::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use utoipa::ToSchema;
+
+use super::host::{Begin, PoolHost, Setup};
+use super::registry::{OpenPool, Pools};
+use super::{devices, label, opening};
+use crate::block::BlockDevice;
+use crate::block::file::FileDevice;
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind};
+
+/// The smallest device, in bytes; zpool's.
+const MIN_DEVICE: u64 = 64 << 20;
+
+/// What zpool's syntax knows as something else than a pool's name.
+const RESERVED: [&str; 9] = [
+    "mirror", "raidz", "raidz1", "raidz2", "raidz3", "draid", "spare", "log", "cache",
+];
+
+/// `pool create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreatePool {
+    /// Its name.
+    pub name: String,
+    /// Its top-level vdevs; blocks are spread over all of them.
+    pub vdevs: Vec<VdevRequest>,
+    /// Use devices that another pool's labels are on, and vdevs that differ in redundancy.
+    #[serde(default)]
+    pub force: bool,
+    /// Make files of this size, in bytes, where paths do not exist.
+    #[serde(default)]
+    pub file_size: Option<u64>,
+}
+
+/// A top-level vdev that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VdevRequest {
+    /// How it keeps its blocks.
+    pub kind: VdevKind,
+    /// Its files and devices, absolute.
+    #[schema(value_type = Vec<String>)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// How a top-level vdev keeps its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VdevKind {
+    /// On one device.
+    Disk,
+    /// On each of its devices.
+    Mirror,
+    /// Over its devices, with one of parity.
+    Raidz1,
+    /// Over its devices, with two of parity.
+    Raidz2,
+    /// Over its devices, with three of parity.
+    Raidz3,
+}
+
+impl VdevKind {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Disk => Kind::Leaf,
+            Self::Mirror => Kind::Mirror,
+            Self::Raidz1 => Kind::Raidz { parity: 1 },
+            Self::Raidz2 => Kind::Raidz { parity: 2 },
+            Self::Raidz3 => Kind::Raidz { parity: 3 },
+        }
+    }
+
+    /// Fewest devices, and its name.
+    fn least(self) -> (usize, &'static str) {
+        match self {
+            Self::Disk => (1, "disk"),
+            Self::Mirror => (2, "mirror"),
+            Self::Raidz1 => (2, "raidz1"),
+            Self::Raidz2 => (3, "raidz2"),
+            Self::Raidz3 => (4, "raidz3"),
+        }
+    }
+
+    /// Devices that may be lost, of so many.
+    fn redundancy(self, devices: usize) -> usize {
+        match self {
+            Self::Disk => 0,
+            Self::Mirror => devices.saturating_sub(1),
+            Self::Raidz1 => 1,
+            Self::Raidz2 => 2,
+            Self::Raidz3 => 3,
+        }
+    }
+}
+
+/// An open leaf: its guid, its path and its device.
+type Leaf = (u64, PathBuf, Arc<dyn BlockDevice>);
+
+impl Pools {
+    /// Makes a pool on files and devices; files that were made for it go again where that fails.
+    ///
+    /// # Errors
+    /// What was wrong, and what to do.
+    pub fn create(&self, request: &CreatePool) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.check_name(&request.name)?;
+        check_shape(request)?;
+        let made = make_files(request)?;
+        self.create_on(request).inspect_err(|_| {
+            for path in &made {
+                // They are ours, and hold nothing.
+                let _ = std::fs::remove_file(path);
+            }
+        })
+    }
+
+    fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
+        let mut leaves: Vec<Leaf> = Vec::new();
+        let mut top_levels = Vec::new();
+        for vdev in &request.vdevs {
+            let mut specs = Vec::new();
+            for path in &vdev.paths {
+                let (guid, device) = (super::random_u64(), open_new(path, request.force)?);
+                specs.push(LeafSpec::new(guid, device.geometry().len));
+                leaves.push((guid, path.clone(), device));
+            }
+            top_levels.push(TopLevelSpec::new(vdev.kind.kind(), Class::Normal, specs));
+        }
+        let host = self.host_id();
+        let config = opening::new_config(&request.name, &host, VdevTree { top_levels });
+        let guid = config.guid;
+        let setup = Setup {
+            begin: Begin::Create(Box::new(config)),
+            devices: leaves
+                .iter()
+                .map(|(guid, _, device)| (*guid, Arc::clone(device)))
+                .collect(),
+            cache: self.cache_for_one_more(),
+            host,
+            io_uring: self.options.io_uring,
+        };
+        let host = PoolHost::start(&request.name, setup).map_err(|reason| {
+            Error::new(
+                ErrorKind::Refused,
+                format!("pool {} cannot be made: {reason}", request.name),
+                "check the devices, then try again",
+            )
+            .not_changed("there is no such pool; what was on the devices may be overwritten")
+        })?;
+        let paths = leaves.into_iter().map(|(guid, path, _)| (guid, path));
+        self.add(OpenPool {
+            host: Arc::new(host),
+            guid,
+            paths: paths.collect::<BTreeMap<_, _>>(),
+        })
+    }
+
+    /// Writes everything that a pool has taken to its devices and lets it go: any host may import it.
+    /// The caller knows that nothing uses it.
+    ///
+    /// # Errors
+    /// It is not open, or that could not be written; it stays open then.
+    pub fn export(&self, name: &str) -> Result<(), Error> {
+        let _changing = self.changing();
+        let pool = self.get(name)?;
+        pool.host.close(true).map_err(|error| {
+            Error::new(
+                ErrorKind::Refused,
+                format!("pool {name} cannot be exported: {error}"),
+                format!("see `sandstone pool status {name}`"),
+            )
+        })?;
+        self.remove(name)
+    }
+
+    /// Ends a pool: everything in it is lost. The caller knows that nothing uses it.
+    ///
+    /// # Errors
+    /// It is not open, or labels could not be wiped.
+    pub fn destroy(&self, name: &str) -> Result<(), Error> {
+        let _changing = self.changing();
+        let pool = self.get(name)?;
+        pool.host.abandon();
+        let paths: Vec<PathBuf> = pool.paths.values().cloned().collect();
+        drop(pool);
+        self.remove(name)?;
+        for path in &paths {
+            label::wipe(path).map_err(|error| {
+                Error::storage(format!("wipe the labels of {}", path.display()), error).not_changed(
+                    "the pool is not open any more, but labels of it are left on this device",
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_name(&self, name: &str) -> Result<(), Error> {
+        check_component(name).map_err(|error| Error::invalid(error.problem, error.next))?;
+        let is_reserved = RESERVED.iter().any(|word| {
+            name.strip_prefix(word)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        });
+        if is_reserved || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return Err(Error::invalid(
+                format!("a pool cannot be called {name}"),
+                "begin with a letter, and use no word that names a kind of vdev",
+            ));
+        }
+        let is_known = self.absent().iter().any(|absent| absent.known.name == name);
+        if is_known || self.all().iter().any(|(other, _)| other == name) {
+            return Err(Error::exists(
+                format!("there is a pool {name} already"),
+                "choose another name; see `sandstone pool list`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the vdevs make a pool.
+fn check_shape(request: &CreatePool) -> Result<(), Error> {
+    if request.vdevs.is_empty() {
+        return Err(Error::invalid(
+            "a pool needs a device",
+            "name files or devices, as in `sandstone pool create tank mirror /dev/sda /dev/sdb`",
+        ));
+    }
+    let mut seen = HashSet::new();
+    for vdev in &request.vdevs {
+        let (least, name) = vdev.kind.least();
+        if vdev.paths.len() < least || vdev.kind == VdevKind::Disk && vdev.paths.len() > 1 {
+            return Err(Error::invalid(
+                format!("a {name} of {} devices is none", vdev.paths.len()),
+                format!("name at least {least}"),
+            ));
+        }
+        for path in &vdev.paths {
+            if !path.is_absolute() {
+                return Err(Error::invalid(
+                    format!("{} is no absolute path", path.display()),
+                    "write it in full",
+                ));
+            }
+            let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            if !seen.insert(real) {
+                return Err(Error::invalid(
+                    format!("{} is named twice", path.display()),
+                    "name each device once",
+                ));
+            }
+        }
+    }
+    let redundancy = |vdev: &VdevRequest| vdev.kind.redundancy(vdev.paths.len());
+    let first = redundancy(&request.vdevs[0]);
+    if let Some(other) = request.vdevs.iter().find(|vdev| redundancy(vdev) != first)
+        && !request.force
+    {
+        return Err(Error::invalid(
+            format!(
+                "mismatched replication level: the vdevs can lose {first} and {} devices",
+                redundancy(other)
+            ),
+            "the pool is lost with its weakest vdev: make them alike, or use -f to make it all the same",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the files that do not exist, where a size is given; returns them.
+fn make_files(request: &CreatePool) -> Result<Vec<PathBuf>, Error> {
+    let mut made: Vec<PathBuf> = Vec::new();
+    for path in request.vdevs.iter().flat_map(|vdev| &vdev.paths) {
+        if path.exists() {
+            continue;
+        }
+        let result = match request.file_size {
+            None => Err(Error::not_found(
+                format!("{} does not exist", path.display()),
+                "check the path, or say how large a file to make of it, as in --size 10G",
+            )),
+            Some(size) if size < MIN_DEVICE => Err(too_small(path, size)),
+            Some(size) => FileDevice::create(path, size - size % 4096, devices::FILE_OPTIONS)
+                .map_err(|error| Error::invalid(error.problem(), error.advice())),
+        };
+        if let Err(error) = result {
+            for path in &made {
+                // They are ours, and hold nothing.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        made.push(path.clone());
+    }
+    Ok(made)
+}
+
+/// Opens a device for a new pool.
+fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>, Error> {
+    let labels = label::read(path)
+        .map_err(|error| Error::storage(format!("read {}", path.display()), error))?;
+    if let Some((config, _)) = label::newest(&labels)
+        && !force
+    {
+        let state = if config.is_exported {
+            "exported"
+        } else {
+            "potentially active"
+        };
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "{} is part of {state} pool '{}'",
+                path.display(),
+                config.name
+            ),
+            "use -f to overwrite it, if nothing of that pool is missed",
+        ));
+    }
+    let device = devices::open(path)
+        .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()))?;
+    let len = device.geometry().len;
+    if len < MIN_DEVICE {
+        return Err(too_small(path, len));
+    }
+    Ok(device)
+}
+
+fn too_small(path: &Path, size: u64) -> Error {
+    Error::invalid(
+        format!("{} has {}", path.display(), format_size(size)),
+        format!("use devices of at least {}", format_size(MIN_DEVICE)),
+    )
+}

@@ -1,0 +1,285 @@
+//! An open pool at work: one thread owns the engine and the lane of its devices; everybody else sends
+//! orders and gets answers.
+//!
+//! Event loops send reads and writes by [`PoolHost::submit`]; the answer reaches their lane like that
+//! of any device. Administrators' calls wait for theirs. How an order reaches the engine is this
+//! file's secret: callers would not notice if the engine were called directly under a lock.
+//!
+//! Every order is answered: where the engine fails (a defect), what it owed is answered with errors, and
+//! so is all that comes later. What is on the devices stays as it was.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use store::cache::Cache;
+use store::pool::{Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
+
+use super::devices::Devices;
+use super::engine::Engine;
+use super::opening;
+use crate::block::lane::{Remote, Waker};
+use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
+
+/// How a pool comes to be.
+#[derive(Debug)]
+pub(super) enum Begin {
+    /// It is made.
+    Create(Box<PoolConfig>),
+    /// It is opened at the newest checkpoint that its labels hold.
+    Import(Box<Examined>),
+}
+
+/// What a pool's thread needs.
+#[derive(Debug)]
+pub(super) struct Setup {
+    /// How it comes to be.
+    pub(super) begin: Begin,
+    /// The devices by the guids of their leaves; those that are missing are missing.
+    pub(super) devices: Vec<(u64, Arc<dyn BlockDevice>)>,
+    /// Where blocks of its volumes are kept, and no other pool's.
+    pub(super) cache: Arc<Cache>,
+    /// Who has it from now on.
+    pub(super) host: String,
+    /// Use io_uring where the kernel allows it.
+    pub(super) io_uring: bool,
+}
+
+/// Something to be done by a pool's thread.
+pub(super) enum Order {
+    /// A request of a volume; the answer goes to the lane that it came from.
+    Serve {
+        request: Request,
+        ticket: Ticket,
+        lane: Remote,
+    },
+    /// A change of datasets.
+    Administer { plan: Plan, reply: Reply },
+    /// A question.
+    Ask(Box<dyn FnOnce(&Pool) + Send>),
+    /// Everything into a last checkpoint, and the end.
+    Close { is_exported: bool, reply: Reply },
+    /// The end, as it is.
+    Abandon,
+}
+
+/// Where the outcome of an administrator's order goes.
+pub(super) type Reply = Sender<Result<(), PoolError>>;
+
+/// An open pool.
+pub struct PoolHost {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread and its callers share.
+pub(super) struct Shared {
+    name: String,
+    cache: Arc<Cache>,
+    inbox: Mutex<Inbox>,
+    /// Spares the lock where there is nothing, and the waker where it was called already.
+    filled: AtomicBool,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Inbox {
+    orders: Vec<Order>,
+    /// Nobody takes orders any more.
+    is_ended: bool,
+}
+
+impl PoolHost {
+    /// Starts the thread of a pool; returns when the pool is open.
+    ///
+    /// # Errors
+    /// It cannot be made or opened, or the system has no thread or descriptor left.
+    pub(super) fn start(name: &str, setup: Setup) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("the system refuses a thread: {error}");
+        let (opened, is_open) = channel();
+        let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
+        let name = name.to_owned();
+        let work = move || {
+            let devices = match Devices::new(setup.io_uring) {
+                Ok(devices) => devices,
+                Err(error) => return drop(opened.send(Err(failed(error)))),
+            };
+            let shared = Arc::new(Shared {
+                name,
+                cache,
+                inbox: Mutex::default(),
+                filled: AtomicBool::new(false),
+                waker: devices.waker(),
+            });
+            match opening::open(setup, devices) {
+                Ok((pool, devices, clock)) => {
+                    // Nobody waits any more: then nobody has a way to give orders either.
+                    if opened.send(Ok(Arc::clone(&shared))).is_ok() {
+                        Engine::new(pool, devices, clock, shared).run();
+                    }
+                }
+                Err(error) => drop(opened.send(Err(error))),
+            }
+        };
+        let builder = std::thread::Builder::new().name(thread_name);
+        let thread = builder.spawn(work).map_err(failed)?;
+        let shared = is_open.recv().unwrap_or_else(|_| {
+            Err("opening it failed in a way that nobody foresaw; the log says where".to_owned())
+        })?;
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Blocks of its volumes that are in memory.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.shared.cache
+    }
+
+    /// Hands a request to the engine; the answer comes to `lane`.
+    pub fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let order = Order::Serve {
+            request,
+            ticket,
+            lane: lane.remote(),
+        };
+        if self.shared.send(order) {
+            lane.count_pending();
+            Submitted::Pending
+        } else {
+            let context = format!("pool {} is not open any more", self.shared.name);
+            Submitted::Ready(Err(BlockError::new(BlockErrorKind::Gone, context)))
+        }
+    }
+
+    /// Changes datasets; waits until that outlives a power cut.
+    ///
+    /// # Errors
+    /// The catalogue refuses it, or the pool takes no changes.
+    pub fn administer(&self, plan: Plan) -> Result<(), PoolError> {
+        self.wait_for(|reply| Order::Administer { plan, reply })
+    }
+
+    /// Asks the engine.
+    ///
+    /// # Errors
+    /// The pool is not open any more, or its engine failed.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Pool) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let (reply, answer) = channel();
+        // Nobody may wait for the answer any more.
+        let ask = Box::new(move |pool: &Pool| drop(reply.send(question(pool))));
+        if !self.shared.send(Order::Ask(ask)) {
+            return Err(self.shared.ended());
+        }
+        answer.recv().map_err(|_| self.shared.ended())
+    }
+
+    /// Writes everything into a last checkpoint and ends; with `is_exported` the labels then say that any
+    /// host may import the pool.
+    ///
+    /// # Errors
+    /// That could not be written. Where it was to be exported, the pool stays open then.
+    pub(super) fn close(&self, is_exported: bool) -> Result<(), PoolError> {
+        let closed = self.wait_for(|reply| Order::Close { is_exported, reply });
+        if closed.is_ok() || !is_exported {
+            self.join();
+        }
+        closed
+    }
+
+    /// Ends at once: what was not durable is lost.
+    pub(super) fn abandon(&self) {
+        self.shared.send(Order::Abandon);
+        self.join();
+    }
+
+    fn wait_for(&self, order: impl FnOnce(Reply) -> Order) -> Result<(), PoolError> {
+        let (reply, answer): (_, Receiver<Result<(), PoolError>>) = channel();
+        if !self.shared.send(order(reply)) {
+            return Err(self.shared.ended());
+        }
+        answer.recv().unwrap_or_else(|_| Err(self.shared.ended()))
+    }
+
+    fn join(&self) {
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // One that panicked has said so.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    /// Leaves an order; whether anybody will take it.
+    fn send(&self, order: Order) -> bool {
+        let mut inbox = self.lock();
+        if inbox.is_ended {
+            return false;
+        }
+        inbox.orders.push(order);
+        drop(inbox);
+        if !self.filled.swap(true, Ordering::AcqRel) {
+            (self.waker)();
+        }
+        true
+    }
+
+    /// Appends the orders that came since the last call.
+    pub(super) fn take(&self, orders: &mut VecDeque<Order>) {
+        if self.filled.swap(false, Ordering::AcqRel) {
+            orders.extend(self.lock().orders.drain(..));
+        }
+    }
+
+    /// No orders from now on; returns those that nobody took.
+    pub(super) fn end(&self) -> Vec<Order> {
+        let mut inbox = self.lock();
+        inbox.is_ended = true;
+        std::mem::take(&mut inbox.orders)
+    }
+
+    /// The pool's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ended(&self) -> PoolError {
+        let context = format!("pool {} does not answer any more", self.name);
+        PoolError::new(PoolErrorKind::Suspended, context)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Every change is one push or take: a panic leaves nothing halfway.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PoolHost {
+    /// What was not closed is abandoned: its next import follows the log.
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl fmt::Debug for PoolHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolHost")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}

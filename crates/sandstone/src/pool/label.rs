@@ -1,0 +1,61 @@
+//! The labels of files and devices: read to find pools, wiped when one is destroyed.
+//!
+//! Both by ordinary reads and writes, without a lock: looking at a device that something else uses must
+//! be possible, and do no harm.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use store::format::Label;
+use store::pool::{LeafLabels, PoolConfig};
+use store::vdev::layout::{LABEL_SIZE, LABELS, label_offset};
+
+/// What the labels of a file or device say. One that is too small for a leaf has none.
+///
+/// # Errors
+/// It cannot be opened, or its size is not known.
+pub(super) fn read(path: &Path) -> io::Result<LeafLabels> {
+    let mut file = File::open(path)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    let mut labels = LeafLabels {
+        size,
+        ..LeafLabels::default()
+    };
+    for (number, copy) in labels.copies.iter_mut().enumerate() {
+        if let Some(offset) = label_offset(number, size) {
+            let mut bytes = vec![0; LABEL_SIZE as usize];
+            // A copy that cannot be read is one that says nothing; the others may.
+            if file.read_exact_at(&mut bytes, offset).is_ok() {
+                *copy = bytes;
+            }
+        }
+    }
+    Ok(labels)
+}
+
+/// The newest configuration in the labels of a device, and the guid of its leaf; `None` where there is
+/// none that this program understands.
+pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
+    let decoded = labels
+        .copies
+        .iter()
+        .filter_map(|copy| Label::decode(copy).ok());
+    let newest = decoded.max_by_key(|label| label.generation)?;
+    Some((PoolConfig::decode(&newest.config).ok()?, newest.leaf))
+}
+
+/// Overwrites all labels with zeros, durably.
+///
+/// # Errors
+/// It cannot be opened or written.
+pub(super) fn wipe(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    let zeros = vec![0; LABEL_SIZE as usize];
+    for offset in (0..LABELS).filter_map(|number| label_offset(number, size)) {
+        file.write_all_at(&zeros, offset)?;
+    }
+    file.sync_all()
+}

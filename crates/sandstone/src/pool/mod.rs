@@ -1,0 +1,39 @@
+//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to those who use it.
+//!
+//! | question | file |
+//! |---|---|
+//! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
+//! | what are its devices | `devices.rs`; their labels: `label.rs` |
+//! | how does it come up | `opening.rs` |
+//! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
+//! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs` |
+//! | how is it, in zpool's words | `status.rs` |
+//! | volumes, snapshots and their properties | `dataset.rs` |
+//! | what a logical unit is made of | `volume.rs` |
+
+pub mod create;
+pub mod dataset;
+mod devices;
+mod engine;
+pub mod host;
+pub mod import;
+mod known;
+mod label;
+mod opening;
+pub mod registry;
+pub mod status;
+pub mod volume;
+
+#[cfg(test)]
+mod tests;
+
+pub use registry::{Pools, PoolsOptions};
+pub use volume::PoolVolume;
+
+/// A random number that is not 0.
+fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    // Two pools with one guid, or a secret that can be guessed, would be worse than ending here.
+    getrandom::fill(&mut bytes).expect("the kernel has random numbers");
+    u64::from_le_bytes(bytes).max(1)
+}

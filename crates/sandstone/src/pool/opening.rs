@@ -1,0 +1,170 @@
+//! From labels or a new configuration to an engine at work: makes or opens the pool, on its own thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use store::pool::{Examined, Limits, Opening, Pool, PoolConfig};
+use store::vdev::{self, DeviceOutcome, IoId};
+
+use super::devices::Devices;
+use super::host::{Begin, Setup};
+use crate::block::BlockDevice;
+
+/// The engine's time: microseconds since the pool was opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    pub(super) fn now_us(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn at(self, us: u64) -> Option<Instant> {
+        self.0.checked_add(Duration::from_micros(us))
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn wall_clock_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Opens the pool.
+///
+/// # Errors
+/// Why it cannot be made or opened, as a sentence without a full stop.
+pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<(Pool, Devices, Clock), String> {
+    let clock = Clock(Instant::now());
+    let mut pool = match setup.begin {
+        Begin::Create(config) => {
+            let entropy = super::random_u64();
+            let mut pool = Pool::create(
+                *config,
+                entropy,
+                wall_clock_s(),
+                Limits::default(),
+                vdev::Limits::default(),
+                setup.cache,
+            )
+            .map_err(|error| error.to_string())?;
+            attach(&pool, &setup.devices, &mut devices);
+            pool.tick(clock.now_us(), wall_clock_s());
+            pool
+        }
+        Begin::Import(examined) => {
+            let mut pool = import(&examined, setup.cache, &setup.devices, &mut devices, clock)?;
+            pool.claim(&setup.host, clock.now_us());
+            pool
+        }
+    };
+    settle(&mut pool, &mut devices, clock)?;
+    Ok((pool, devices, clock))
+}
+
+fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
+    for top in pool.status().top_levels {
+        for leaf in top.slots.into_iter().flat_map(|slot| slot.leaves) {
+            if let Some((_, device)) = found.iter().find(|(guid, _)| *guid == leaf.guid) {
+                devices.attach(leaf.leaf, Arc::clone(device));
+            }
+        }
+    }
+}
+
+fn import(
+    examined: &Examined,
+    cache: Arc<store::cache::Cache>,
+    found: &[(u64, Arc<dyn BlockDevice>)],
+    devices: &mut Devices,
+    clock: Clock,
+) -> Result<Pool, String> {
+    let root = examined
+        .roots
+        .first()
+        .ok_or("its labels hold no checkpoint")?;
+    let mut opening = Opening::new(
+        examined,
+        root,
+        Limits::default(),
+        vdev::Limits::default(),
+        cache,
+    )
+    .map_err(|error| error.to_string())?;
+    for (guid, device) in found {
+        if let Some(leaf) = opening.leaf(*guid) {
+            devices.attach(leaf, Arc::clone(device));
+        }
+    }
+    let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
+    while !opening.is_done() {
+        for request in opening.take_requests() {
+            devices.submit(request);
+        }
+        devices.start_batch();
+        devices.take(&mut answers);
+        if answers.is_empty() {
+            let until = opening.deadline_us();
+            if devices.is_idle() && until.is_none() {
+                return Err("opening it waits for nothing: this is a defect, report it".to_owned());
+            }
+            wait(devices, until, clock)?;
+            if until.is_some_and(|until| until <= clock.now_us()) {
+                opening.tick(clock.now_us(), wall_clock_s());
+            }
+        }
+        for (io, outcome) in answers.drain(..) {
+            opening.completed(io, outcome, clock.now_us());
+        }
+    }
+    opening.finish().map_err(|error| error.to_string())
+}
+
+/// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's.
+fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<(), String> {
+    let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
+    loop {
+        let output = pool.take_output();
+        for request in output.requests {
+            devices.submit(request);
+        }
+        devices.start_batch();
+        if let Some(reason) = pool.suspended_because() {
+            return Err(reason.to_owned());
+        }
+        if pool.is_config_durable() {
+            return Ok(());
+        }
+        devices.take(&mut answers);
+        let until = pool.deadline_us();
+        if answers.is_empty() {
+            wait(devices, until, clock)?;
+        }
+        for (io, outcome) in answers.drain(..) {
+            pool.completed(io, outcome, clock.now_us());
+        }
+        if until.is_some_and(|until| until <= clock.now_us()) {
+            pool.tick(clock.now_us(), wall_clock_s());
+        }
+    }
+}
+
+fn wait(devices: &mut Devices, until: Option<u64>, clock: Clock) -> Result<(), String> {
+    let until = until.and_then(|until| clock.at(until));
+    devices
+        .wait(until)
+        .map_err(|error| format!("the devices cannot be waited for: {error}"))
+}
+
+/// A new pool's configuration.
+pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolConfig {
+    PoolConfig {
+        name: name.to_owned(),
+        guid: super::random_u64(),
+        secret: super::random_u64(),
+        generation: 0,
+        is_exported: false,
+        host: host.to_owned(),
+        tree,
+    }
+}

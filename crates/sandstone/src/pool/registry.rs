@@ -1,0 +1,254 @@
+//! The pools of this daemon: those that are open, and those that it knows of and could not open.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use store::cache::Cache;
+
+use super::host::PoolHost;
+use super::known::{self, KnownDevice, KnownPool};
+use super::volume::PoolVolume;
+use crate::block::open::OpenError;
+use crate::config::{Error, ErrorKind};
+
+/// How pools are kept.
+#[derive(Clone, Debug)]
+pub struct PoolsOptions {
+    /// The state folder.
+    pub state: PathBuf,
+    /// The installation that the state folder belongs to: who a pool's labels say has it.
+    pub installation: String,
+    /// Bytes of memory for blocks of all pools.
+    pub cache: usize,
+    /// Use io_uring where the kernel allows it.
+    pub io_uring: bool,
+}
+
+/// All pools.
+#[derive(Debug)]
+pub struct Pools {
+    pub(super) options: PoolsOptions,
+    state: Mutex<State>,
+    /// Held while a pool comes or goes, so that these happen one after the other.
+    changing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: BTreeMap<String, Arc<OpenPool>>,
+    /// Known, and not open.
+    absent: BTreeMap<String, AbsentPool>,
+}
+
+/// A pool that is open.
+#[derive(Debug)]
+pub struct OpenPool {
+    /// Its engine.
+    pub host: Arc<PoolHost>,
+    /// Its number.
+    pub guid: u64,
+    /// Where its leaves were found, by their guids.
+    pub paths: BTreeMap<u64, PathBuf>,
+}
+
+/// A pool that should be open.
+#[derive(Clone, Debug)]
+pub(super) struct AbsentPool {
+    pub(super) known: KnownPool,
+    /// Why it is not.
+    pub(super) reason: String,
+}
+
+impl Pools {
+    /// Imports the pools that the state folder knows. One that cannot be imported is shown with its
+    /// reason, and keeps nothing else from being served.
+    ///
+    /// # Errors
+    /// The list of known pools cannot be read.
+    pub fn start(options: PoolsOptions) -> Result<Arc<Self>, Error> {
+        let known = known::load(&options.state)
+            .map_err(|error| Error::storage("read pools.json of the state folder", error))?;
+        let pools = Self {
+            options,
+            state: Mutex::default(),
+            changing: Mutex::default(),
+        };
+        for pool in known {
+            if let Err(error) = pools.import_known(&pool) {
+                let reason = error.message;
+                tracing::error!(pool = pool.name, reason, "a pool is not open");
+                let name = pool.name.clone();
+                let absent = AbsentPool {
+                    known: pool,
+                    reason,
+                };
+                pools.lock().absent.insert(name, absent);
+            }
+        }
+        Ok(Arc::new(pools))
+    }
+
+    /// No pools, and none that the state folder knows.
+    pub fn none(state: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            options: PoolsOptions {
+                state: state.to_owned(),
+                installation: String::new(),
+                cache: 0,
+                io_uring: true,
+            },
+            state: Mutex::default(),
+            changing: Mutex::default(),
+        })
+    }
+
+    /// The open pool of that name.
+    ///
+    /// # Errors
+    /// There is none, or it is not open and why.
+    pub fn get(&self, name: &str) -> Result<Arc<OpenPool>, Error> {
+        let state = self.lock();
+        if let Some(pool) = state.open.get(name) {
+            return Ok(Arc::clone(pool));
+        }
+        Err(match state.absent.get(name) {
+            Some(absent) => Error::new(
+                ErrorKind::Unavailable,
+                format!("pool {name} is not open: {}", absent.reason),
+                format!("see `sandstone pool status {name}`"),
+            ),
+            None => Error::not_found(
+                format!("there is no pool {name}"),
+                "see `sandstone pool list`, or `sandstone pool import` for pools that could be imported",
+            ),
+        })
+    }
+
+    /// The open pools, by name.
+    pub fn all(&self) -> Vec<(String, Arc<OpenPool>)> {
+        let state = self.lock();
+        let pools = state.open.iter();
+        pools
+            .map(|(name, pool)| (name.clone(), Arc::clone(pool)))
+            .collect()
+    }
+
+    /// The known pools that are not open.
+    pub(super) fn absent(&self) -> Vec<AbsentPool> {
+        self.lock().absent.values().cloned().collect()
+    }
+
+    /// A volume or snapshot by its full name, such as `tank/vm1`, for logical blocks of `granularity`.
+    ///
+    /// # Errors
+    /// There is none of that name, or its pool is not open.
+    pub fn open_volume(&self, full_name: &str, granularity: u32) -> Result<PoolVolume, OpenError> {
+        let Some((pool, name)) = full_name.split_once('/') else {
+            return Err(OpenError::new(
+                format!("{full_name} is no volume"),
+                "name a volume with its pool, as in tank/vm1",
+            ));
+        };
+        let pool = self
+            .get(pool)
+            .map_err(|error| OpenError::new(error.message, error.next))?;
+        PoolVolume::open(Arc::clone(&pool.host), name, granularity).map_err(|error| {
+            OpenError::new(
+                format!("{full_name} cannot be opened: {error}"),
+                "see `sandstone volume list`",
+            )
+        })
+    }
+
+    /// Closes all pools in order: everything that was taken is on their devices when this returns.
+    pub fn close(&self) {
+        let _changing = self.changing();
+        let open = std::mem::take(&mut self.lock().open);
+        for (name, pool) in open {
+            if let Err(error) = pool.host.close(false) {
+                tracing::error!(pool = name, %error, "the pool was not closed in order");
+            }
+        }
+    }
+
+    /// Held while a pool comes or goes.
+    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
+        // It guards nothing that a panic could leave halfway.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty cache for one more pool; all pools have equal shares of the memory from now on.
+    pub(super) fn cache_for_one_more(&self) -> Arc<Cache> {
+        let share = self.share_cache(1);
+        Arc::new(Cache::new(share, super::random_u64()))
+    }
+
+    /// Gives each open pool its share of the memory beside `others`; returns the share.
+    fn share_cache(&self, others: usize) -> usize {
+        let open: Vec<_> = self.lock().open.values().cloned().collect();
+        let share = self.options.cache / (open.len() + others).max(1);
+        for pool in open {
+            pool.host.cache().resize(share);
+        }
+        share
+    }
+
+    /// A pool is open from now on, and to be imported at the next start.
+    pub(super) fn add(&self, pool: OpenPool) -> Result<(), Error> {
+        let name = pool.host.name().to_owned();
+        let mut state = self.lock();
+        state.absent.remove(&name);
+        state.open.insert(name, Arc::new(pool));
+        drop(state);
+        self.save()
+    }
+
+    /// A pool is this daemon's no more.
+    pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.absent.remove(name);
+        // Its threads end after the lock.
+        let gone = state.open.remove(name);
+        drop(state);
+        drop(gone);
+        self.share_cache(0);
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        let state = self.lock();
+        let open = state.open.iter().map(|(name, pool)| KnownPool {
+            name: name.clone(),
+            guid: format!("{:016x}", pool.guid),
+            devices: pool
+                .paths
+                .iter()
+                .map(|(guid, path)| KnownDevice {
+                    guid: format!("{guid:016x}"),
+                    path: path.clone(),
+                })
+                .collect(),
+        });
+        let absent = state.absent.values().map(|absent| absent.known.clone());
+        let all: Vec<KnownPool> = open.chain(absent).collect();
+        drop(state);
+        known::save(&self.options.state, &all).map_err(|error| {
+            Error::storage("write pools.json in the state folder", error).not_changed(
+                "the pools are as they were asked to be, but the next start may not know it",
+            )
+        })
+    }
+
+    /// Who the labels of this daemon's pools say has them: the machine, and the installation that counts.
+    pub(super) fn host_id(&self) -> String {
+        let machine = rustix::system::uname();
+        let machine = machine.nodename().to_string_lossy();
+        format!("{machine}/{}", self.options.installation)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,239 @@
+//! A volume or snapshot of a pool as a block device.
+//!
+//! A read whose blocks are all in memory is answered on the thread that asks, without a word to the
+//! engine: once a write was taken, or its blocks were cleared, the cache holds the new bytes or none
+//! ([`store::cache`]). Everything else goes to the pool's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pages::Pages;
+use smallvec::SmallVec;
+use store::cache::Key;
+use store::format::DatasetId;
+use store::log::group::OpenGroup;
+use store::pool;
+use store::volume::blocks;
+
+use super::host::PoolHost;
+use crate::block::{
+    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, PoolSpace, Request, Submitted,
+    Ticket, Usage,
+};
+
+/// A volume, or a snapshot that is only read.
+#[derive(Debug)]
+pub struct PoolVolume {
+    host: Arc<PoolHost>,
+    dataset: DatasetId,
+    /// With the pool's.
+    name: String,
+    len: AtomicU64,
+    /// volblocksize.
+    block_size: u32,
+    /// Logical blocks of the unit.
+    granularity: u32,
+    is_snapshot: bool,
+}
+
+impl PoolVolume {
+    /// The volume or snapshot `name` (without the pool's name), for logical blocks of `granularity`.
+    ///
+    /// # Errors
+    /// There is none of that name, or the pool does not answer.
+    pub fn open(
+        host: Arc<PoolHost>,
+        name: &str,
+        granularity: u32,
+    ) -> Result<Self, pool::PoolError> {
+        let wanted = name.to_owned();
+        let found = host.ask(move |pool| {
+            let catalog = pool.catalog();
+            let dataset = catalog.find(&wanted)?;
+            let full_name = catalog.full_name(dataset.id);
+            let geometry = dataset.geometry().ok_or_else(|| {
+                let context = format!("{full_name} is a folder");
+                pool::PoolError::new(pool::PoolErrorKind::Invalid, context)
+            })?;
+            let is_snapshot = dataset.as_snapshot().is_some();
+            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, full_name))
+        });
+        let (dataset, (size, block_size), is_snapshot, name) = found??;
+        Ok(Self {
+            host,
+            dataset,
+            name,
+            len: AtomicU64::new(size),
+            block_size,
+            granularity,
+            is_snapshot,
+        })
+    }
+
+    /// Whether it is a snapshot.
+    pub fn is_snapshot(&self) -> bool {
+        self.is_snapshot
+    }
+
+    /// The bytes, where all of them are in memory.
+    fn cached(&self, offset: u64, len: u32) -> Option<Pages> {
+        let cache = self.host.cache();
+        let block_size = self.block_size as usize;
+        let volume = self.dataset.0.into();
+        let mut parts = blocks::parts(offset, len as usize, block_size);
+        let first = parts.next()?;
+        let key = |block| Key { volume, block };
+        let piece = cache.get_range(key(first.block), first.within)?;
+        if parts.len() == 0 {
+            return Some(piece);
+        }
+        let mut pieces: SmallVec<[Pages; 8]> = SmallVec::new();
+        pieces.push(piece);
+        for part in parts {
+            pieces.push(cache.get_range(key(part.block), part.within)?);
+        }
+        Some(blocks::joined(&pieces))
+    }
+
+    fn refuse_change(&self) -> Submitted {
+        let context = format!("{} is a snapshot", self.name);
+        Submitted::Ready(Err(BlockError::new(BlockErrorKind::ReadOnly, context)))
+    }
+
+    fn gone(&self, error: &pool::PoolError) -> BlockError {
+        BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name))
+    }
+
+    fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
+        let dataset = self.dataset;
+        let space = self.host.ask(move |pool| pool.dataset_space(dataset));
+        space.map_err(|error| self.gone(&error))?.ok_or_else(|| {
+            let context = format!("{} was destroyed", self.name);
+            BlockError::new(BlockErrorKind::Gone, context)
+        })
+    }
+}
+
+/// Bytes of the largest write that outlives a power cut as a whole or not at all, wherever it begins.
+fn atomic_write(block_size: u32, granularity: u32) -> u32 {
+    let size = block_size as usize;
+    let mut blocks = 0;
+    while OpenGroup::holds(blocks + 1, size) {
+        blocks += 1;
+    }
+    // One that does not begin at a block touches one more.
+    let whole = if block_size > granularity {
+        blocks.saturating_sub(1)
+    } else {
+        blocks
+    };
+    u32::try_from(whole * size).unwrap_or(u32::MAX)
+}
+
+impl BlockDevice for PoolVolume {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            len: self.len.load(Ordering::Relaxed),
+            granularity: self.granularity,
+            physical: self.block_size.max(self.granularity),
+            optimal: self.block_size.max(self.granularity),
+            discard: self.block_size.max(self.granularity),
+            atomic_write: atomic_write(self.block_size, self.granularity),
+            thin: true,
+            volatile_cache: true,
+        }
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        if let Err(error) = self.geometry().check(&request) {
+            return Submitted::Ready(Err(error));
+        }
+        let dataset = self.dataset;
+        let request = match request {
+            Request::Read { offset, len } => {
+                if let Some(data) = self.cached(offset, len) {
+                    return Submitted::Ready(Ok(Done::Pages(data)));
+                }
+                pool::Request::Read {
+                    dataset,
+                    offset,
+                    len,
+                }
+            }
+            Request::Flush => pool::Request::Flush,
+            Request::Extents { offset, len } => pool::Request::Extents {
+                dataset,
+                offset,
+                len,
+            },
+            _ if self.is_snapshot => return self.refuse_change(),
+            Request::Write {
+                offset,
+                data,
+                durable,
+            } => pool::Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            },
+            Request::Discard { offset, len } => pool::Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable: false,
+            },
+            // Zeros take no space either way.
+            Request::WriteZeroes {
+                offset,
+                len,
+                durable,
+                ..
+            } => pool::Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable,
+            },
+        };
+        self.host.submit(request, ticket, lane)
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        let space = self.space()?;
+        Ok(Usage {
+            allocated: space.referenced,
+            pool: Some(PoolSpace {
+                available: space.available,
+                capacity: space.capacity,
+            }),
+        })
+    }
+
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        self.len.store(self.space()?.size, Ordering::Relaxed);
+        Ok(self.geometry())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_promised_to_be_atomic_fits_into_one_group() {
+        for block_size in [4096_u32, 16 << 10, 64 << 10, 128 << 10] {
+            for granularity in [512, 4096] {
+                let bytes = atomic_write(block_size, granularity);
+                assert!(bytes >= block_size, "{block_size}");
+                // At the worst place it begins one logical block before the end of a block.
+                let start = u64::from(block_size - granularity);
+                let touched = blocks::parts(start, bytes as usize, block_size as usize).len();
+                assert!(
+                    OpenGroup::holds(touched, block_size as usize),
+                    "{block_size}"
+                );
+            }
+        }
+    }
+}
