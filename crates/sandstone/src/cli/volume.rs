@@ -16,6 +16,7 @@ use crate::pool::dataset::{DatasetChange, DatasetView};
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     /// Make a volume, or without -V a folder
+    #[command(disable_version_flag = true)]
     Create(Create),
     /// List datasets
     List(List),

@@ -193,7 +193,7 @@ impl Engine {
         };
         let result = match pool.suspended_because() {
             Some(reason) => Err(PoolError::new(PoolErrorKind::Suspended, reason)),
-            None if pool.is_at_rest() && self.devices.is_idle() => Ok(()),
+            None if pool.is_settled() && self.devices.is_idle() => Ok(()),
             None => return,
         };
         if let Some(Closing { is_exported, reply }) = self.closing.take() {
@@ -224,6 +224,10 @@ impl Engine {
             Event::Checkpoint { epoch } => tracing::debug!(pool, epoch, "checkpoint"),
             Event::Suspended { reason } => {
                 tracing::error!(pool, reason, "the pool takes no changes any more");
+            }
+            Event::SpareInUse { guid, .. } => {
+                let guid = format!("{guid:016x}");
+                tracing::warn!(pool, guid, "a spare stands in");
             }
             Event::Vdev(event) => tracing::warn!(pool, ?event, "device"),
         }

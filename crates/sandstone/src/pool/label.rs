@@ -9,8 +9,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use store::format::Label;
+use store::format::label::{COPIES, LABEL_SIZE};
 use store::pool::{LeafLabels, PoolConfig};
-use store::vdev::layout::{LABEL_SIZE, LABELS, label_offset};
+use store::vdev::layout::label_offset;
 
 /// What the labels of a file or device say. One that is too small for a leaf has none.
 ///
@@ -23,9 +24,9 @@ pub(super) fn read(path: &Path) -> io::Result<LeafLabels> {
         size,
         ..LeafLabels::default()
     };
-    for (number, copy) in labels.copies.iter_mut().enumerate() {
+    for (number, copy) in (0..).zip(&mut labels.copies) {
         if let Some(offset) = label_offset(number, size) {
-            let mut bytes = vec![0; LABEL_SIZE as usize];
+            let mut bytes = vec![0; LABEL_SIZE];
             // A copy that cannot be read is one that says nothing; the others may.
             if file.read_exact_at(&mut bytes, offset).is_ok() {
                 *copy = bytes;
@@ -53,8 +54,8 @@ pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
 pub(super) fn wipe(path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
-    let zeros = vec![0; LABEL_SIZE as usize];
-    for offset in (0..LABELS).filter_map(|number| label_offset(number, size)) {
+    let zeros = vec![0; LABEL_SIZE];
+    for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
         file.write_all_at(&zeros, offset)?;
     }
     file.sync_all()

@@ -166,5 +166,6 @@ pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolCo
         is_exported: false,
         host: host.to_owned(),
         tree,
+        spares: Vec::new(),
     }
 }

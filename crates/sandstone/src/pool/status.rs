@@ -1,7 +1,8 @@
 //! How pools are, in zpool's words: what happened, what it means, what to do.
 
 use serde::{Deserialize, Serialize};
-use store::pool::PoolStatus;
+use store::format::SECTOR_SIZE;
+use store::pool::{PoolStatus, ScanKind, ScanState, ScanStatus};
 use store::vdev::{Class, Kind, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
 use utoipa::ToSchema;
 
@@ -145,11 +146,14 @@ fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolV
         state: state.to_owned(),
         status: what,
         action,
-        scan: "none requested".to_owned(),
-        size: status.size,
-        allocated: status.allocated,
-        freeing: status.freeing,
-        free: status.free,
+        scan: status
+            .scan
+            .as_ref()
+            .map_or_else(|| "none requested".to_owned(), scan),
+        size: bytes(status.counts.size),
+        allocated: bytes(status.counts.allocated),
+        freeing: bytes(status.counts.deferred),
+        free: bytes(status.counts.available),
         vdevs: status
             .top_levels
             .iter()
@@ -160,6 +164,32 @@ fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolV
             0 => "No known data errors".to_owned(),
             count => format!("{count} reads found no right copy of a block"),
         },
+    }
+}
+
+fn bytes(sectors: u64) -> u64 {
+    sectors * SECTOR_SIZE as u64
+}
+
+/// What a scrub or resilver does or did.
+fn scan(scan: &ScanStatus) -> String {
+    let what = match scan.kind {
+        ScanKind::Scrub => "scrub",
+        ScanKind::Resilver => "resilver",
+    };
+    let repaired = format!(
+        "{} repaired, {} with no right copy",
+        scan.repaired, scan.unrecoverable
+    );
+    let percent = scan.examined_sectors.min(scan.total_sectors) * 100 / scan.total_sectors.max(1);
+    match scan.state {
+        ScanState::Running => format!("{what} in progress, {percent}% done, {repaired}"),
+        ScanState::Paused => format!("{what} paused, {percent}% done, {repaired}"),
+        ScanState::Finished => {
+            let took = scan.ended_s.saturating_sub(scan.started_s);
+            format!("{what} done in {took} seconds, {repaired}")
+        }
+        ScanState::Canceled => format!("{what} canceled, {repaired}"),
     }
 }
 

@@ -158,6 +158,7 @@ impl Daemon {
         let plane = Plane {
             default_portals: Vec::new(),
             transactions: Transactions::new(store, config, plane),
+            pools: sandstone::pool::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
         };

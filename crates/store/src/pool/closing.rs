@@ -52,7 +52,7 @@ impl Pool {
 
     /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that any
     /// host may import the pool. The caller submits nothing from now on, and goes on until
-    /// [`Pool::is_at_rest`].
+    /// [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
         if is_exported {
@@ -65,7 +65,7 @@ impl Pool {
 
     /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
     /// pool never comes to rest.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.is_config_durable()
             && self.pending.is_empty()
             && self.stalled.is_empty()

@@ -55,11 +55,11 @@ fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 0, &pattern(4096, 1), false);
-    assert!(!world.pool.is_at_rest(), "the write is in the log at best");
+    assert!(!world.pool.is_settled(), "the write is in the log at best");
     let now_us = world.pool.now_us;
     world.pool.begin_closing(true, now_us);
     world.settle();
-    assert!(world.pool.is_at_rest());
+    assert!(world.pool.is_settled());
     let examined = world.examine().expect("a pool");
     assert!(examined.config.is_exported);
     assert_eq!(examined.config.host, "here");
@@ -73,7 +73,9 @@ fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
     assert_eq!(examined.config.host, "there");
     let space = world.pool.dataset_space(volume).expect("a volume");
     assert_eq!((space.size, space.referenced), (8 << 20, 4096));
-    assert!(space.available < space.capacity && space.capacity < world.pool.status().counts.size * 4096);
+    assert!(
+        space.available < space.capacity && space.capacity < world.pool.status().counts.size * 4096
+    );
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,195 @@
+//! The real daemon with a pool on files: made by the command line, served over iSCSI, killed and started
+//! again. What was acknowledged is there.
+
+// A test that cannot go on is a test that failed.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "each test uses its part")]
+mod served;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandstone::initiator::connection::Connection;
+use served::{BLOCK, TARGET, free_portal, read, sense, settings, write};
+
+/// A daemon of its own, and its state folder.
+struct Process {
+    state: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+impl Process {
+    fn start() -> Self {
+        let mut process = Self {
+            state: tempfile::tempdir().unwrap(),
+            child: None,
+        };
+        process.restart();
+        process
+    }
+
+    fn restart(&mut self) {
+        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["serve", "--log", "error", "--cache", "64M", "--state"])
+            .arg(self.state.path())
+            .stdin(Stdio::null())
+            .spawn();
+        self.child = Some(child.unwrap());
+        let start = Instant::now();
+        while !self.verb("status").0 {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "it does not start"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Whether a verb ended well, and what it said.
+    fn verb(&self, line: &str) -> (bool, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .arg("--state")
+            .arg(self.state.path())
+            .args(line.split_whitespace())
+            .current_dir(self.state.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    }
+
+    fn done(&self, line: &str) -> String {
+        let (is_done, text) = self.verb(line);
+        assert!(is_done, "{line}: {text}");
+        text
+    }
+
+    fn refused(&self, line: &str) -> String {
+        let (is_done, text) = self.verb(line);
+        assert!(!is_done, "{line}: {text}");
+        text
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
+
+fn log_in(portal: SocketAddr) -> Connection {
+    served::log_in(portal, settings(1))
+}
+
+fn pattern(tag: u8) -> Vec<u8> {
+    (0..64 * BLOCK).map(|at| (at / 5) as u8 ^ tag).collect()
+}
+
+#[test]
+fn a_pool_serves_what_was_written_before_the_daemon_was_killed() {
+    let mut process = Process::start();
+    let portal = free_portal();
+    process.done("pool create --size 256M tank mirror a b");
+    process.done("volume create -s -V 64M -o compression=off tank/vm1");
+    process.done("lu create vm1 --volume tank/vm1");
+    process.done(&format!("target create {TARGET} --portal {portal}"));
+    process.done(&format!(
+        "map add vm1 --every-host --target {TARGET} --lun 0"
+    ));
+    let mut session = log_in(portal);
+    for number in 0..20_u8 {
+        let told = write(&mut session, u64::from(number) * 63, &pattern(number));
+        assert_eq!(sense(&told), None, "{number}");
+    }
+    process.done("volume snapshot tank/vm1@before");
+    assert_eq!(sense(&write(&mut session, 0, &pattern(99))), None);
+    process.kill();
+    process.restart();
+    let mut session = log_in(portal);
+    assert_eq!(read(&mut session, 0, 63), pattern(99)[..63 * BLOCK]);
+    assert_eq!(read(&mut session, 19 * 63, 64), pattern(19));
+    assert_eq!(read(&mut session, 100_000, 8), vec![0; 8 * BLOCK]);
+    drop(session);
+    status_and_listings(&process);
+    what_is_served_is_not_taken_away(&process);
+}
+
+fn status_and_listings(process: &Process) {
+    let folder = process.state.path().canonicalize().unwrap();
+    let leaf = |name: &str| folder.join(name).display().to_string();
+    let status = process.done("pool status tank");
+    let start = "  pool: tank\n state: ONLINE\n  scan: none requested\nconfig:\n\n\tNAME";
+    assert!(status.starts_with(start), "{status}");
+    assert!(status.contains("\n\t  mirror-0  "), "{status}");
+    for name in ["a", "b"] {
+        let line = status.lines().find(|line| line.contains(&leaf(name)));
+        let words: Vec<&str> = line.expect("a leaf").split_whitespace().skip(1).collect();
+        assert_eq!(words, ["ONLINE", "0", "0", "0"]);
+    }
+    assert!(
+        status.ends_with("\nerrors: No known data errors\n"),
+        "{status}"
+    );
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+    let list = process.done("pool list -H -o name,health");
+    assert_eq!(list, "tank\tONLINE\n");
+    let list = process.done("volume list -H -p -t all -o name,volsize");
+    assert_eq!(
+        list,
+        "tank\t-\ntank/vm1\t67108864\ntank/vm1@before\t67108864\n"
+    );
+    let got =
+        process.done("volume get -H -o property,value,source compression,volblocksize tank/vm1");
+    assert_eq!(got, "compression\toff\tlocal\nvolblocksize\t16K\t-\n");
+}
+
+fn what_is_served_is_not_taken_away(process: &Process) {
+    for line in [
+        "pool export tank",
+        "pool destroy -y tank",
+        "volume destroy -y -r tank/vm1",
+        "volume rename tank/vm1 tank/vm2",
+        "volume rollback tank/vm1@before",
+    ] {
+        let text = process.refused(line);
+        assert!(text.contains("lu vm1 serves it"), "{text}");
+    }
+    let text = process.refused("volume create -V 10G tank/big");
+    assert!(text.contains("nothing was changed"), "{text}");
+    process.done("lu delete -y vm1");
+    process.done("volume rollback tank/vm1@before");
+    process.done("volume rename tank/vm1 tank/vm2");
+    process.done("pool export tank");
+    assert!(process.done("pool list").contains("no pools available"));
+    let found = process.done(&format!("pool import -d {}", display(process.state.path())));
+    assert!(
+        found.contains("pool: tank") && found.contains("ONLINE"),
+        "{found}"
+    );
+    process.done(&format!(
+        "pool import -d {} tank",
+        display(process.state.path())
+    ));
+    let list = process.done("volume list -H -o name -t volume");
+    assert_eq!(list, "tank/vm2\n");
+    process.done("pool destroy -y tank");
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
+}
