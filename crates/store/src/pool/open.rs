@@ -309,6 +309,7 @@ impl Opening {
         }
         let pool = &mut self.pool;
         pool.catalog = manifest.catalog.clone();
+        pool.catalog.set_pool_name(&pool.config.name);
         let contents: Result<BTreeMap<_, _>, OpenError> = manifest
             .contents
             .iter()

@@ -64,6 +64,7 @@ fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
     assert!(examined.config.is_exported);
     assert_eq!(examined.config.host, "here");
     world.reopen().expect("opens");
+    assert_eq!(world.pool.catalog().full_name(volume), "tank/a");
     assert_eq!(world.read(volume, 0, 4096), pattern(4096, 1));
     let now_us = world.pool.now_us;
     world.pool.claim("there", now_us);
