@@ -164,8 +164,7 @@ pub(super) struct Get {
     #[arg(short = 's', value_name = "SOURCE", value_delimiter = ',', value_parser = ["local", "default", "inherited", "received", "none"])]
     sources: Vec<String>,
     /// Properties, comma-separated, or all
-    #[arg(value_delimiter = ',', required = true, num_args = 1)]
-    properties: Vec<String>,
+    properties: String,
     /// Of these datasets [default: all]
     names: Vec<String>,
     #[command(flatten)]
@@ -367,14 +366,15 @@ struct Row {
 
 fn get(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> Done {
     let datasets = selected(connection, &args.names, &args.kinds, args.recursive)?;
-    let is_all = args.properties.iter().any(|name| name == "all");
+    let properties: Vec<&str> = args.properties.split(',').collect();
+    let is_all = properties.contains(&"all");
     let mut rows = Vec::new();
     for dataset in &datasets {
         if is_all {
             let all = dataset.properties.iter().map(|p| p.name.as_str());
             rows.extend(all.map(|name| row(dataset, name)));
         } else {
-            rows.extend(args.properties.iter().map(|name| row(dataset, name)));
+            rows.extend(properties.iter().map(|name| row(dataset, name)));
         }
     }
     rows.retain(|row: &Row| {
