@@ -4,7 +4,6 @@
 // A test that cannot go on is a test that failed.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "each test uses its part")]
 mod served;
 
 use std::net::SocketAddr;

@@ -58,7 +58,9 @@ impl DataPlane for FakeDataPlane {
         let config = self.config.lock().unwrap().clone();
         let size = |backend: &BackendSpec| match backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => *size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => 1 << 40,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                1 << 40
+            }
         };
         let status = |unit: &sandstone::config::model::UnitSpec| UnitStatus {
             name: unit.name.clone(),
