@@ -215,6 +215,65 @@ impl DatasetChange {
         let local = |name: &str| split(name).1.to_owned();
         let all = |names: &[String]| names.iter().map(|name| local(name)).collect();
         Ok(match self.clone() {
+            Self::Create { .. } => self.create_step(),
+            Self::Snapshot { .. } | Self::Rollback { .. } | Self::Clone { .. } => {
+                self.snapshot_step()
+            }
+            Self::Destroy {
+                names,
+                recursive,
+                clones,
+            } => {
+                let request = Destroy {
+                    names: all(&names),
+                    is_recursive: recursive,
+                    with_clones: clones,
+                };
+                step(move |catalog, _| catalog.plan_destroy(&request))
+            }
+            Self::Promote { name } => {
+                let name = local(&name);
+                step(move |catalog, _| catalog.plan_promote(&name))
+            }
+            Self::Rename {
+                from,
+                to,
+                parents,
+                recursive,
+            } => {
+                let request = Rename {
+                    from: local(&from),
+                    to: if to.starts_with('@') { to } else { local(&to) },
+                    with_parents: parents,
+                    is_recursive: recursive,
+                };
+                step(move |catalog, stamp| catalog.plan_rename(&request, stamp))
+            }
+            Self::Set {
+                name,
+                properties,
+                shrink,
+            } => set(&local(&name), properties, shrink)?,
+            Self::Inherit {
+                name,
+                property,
+                recursive,
+            } => {
+                let request = Inherit {
+                    name: local(&name),
+                    property,
+                    is_recursive: recursive,
+                    to_received: false,
+                };
+                step(move |catalog, _| catalog.plan_inherit(&request))
+            }
+        })
+    }
+
+    /// A folder or volume is made.
+    fn create_step(&self) -> Vec<Step> {
+        let local = |name: &str| split(name).1.to_owned();
+        match self.clone() {
             Self::Create {
                 name,
                 size: Some(size),
@@ -248,18 +307,15 @@ impl DatasetChange {
                 };
                 step(move |catalog, stamp| catalog.plan_create_folder(&request, stamp))
             }
-            Self::Destroy {
-                names,
-                recursive,
-                clones,
-            } => {
-                let request = Destroy {
-                    names: all(&names),
-                    is_recursive: recursive,
-                    with_clones: clones,
-                };
-                step(move |catalog, _| catalog.plan_destroy(&request))
-            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Snapshots are taken, or something is made of one.
+    fn snapshot_step(&self) -> Vec<Step> {
+        let local = |name: &str| split(name).1.to_owned();
+        let all = |names: &[String]| names.iter().map(|name| local(name)).collect();
+        match self.clone() {
             Self::Snapshot {
                 names,
                 recursive,
@@ -299,43 +355,8 @@ impl DatasetChange {
                 };
                 step(move |catalog, stamp| catalog.plan_clone(&request, stamp))
             }
-            Self::Promote { name } => {
-                let name = local(&name);
-                step(move |catalog, _| catalog.plan_promote(&name))
-            }
-            Self::Rename {
-                from,
-                to,
-                parents,
-                recursive,
-            } => {
-                let request = Rename {
-                    from: local(&from),
-                    to: if to.starts_with('@') { to } else { local(&to) },
-                    with_parents: parents,
-                    is_recursive: recursive,
-                };
-                step(move |catalog, stamp| catalog.plan_rename(&request, stamp))
-            }
-            Self::Set {
-                name,
-                properties,
-                shrink,
-            } => set(&local(&name), properties, shrink)?,
-            Self::Inherit {
-                name,
-                property,
-                recursive,
-            } => {
-                let request = Inherit {
-                    name: local(&name),
-                    property,
-                    is_recursive: recursive,
-                    to_received: false,
-                };
-                step(move |catalog, _| catalog.plan_inherit(&request))
-            }
-        })
+            _ => Vec::new(),
+        }
     }
 }
 

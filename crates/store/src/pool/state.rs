@@ -340,7 +340,7 @@ impl Pool {
 
     /// Whether a checkpoint would find anything new.
     pub(super) fn has_changed(&self) -> bool {
-        !self.records.is_empty() || !self.commit.group.is_empty()
+        self.commit.chain.sealed_seq() > self.persisted.seq || !self.commit.group.is_empty()
     }
 
     pub(super) fn answer(&mut self, id: RequestId, result: Result<Answer, PoolError>) {
