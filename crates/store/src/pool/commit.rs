@@ -54,9 +54,10 @@ impl Commit {
         }
     }
 
-    /// When the open group has waited long enough.
+    /// When the open group has waited long enough, where it may be sealed then.
     pub(super) fn deadline_us(&self, limits: &Limits) -> Option<u64> {
-        (!self.group.is_empty()).then(|| self.group.since_us + limits.gather_us)
+        let may_seal = !self.group.is_empty() && self.chain.being_written() < GROUPS_IN_FLIGHT;
+        may_seal.then(|| self.group.since_us + limits.gather_us)
     }
 
     /// Whether somebody waits for the open group.
@@ -290,10 +291,11 @@ impl Pool {
         let ids = waiting.into_iter().map(|(_, id)| id);
         let syncs = std::mem::take(&mut self.syncs);
         let syncs = syncs.into_iter().map(|(_, id)| id);
-        for id in ids
-            .chain(stalled.into_iter().map(|ready| ready.id))
-            .chain(syncs)
-        {
+        let stalled_ids = stalled.iter().map(|ready| ready.id);
+        let ids: Vec<RequestId> = ids.chain(stalled_ids).chain(syncs).collect();
+        // Those behind them find the pool suspended.
+        stalled.into_iter().for_each(|ready| self.let_go_on(ready));
+        for id in ids {
             let context = format!("the change may be lost: {reason}");
             self.answer(id, Err(PoolError::new(PoolErrorKind::Suspended, context)));
         }

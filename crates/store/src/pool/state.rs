@@ -140,8 +140,8 @@ pub struct Pool {
     pub(super) pending: HashMap<u64, Pending, BuildNumberHasher>,
     pub(super) next_pending: u64,
     pub(super) reads: BlockReads,
-    /// Blocks of which a part is being written: others who write them wait.
-    pub(super) locks: BTreeMap<(DatasetId, u64), VecDeque<(RequestId, Write)>>,
+    /// Blocks that waiting changes touch, by the first of each: others who change them wait.
+    pub(super) locks: BTreeMap<(DatasetId, u64), super::write::Lock>,
     /// Changes that wait for room in memory or on the devices, in their order.
     pub(super) stalled: VecDeque<super::write::Ready>,
     /// Checkpoints since changes began to wait for space.

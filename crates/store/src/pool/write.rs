@@ -1,10 +1,12 @@
 //! Taking changes: writes and clearings, cut into blocks, put into the open group.
 //!
-//! A block that is written in part is read first; until then nobody else may write it, or what they
-//! wrote would be lost. A change that has everything it needs and finds no room in memory or on the
-//! devices waits, and all behind it, in their order.
+//! A block that is written in part is read first. A change that has everything it needs and finds no
+//! room in memory or on the devices waits, and all behind it, in their order. While a change waits for
+//! either, nobody else may change or read for a change any block that it touches: what they kept of it
+//! would be what was there before.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use pages::Pages;
 
@@ -40,6 +42,15 @@ pub(super) struct Ready {
     pub(super) id: RequestId,
     write: Write,
     olds: Vec<(u64, Pages)>,
+}
+
+/// Blocks that a waiting change touches.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// The block behind the last.
+    end: u64,
+    /// Changes that touch some of them too.
+    waiting: VecDeque<(RequestId, Write)>,
 }
 
 /// A change that waits for old contents.
@@ -103,6 +114,11 @@ impl Write {
         first.into_iter().chain(is_last.then_some(last))
     }
 
+    /// All blocks that it touches.
+    fn touched(&self, block_size: u64) -> Range<u64> {
+        self.offset / block_size..self.end().div_ceil(block_size)
+    }
+
     /// Blocks of data that it may add.
     pub(super) fn blocks(&self, block_size: u64) -> u64 {
         match &self.content {
@@ -121,9 +137,13 @@ impl Pool {
             return;
         };
         let (dataset, size) = (write.dataset, u64::from(contents.block_size));
-        let touched = (dataset, write.offset / size)..=(dataset, (write.end() - 1) / size);
-        if let Some((_, waiting)) = self.locks.range_mut(touched).next() {
-            return waiting.push_back((id, write));
+        let touched = write.touched(size);
+        let before = (dataset, touched.end);
+        if let Some(((of, _), lock)) = self.locks.range_mut(..before).next_back()
+            && *of == dataset
+            && lock.end > touched.start
+        {
+            return lock.waiting.push_back((id, write));
         }
         let partial: Vec<u64> = write.partial(size).collect();
         let ready = Ready {
@@ -134,9 +154,7 @@ impl Pool {
         if partial.is_empty() {
             return self.take(ready);
         }
-        for block in &partial {
-            self.locks.insert((dataset, *block), VecDeque::new());
-        }
+        self.lock(dataset, touched);
         let pending = self.next_pending();
         let missing = partial.len();
         let waiting = Pending::Write(PendingWrite { ready, missing });
@@ -183,7 +201,7 @@ impl Pool {
             Err(error) => {
                 if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
                     let id = waiting.ready.id;
-                    self.unlock(&waiting.ready.write);
+                    self.let_go_on(waiting.ready);
                     self.answer(id, Err(error));
                 }
             }
@@ -195,8 +213,24 @@ impl Pool {
         if self.stalled.is_empty() && self.may_take(&ready.write) {
             self.carry_out(ready);
         } else {
+            let dataset = ready.write.dataset;
+            let size = self.contents.get(&dataset).map(|of| of.block_size.into());
+            let touched = size.map(|size| ready.write.touched(size));
+            if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
+                self.lock(dataset, touched);
+            }
             self.stalled.push_back(ready);
         }
+    }
+
+    /// Keeps others from blocks until a change that waits has been done. No block is locked twice:
+    /// whoever finds one locked waits.
+    fn lock(&mut self, dataset: DatasetId, blocks: Range<u64>) {
+        let lock = Lock {
+            end: blocks.end,
+            waiting: VecDeque::new(),
+        };
+        self.locks.insert((dataset, blocks.start), lock);
     }
 
     /// Takes changes that waited for room.
@@ -212,9 +246,9 @@ impl Pool {
                 let Some(ready) = self.stalled.pop_front() else {
                     return;
                 };
-                self.unlock(&ready.write);
                 let context = format!("{} bytes do not fit into the pool", ready.write.len());
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
+                self.let_go_on(ready);
             } else {
                 return;
             }
@@ -223,9 +257,9 @@ impl Pool {
 
     /// A change takes effect: from here on every reader sees it.
     fn carry_out(&mut self, ready: Ready) {
-        let Ready { id, write, olds } = ready;
-        let done = self.put(&write, &olds);
-        self.unlock(&write);
+        let (id, write) = (ready.id, ready.write.clone());
+        let done = self.put(&write, &ready.olds);
+        self.let_go_on(ready);
         if let Err(error) = done {
             return self.answer(id, Err(error));
         }
@@ -385,17 +419,28 @@ impl Pool {
         }
     }
 
-    /// Lets those go on who waited for blocks that a change wrote in part.
-    fn unlock(&mut self, write: &Write) {
-        let Some(contents) = self.contents.get(&write.dataset) else {
-            return;
-        };
-        let partial: Vec<u64> = write.partial(contents.block_size.into()).collect();
-        for block in partial {
-            let waiting = self.locks.remove(&(write.dataset, block));
-            for (id, next) in waiting.into_iter().flatten() {
-                self.begin_write(id, next);
+    /// Lets those go on who waited for blocks that a change wrote, or failed to write.
+    pub(super) fn let_go_on(&mut self, ready: Ready) {
+        let write = &ready.write;
+        let mut waiting = Vec::new();
+        match self.contents.get(&write.dataset) {
+            Some(contents) => {
+                let touched = write.touched(contents.block_size.into());
+                let lock = self.locks.remove(&(write.dataset, touched.start));
+                waiting.extend(lock.into_iter().flat_map(|lock| lock.waiting));
             }
+            // It was destroyed meanwhile: whoever waits learns that.
+            None => {
+                let all = (write.dataset, 0)..=(write.dataset, u64::MAX);
+                let locked: Vec<_> = self.locks.range(all).map(|(of, _)| *of).collect();
+                for of in locked {
+                    let lock = self.locks.remove(&of);
+                    waiting.extend(lock.into_iter().flat_map(|lock| lock.waiting));
+                }
+            }
+        }
+        for (id, next) in waiting {
+            self.begin_write(id, next);
         }
     }
 }
