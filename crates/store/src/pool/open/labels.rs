@@ -1,6 +1,6 @@
 //! What the labels of a set of devices say: which pool they are of, and which checkpoints there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::config::PoolConfig;
 use super::{OpenError, OpenErrorKind};
@@ -68,11 +68,13 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
                 .map(|label| label.leaf)
         })
         .collect();
-    let (roots, last_seen) = roots(devices, &leaves, &config);
+    let (roots, last_seen, seen) = roots(devices, &leaves, &config);
     let Some(newest_root) = roots.first() else {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
     };
+    let newest_epoch = newest_root.root.epoch;
+    let before = seen.range(..newest_epoch).next_back().copied();
     let generation = config.generation;
     let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
     let mut is_config_new = labels.iter().flatten().any(is_old);
@@ -86,13 +88,17 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
             }
             None => {}
             Some(position) => {
+                let was_online = leaf.state == LeafState::Online;
                 if leaf.state == LeafState::Unavailable || leaf.state == LeafState::Removed {
                     leaf.state = LeafState::Online;
                     is_config_new = true;
                 }
-                // It was away while others went on: what was written meanwhile is not on it.
+                // It was away while others went on: what was written meanwhile is not on it. Not so where
+                // the power failed when only some had got the newest root: all that were online had all
+                // that it leads to.
                 let last = last_seen[position].unwrap_or(Epoch(0));
-                if last < newest_root.root.epoch {
+                let is_just_behind = was_online && Some(last) == before;
+                if last < newest_root.root.epoch && !is_just_behind {
                     leaf.missing.add(last.next(), newest_root.root.epoch.next());
                 }
             }
@@ -123,12 +129,13 @@ fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
     Ok(labels)
 }
 
-/// The roots of which there are two equal copies, newest first; and the newest epoch on each device.
+/// The roots of which there are two equal copies, newest first; the newest epoch on each device; and all
+/// epochs.
 fn roots(
     devices: &[LeafLabels],
     leaves: &[Option<u64>],
     config: &PoolConfig,
-) -> (Vec<Candidate>, Vec<Option<Epoch>>) {
+) -> (Vec<Candidate>, Vec<Option<Epoch>>, BTreeSet<Epoch>) {
     let mut found: BTreeMap<(Epoch, Vec<u8>), u32> = BTreeMap::new();
     let mut last_seen = Vec::new();
     for (device, leaf) in devices.iter().zip(leaves) {
@@ -144,10 +151,11 @@ fn roots(
         }
         last_seen.push(last);
     }
+    let seen = found.keys().map(|(epoch, _)| *epoch).collect();
     let roots = found.into_iter().rev().filter(|(_, copies)| *copies >= 2);
     let roots = roots.filter_map(|((_, sector), copies)| {
         let root = Root::decode(&sector, config.key())?;
         Some(Candidate { root, copies })
     });
-    (roots.collect(), last_seen)
+    (roots.collect(), last_seen, seen)
 }
