@@ -5,6 +5,11 @@
 //! newest the manifest is read, from there the space map, and then the log is followed to its end
 //! ([`crate::log::replay`]). Nothing is written before all of that is done; a crash meanwhile changes
 //! nothing.
+//!
+//! What was found may lie in caches of devices only (the program was killed, they kept their power),
+//! and on one leaf of a mirror only. Before anybody sees it, and before anything is written that builds
+//! on it, groups that are not known to have been durable are brought onto all their leaves, and all
+//! leaves are flushed: what one opening found, the next one finds.
 
 mod labels;
 mod replay;
@@ -105,6 +110,8 @@ enum Wanted {
     Operation,
     Block(usize),
     Search(u64),
+    Spread,
+    Flush,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +123,8 @@ enum Stage {
     Log,
     Verify,
     Search,
+    Spread,
+    Flush,
     Done,
 }
 
@@ -161,6 +170,7 @@ impl Opening {
         limits: Limits,
         vdev_limits: vdev::Limits,
         cache: Arc<Cache>,
+        now_us: u64,
     ) -> Result<Self, OpenError> {
         let config = examined.config.clone();
         let epoch = root.root.epoch.next();
@@ -178,6 +188,8 @@ impl Opening {
             failed: None,
         };
         opening.pool.is_config_new = examined.is_config_new;
+        opening.pool.now_us = now_us;
+        opening.pool.last_checkpoint_us = now_us;
         for (number, pointer) in opening.root.manifest.clone().iter().enumerate() {
             opening.read(Wanted::Manifest(number), Block::from(pointer));
         }
@@ -235,11 +247,15 @@ impl Opening {
         }
     }
 
+    fn note_tag(&mut self, wanted: Wanted) -> u64 {
+        self.pool.next_tag += 1;
+        self.reading.insert(self.pool.next_tag, wanted);
+        self.pool.next_tag
+    }
+
     fn read(&mut self, wanted: Wanted, block: Block) {
+        let tag = self.note_tag(wanted);
         let pool = &mut self.pool;
-        pool.next_tag += 1;
-        let tag = pool.next_tag;
-        self.reading.insert(tag, wanted);
         let (now, out) = (pool.now_us, &mut pool.array_output);
         pool.array.read(tag, block, Priority::SyncRead, now, out);
     }
@@ -252,8 +268,14 @@ impl Opening {
             }
             for (tag, done) in done {
                 let wanted = self.reading.remove(&tag);
-                if let (Some(wanted), ArrayDone::Read(result)) = (wanted, done) {
-                    self.note(wanted, result);
+                match (wanted, done) {
+                    (Some(wanted), ArrayDone::Read(result)) => self.note(wanted, result),
+                    (Some(_), ArrayDone::Flushed(Err(error))) => {
+                        let context = format!("what was found cannot be made durable: {error}");
+                        self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
+                    }
+                    // A scrub that fails leaves a block as it was found: good where it was read.
+                    _ => {}
                 }
             }
             if self.failed.is_none()
@@ -290,6 +312,8 @@ impl Opening {
             Stage::Log => self.take_record(),
             Stage::Verify => self.take_verified(),
             Stage::Search => self.take_search(),
+            Stage::Spread => self.flush_found(),
+            Stage::Flush => self.end(),
             Stage::Done => Ok(()),
         }
     }

@@ -70,6 +70,16 @@ impl Array {
         self.start_flush(flush, leaves, now_us, out);
     }
 
+    /// What lies on the leaves may not outlive a power cut, whoever wrote it, from blocks of this epoch on:
+    /// the next flush asks all of them.
+    pub fn assume_unflushed(&mut self, oldest: Epoch) {
+        for leaf in &mut self.leaves {
+            if leaf.is_usable() {
+                leaf.flush.wrote(oldest);
+            }
+        }
+    }
+
     /// Makes durable what was written to one leaf; its failure is an error even where others hold
     /// the same.
     pub fn flush_leaf(&mut self, tag: u64, leaf: LeafId, now_us: u64, out: &mut Output) {

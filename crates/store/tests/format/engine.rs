@@ -113,6 +113,7 @@ impl World {
             Limits::default(),
             vdev::Limits::default(),
             cache(),
+            0,
         );
         let mut opening = opening.expect("vdevs");
         let guids = examined.leaves.iter().enumerate();

@@ -15,7 +15,7 @@ use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root, SECTOR_SIZE};
 use crate::log::chain::Chain;
 use crate::log::replay::{self, Found, Replay};
-use crate::vdev::Verify;
+use crate::vdev::{VdevEvent, Verify};
 
 /// Sectors that are searched for later records behind the end of the log.
 const SEARCH: u64 = replay::SEARCH as u64 / SECTOR_SIZE as u64;
@@ -28,6 +28,8 @@ pub(super) struct State {
     waiting: VecDeque<Found>,
     /// Groups that were done.
     pub(super) groups: u64,
+    /// Records and blocks of groups that were done and are not known to have been durable.
+    unproven: Vec<Block>,
     /// The bytes of the next group's operation, where they are not in its record.
     stored: Option<Pages>,
 }
@@ -38,6 +40,7 @@ impl State {
             replay: Replay::new(key, root.seq, root.log, root.previous),
             waiting: VecDeque::new(),
             groups: 0,
+            unproven: Vec::new(),
             stored: None,
         }
     }
@@ -47,18 +50,22 @@ impl Opening {
     /// Asks for the next record: of all copies, the one that fits.
     pub(super) fn want_record(&mut self) {
         let replay = &self.replay.replay;
-        let (key, seq, previous) = (self.pool.key, replay.seq(), replay.previous());
-        let is_next = move |data: &pages::Pages| {
+        let block = self.record_at(replay.address(), replay.seq(), replay.previous());
+        self.read(Wanted::Record, block);
+    }
+
+    fn record_at(&self, address: Address, seq: u64, previous: u128) -> Block {
+        let key = self.pool.key;
+        let is_it = move |data: &pages::Pages| {
             Record::decode(&data.to_vec(), key)
                 .is_some_and(|(record, _)| record.seq == seq && record.previous == previous)
         };
-        let block = Block {
-            address: replay.address(),
+        Block {
+            address,
             sectors: 1,
             birth: self.pool.epoch,
-            verify: Verify::Record(Arc::new(is_next)),
-        };
-        self.read(Wanted::Record, block);
+            verify: Verify::Record(Arc::new(is_it)),
+        }
     }
 
     pub(super) fn take_record(&mut self) -> Result<(), OpenError> {
@@ -127,6 +134,11 @@ impl Opening {
             if let Some((number, _)) = stored_operation(&found.record) {
                 self.replay.stored = blocks.remove(&Wanted::Block(number));
             }
+            let (address, record) = (found.address, &found.record);
+            let record = self.record_at(address, record.seq, record.previous);
+            let of_group = replay::blocks(&found.record).map(|pointer| verified(&pointer));
+            self.replay.unproven.push(record);
+            self.replay.unproven.extend(of_group);
             self.do_group(&found)?;
             return self.verify_next();
         }
@@ -167,11 +179,40 @@ impl Opening {
             }
         }
         let (last, next) = (replay.seq() - 1, replay.address());
-        let mut chain = Chain::new(last, next, replay.previous());
-        chain.durable_seq = replay.durable_seq().min(last);
+        self.pool.commit = Commit::new(Chain::new(last, next, replay.previous()));
+        self.spread()
+    }
+
+    /// Brings the groups that are not known to have been durable onto all their leaves.
+    fn spread(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::Spread;
+        for block in std::mem::take(&mut self.replay.unproven) {
+            let tag = self.note_tag(Wanted::Spread);
+            let pool = &mut self.pool;
+            let (now, out) = (pool.now_us, &mut pool.array_output);
+            pool.array.scrub_block(tag, block, now, out);
+        }
+        match self.reading.is_empty() {
+            true => self.flush_found(),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes all that was found durable.
+    pub(super) fn flush_found(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::Flush;
+        let tag = self.note_tag(Wanted::Flush);
         let pool = &mut self.pool;
-        pool.commit = Commit::new(chain);
-        pool.array_output.events.clear();
+        pool.array.assume_unflushed(self.root.epoch);
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        pool.array.flush(tag, now, out);
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), OpenError> {
+        let pool = &mut self.pool;
+        let events = &mut pool.array_output.events;
+        events.retain(|event| matches!(event, VdevEvent::LeafState { .. }));
         let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
         for leaf in leaves {
             // What was not there at the end of the log was not an error of the leaves.

@@ -317,7 +317,14 @@ impl World {
         self.settle();
         let examined = self.examine()?;
         let root = &examined.roots[0];
-        let mut opening = Opening::new(&examined, root, self.limits, vdev_limits(), cache())?;
+        let mut opening = Opening::new(
+            &examined,
+            root,
+            self.limits,
+            vdev_limits(),
+            cache(),
+            self.now_us,
+        )?;
         let leaves = examined
             .leaves
             .iter()
