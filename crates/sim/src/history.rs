@@ -84,6 +84,8 @@ pub struct History {
     pub geometry: Geometry,
     /// How its disks behave.
     pub behaviour: Behaviour,
+    /// The disks that lie and fail; all others are honest.
+    pub unreliable: Vec<usize>,
     /// What the store promises on them.
     pub rules: Rules,
     /// Whether operations and openings may fail. Wrong bytes are never allowed.
@@ -125,6 +127,9 @@ pub struct Climate {
     pub troubles_per_mille: u64,
     /// How many disks may come back with old contents, the redundancy of the pool.
     pub losable: usize,
+    /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
+    /// that is asked of the pool may fail.
+    pub only_losable_fail: bool,
     /// How many of a thousand histories try cuts at every flush.
     pub cut_histories_per_mille: u64,
     /// In how many ways at each.
@@ -149,6 +154,7 @@ impl Default for Climate {
             crashes_per_mille: 50,
             troubles_per_mille: 0,
             losable: 0,
+            only_losable_fail: false,
             cut_histories_per_mille: 150,
             cuts_per_flush: 4,
         }

@@ -23,6 +23,7 @@
 //! | what its volumes may hold | [`model`] |
 //! | what happens to it, made from seeds | [`history`] |
 //! | runs histories, and shortens those that fail | [`laboratory`] |
+//! | the store's pool as what is attacked | [`pool`] |
 //!
 //! # What is checked of the protocol
 //! - Every command ends exactly once in its session, or is given back when the session is lost, and all
@@ -49,6 +50,7 @@ pub mod laboratory;
 pub mod model;
 pub mod network;
 pub mod operation;
+pub mod pool;
 pub mod random;
 pub mod schedule;
 pub mod subject;

@@ -56,6 +56,8 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         random,
     };
     let steps = author.random.within(climate.steps.clone());
+    let unreliable = (0..climate.disks).filter(|disk| author.may_fail(*disk));
+    let unreliable = unreliable.collect();
     History {
         seed,
         chance: seed,
@@ -65,6 +67,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
             volumes,
         },
         behaviour,
+        unreliable,
         rules: climate.rules,
         tolerates_errors: climate.tolerates_errors,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
@@ -135,7 +138,10 @@ impl Author<'_> {
     }
 
     fn trouble(&mut self) -> Step {
-        let disk = self.random.within(0..self.climate.disks as u64) as usize;
+        let mut disk = self.random.within(0..self.climate.disks as u64) as usize;
+        while !self.may_fail(disk) {
+            disk = (disk + 1) % self.climate.disks;
+        }
         let dirty = [Dirty::Kept, Dirty::Dropped, Dirty::Forgotten];
         let faults = [
             Fault::FailedFlush(self.random.one_of(&dirty)),
@@ -157,6 +163,10 @@ impl Author<'_> {
             },
         };
         Step::Trouble { disk, trouble }
+    }
+
+    fn may_fail(&self, disk: usize) -> bool {
+        !self.climate.only_losable_fail || self.is_losable(disk)
     }
 
     /// Any disks, but always the same of one history.

@@ -123,16 +123,19 @@ fn shorten<S: Subject>(
     left
 }
 
+impl std::ops::AddAssign for Summary {
+    fn add_assign(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.refused += other.refused;
+        self.total.add(&other.total);
+    }
+}
+
 impl Summary {
-    fn add(&mut self, report: &Report) {
-        let total = &mut self.total;
+    /// Counts one more history.
+    pub fn add(&mut self, report: &Report) {
         self.histories += 1;
         self.refused += u64::from(report.refused);
-        total.operations += report.operations;
-        total.errors += report.errors;
-        total.crashes += report.crashes;
-        total.tried_cuts += report.tried_cuts;
-        total.struck = total.struck + report.struck;
-        total.time_us += report.time_us;
+        self.total.add(report);
     }
 }

@@ -24,6 +24,18 @@ pub struct Report {
     pub time_us: u64,
 }
 
+impl Report {
+    /// Counts what another history went through too.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.errors += other.errors;
+        self.crashes += other.crashes;
+        self.tried_cuts += other.tried_cuts;
+        self.struck = self.struck + other.struck;
+        self.time_us += other.time_us;
+    }
+}
+
 /// What is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureKind {

@@ -6,7 +6,7 @@ use pages::Pages;
 
 use super::machine::{Machine, Recovery};
 use super::{Failure, FailureKind, Report};
-use crate::disk::{Disk, Medium, Return, SLICE_SIZE, Struck};
+use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE, Struck};
 use crate::history::{History, Step, Trouble};
 use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, pattern};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
@@ -21,6 +21,9 @@ enum Pending {
     Flush(VolumeId, Moment),
     Admin(AdminId, bool),
 }
+
+/// More answers of disks and ticks than all operations of a history take.
+const ENDLESS: u32 = 300_000;
 
 pub(super) struct Runner<'a, S: Subject> {
     setup: &'a S::Setup,
@@ -48,11 +51,13 @@ impl<'a, S: Subject> Runner<'a, S> {
     ) -> Self {
         let mut random = Random::new(history.chance);
         let geometry = &history.geometry;
-        let mut disk = || {
-            let (sectors, behaviour) = (geometry.disk_sectors, history.behaviour.clone());
+        // Honest while the store is made: what is there from the beginning is certain.
+        let mut disk = |_| {
+            let (sectors, mut behaviour) = (geometry.disk_sectors, history.behaviour.clone());
+            behaviour.chances = Chances::default();
             Disk::new(sectors, behaviour, random.fork())
         };
-        let disks: Vec<Disk> = (0..geometry.disks).map(|_| disk()).collect();
+        let disks: Vec<Disk> = (0..geometry.disks).map(&mut disk).collect();
         let mut model = Model::new(history.rules);
         for volume in &geometry.volumes {
             model.insert(volume.id, volume.blocks, volume.unit);
@@ -79,6 +84,9 @@ impl<'a, S: Subject> Runner<'a, S> {
         let opened = self.machine.wait_until_open();
         if self.gives_up(opened)? {
             return Ok(());
+        }
+        for disk in &history.unreliable {
+            self.machine.disks[*disk].behaviour_mut().chances = history.behaviour.chances;
         }
         for (number, step) in history.steps.iter().enumerate() {
             self.step = number;
@@ -263,9 +271,11 @@ impl<'a, S: Subject> Runner<'a, S> {
 
     /// Waits for everything, as far as disks that answer allow.
     fn drain(&mut self) -> Result<(), FailureKind> {
+        let mut left = ENDLESS;
         while !self.pending.is_empty() {
-            if !self.advance()? {
-                if self.machine.disks.iter().any(Disk::is_hung) {
+            left -= 1;
+            if left == 0 || !self.advance()? {
+                if left > 0 && self.machine.disks.iter().any(Disk::is_hung) {
                     return Ok(());
                 }
                 let waiting: Vec<String> = self.pending.values().map(told).collect();

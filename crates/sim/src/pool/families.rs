@@ -1,0 +1,211 @@
+//! What pools are attacked with: families of histories, each with its vdevs, its disks' temper and what
+//! may go wrong with it.
+
+use store::vdev::Kind;
+
+use super::{PoolSetup, PoolSubject};
+use crate::disk::{Behaviour, Chances};
+use crate::history::{Climate, History, generate};
+use crate::laboratory::{Defeat, Failure, Report, Summary, attack, run, trace};
+use crate::model::{Order, Rules};
+
+type Shape = [(Kind, usize)];
+
+const RAIDZ1: Kind = Kind::Raidz { parity: 1 };
+const RAIDZ2: Kind = Kind::Raidz { parity: 2 };
+const RAIDZ3: Kind = Kind::Raidz { parity: 3 };
+
+const ANY: &[&Shape] = &[
+    &[(Kind::Leaf, 1)],
+    &[(Kind::Leaf, 1)],
+    &[(Kind::Leaf, 1), (Kind::Leaf, 1)],
+    &[(Kind::Leaf, 1), (Kind::Leaf, 1), (Kind::Leaf, 1)],
+    &[(Kind::Mirror, 2)],
+    &[(Kind::Mirror, 3)],
+    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(RAIDZ1, 3)],
+    &[(RAIDZ2, 4)],
+    &[(RAIDZ3, 5)],
+    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
+];
+const PLAIN: &[&Shape] = &[&[(Kind::Leaf, 1)], &[(Kind::Leaf, 1), (Kind::Leaf, 1)]];
+const REDUNDANT: &[&Shape] = &[
+    &[(Kind::Mirror, 2)],
+    &[(Kind::Mirror, 3)],
+    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(RAIDZ1, 3)],
+    &[(RAIDZ1, 4)],
+    &[(RAIDZ2, 4)],
+    &[(RAIDZ2, 5)],
+    &[(RAIDZ3, 5)],
+    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
+];
+
+/// Sectors of a disk with so many MiB for data.
+const fn disk_sectors(data_mib: u64) -> u64 {
+    (data_mib * 1024 + 1536) / 4
+}
+
+/// Histories of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Honest disks that lose their power, and a program that is killed, at any moment.
+    PowerCuts,
+    /// The same with much administration: snapshots, clones, rollbacks, resizing, destruction.
+    Datasets,
+    /// The same in a pool of few MiB, which is full most of the time.
+    Full,
+    /// Disks without redundancy that fail, and say so.
+    Failing,
+    /// Disks without redundancy that lie in every way: errors, never wrong bytes.
+    Lying,
+    /// As many disks as redundancy covers lie, fail, vanish and come back old: nothing may fail.
+    Covered,
+    /// All disks of redundant vdevs fail and lie: errors, never wrong bytes.
+    Beyond,
+}
+
+/// All of them.
+pub const FAMILIES: [Family; 7] = [
+    Family::PowerCuts,
+    Family::Datasets,
+    Family::Full,
+    Family::Failing,
+    Family::Lying,
+    Family::Covered,
+    Family::Beyond,
+];
+
+const LIES: Chances = Chances {
+    lying_flush: 100,
+    failed_flush: 10,
+    failed_write: 5,
+    lost_write: 10,
+    misdirected_write: 10,
+    misdirected_read: 10,
+    failed_read: 5,
+    bit_rot: 10,
+    ruin: 5,
+};
+
+impl Family {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerCuts => "power-cuts",
+            Self::Datasets => "datasets",
+            Self::Full => "full",
+            Self::Failing => "failing",
+            Self::Lying => "lying",
+            Self::Covered => "covered",
+            Self::Beyond => "beyond",
+        }
+    }
+
+    /// The pool and the climate of a seed.
+    pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
+        let shapes = match self {
+            Self::PowerCuts | Self::Datasets | Self::Full => ANY,
+            Self::Failing | Self::Lying => PLAIN,
+            Self::Covered | Self::Beyond => REDUNDANT,
+        };
+        let mut setup = PoolSetup::random(seed, shapes);
+        let mut climate = Climate {
+            disks: setup.disks(),
+            disk_sectors: disk_sectors(if seed.is_multiple_of(4) { 40 } else { 8 }),
+            blocks: 40,
+            units: vec![1, 2, 4, 8],
+            losable: setup.redundancy(),
+            cuts_per_flush: 2,
+            ..Climate::default()
+        };
+        match self {
+            Self::PowerCuts => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                setup.without_checksums = true;
+            }
+            Self::Datasets => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                climate.admin_per_mille = 350;
+                climate.volumes = 1..4;
+            }
+            Self::Full => {
+                setup.must_open = true;
+                climate.disk_sectors = disk_sectors(1 + seed % 3);
+                climate.blocks = 400;
+                climate.steps = 20..80;
+                climate.admin_per_mille = 120;
+                climate.tolerates_errors = true;
+            }
+            Self::Failing => fail(&mut climate),
+            Self::Lying => lie(&mut climate),
+            Self::Covered => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                fail(&mut climate);
+                climate.tolerates_errors = false;
+                climate.only_losable_fail = true;
+                climate.behaviour.chances = LIES;
+            }
+            Self::Beyond => lie(&mut climate),
+        }
+        (setup, climate)
+    }
+
+    /// The pool and the history of a seed.
+    pub fn history(self, seed: u64) -> (PoolSetup, History) {
+        let (setup, climate) = self.of_seed(seed);
+        let history = generate(seed, &climate);
+        (setup, history)
+    }
+
+    /// Runs the history of one seed.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn run(self, seed: u64) -> Result<Report, Failure> {
+        let (setup, history) = self.history(seed);
+        run::<PoolSubject>(&setup, &history)
+    }
+
+    /// The same; what fails is shortened.
+    ///
+    /// # Errors
+    /// What failed, and the shortest history found that does.
+    pub fn attack(self, seed: u64) -> Result<Summary, Box<Defeat>> {
+        let (setup, climate) = self.of_seed(seed);
+        attack::<PoolSubject>(&setup, &climate, seed..seed + 1)
+    }
+
+    /// Runs the history of one seed and tells all that happens.
+    pub fn trace(self, seed: u64) -> (Result<Report, Failure>, Vec<String>) {
+        let (setup, history) = self.history(seed);
+        trace::<PoolSubject>(&setup, &history)
+    }
+}
+
+fn fail(climate: &mut Climate) {
+    climate.tolerates_errors = true;
+    climate.troubles_per_mille = 30;
+    climate.behaviour = Behaviour {
+        chances: Chances {
+            failed_flush: 10,
+            failed_write: 3,
+            failed_read: 5,
+            ..Chances::default()
+        },
+        ..Behaviour::default()
+    };
+}
+
+fn lie(climate: &mut Climate) {
+    fail(climate);
+    climate.behaviour.chances = LIES;
+    climate.admin_per_mille = 0;
+    climate.rules = Rules {
+        order: Order::AfterAcknowledged,
+        durability: false,
+    };
+}

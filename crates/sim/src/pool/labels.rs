@@ -1,0 +1,65 @@
+//! The labels of all disks, read before a pool is opened.
+
+use pages::Pages;
+use store::format::label::{COPIES, LABEL_SIZE, RING_OFFSET};
+use store::pool::LeafLabels;
+use store::vdev::layout::label_offset;
+
+use crate::disk::{DeviceOp, DeviceOutcome};
+use crate::operation::BLOCK_SIZE;
+use crate::subject::{DiskRequest, Geometry};
+
+/// Where a configuration of the laboratory ends at the latest.
+const HEAD: usize = 16 << 10;
+
+/// What is known of them so far.
+pub(super) struct Labels {
+    pub(super) leaves: Vec<LeafLabels>,
+    waiting: usize,
+}
+
+impl Labels {
+    /// With the requests that read them.
+    pub(super) fn new(geometry: &Geometry) -> (Self, Vec<DiskRequest>) {
+        let size = geometry.disk_sectors * BLOCK_SIZE as u64;
+        let leaf = LeafLabels {
+            size,
+            copies: [const { Vec::new() }; 4],
+        };
+        let mut requests = Vec::new();
+        for disk in 0..geometry.disks {
+            for copy in 0..COPIES {
+                if let Some(offset) = label_offset(copy, size) {
+                    let len = LABEL_SIZE as u32;
+                    let (id, op) = (copy, DeviceOp::Read { offset, len });
+                    requests.push(DiskRequest { disk, id, op });
+                }
+            }
+        }
+        let labels = Self {
+            leaves: vec![leaf; geometry.disks],
+            waiting: requests.len(),
+        };
+        (labels, requests)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.waiting == 0
+    }
+
+    pub(super) fn take(&mut self, disk: usize, copy: u64, outcome: DeviceOutcome) {
+        self.waiting -= 1;
+        if let Ok(data) = outcome {
+            self.leaves[disk].copies[copy as usize] = used_part(&data);
+        }
+    }
+}
+
+/// What lies between the configuration and the ring is never written.
+fn used_part(data: &Pages) -> Vec<u8> {
+    let mut bytes = vec![0; data.len()];
+    for range in [0..HEAD, RING_OFFSET..data.len()] {
+        data.slice(range.clone()).copy_to(&mut bytes[range]);
+    }
+    bytes
+}

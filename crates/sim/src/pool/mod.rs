@@ -1,0 +1,534 @@
+//! The store's pool under attack: [`PoolSubject`] joins [`store::pool::Pool`] to the laboratory.
+//!
+//! | what | where |
+//! |---|---|
+//! | the pool as a subject: created, opened by its labels, asked | here |
+//! | labels read from disks | [`labels`] |
+//! | vdevs, limits and properties, drawn from seeds | [`setup`] |
+//! | families of histories: what is attacked, and how hard | [`families`] |
+
+pub mod families;
+mod labels;
+pub mod setup;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pages::Pages;
+use store::cache::Cache;
+use store::catalog::request::{
+    CloneSnapshot, CreateVolume, Destroy, Resize, Rollback, TakeSnapshots,
+};
+use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
+use store::format::DatasetId;
+use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
+use store::pool::{PoolConfig, Request, RequestId};
+use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
+
+use crate::disk::SLICE_SIZE;
+use crate::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
+use crate::subject::{Answer, DiskRequest, Geometry, State, Subject, VolumeSpec};
+use labels::Labels;
+pub use setup::PoolSetup;
+
+/// The number of the request that makes a volume of the beginning.
+const MAKING: RequestId = RequestId(u64::MAX);
+const GUID: u64 = 0x5a_4d57;
+
+/// A volume or snapshot of the pool.
+#[derive(Clone, Debug)]
+struct Known {
+    dataset: DatasetId,
+    name: String,
+    blocks: u64,
+}
+
+/// What it is doing.
+enum Stage {
+    /// Labels are read.
+    Labels(Labels),
+    /// What they say is followed.
+    Opening(Box<Opening>),
+    /// Its volumes are made.
+    Making(Making),
+    Open(Box<Pool>),
+    Refused(String),
+}
+
+/// A new pool.
+struct Making {
+    pool: Box<Pool>,
+    /// Volumes that are still to be made.
+    volumes: VecDeque<VolumeSpec>,
+    /// Its first checkpoint is durable.
+    is_there: bool,
+    /// The first of the volumes is being made.
+    is_asked: bool,
+}
+
+/// A pool on simulated disks.
+pub struct PoolSubject {
+    setup: PoolSetup,
+    stage: Stage,
+    /// The disk of each leaf.
+    disks: BTreeMap<u32, usize>,
+    known: BTreeMap<VolumeId, Known>,
+    requests: Vec<DiskRequest>,
+    answers: Vec<Answer>,
+    plans: u64,
+    now_us: u64,
+}
+
+impl Subject for PoolSubject {
+    type Setup = PoolSetup;
+
+    fn create(setup: &PoolSetup, geometry: &Geometry, now_us: u64) -> Self {
+        let size = geometry.disk_sectors * BLOCK_SIZE as u64;
+        let config = PoolConfig {
+            name: "tank".to_owned(),
+            guid: GUID,
+            secret: setup.secret,
+            generation: 0,
+            is_exported: false,
+            host: "laboratory".to_owned(),
+            tree: setup.tree(size),
+            spares: Vec::new(),
+        };
+        let pool = Pool::create(
+            config,
+            setup.secret ^ 1,
+            time_s(now_us),
+            setup.limits,
+            setup.vdev_limits,
+            setup.cache(),
+        );
+        let stage = match pool {
+            Ok(pool) => Stage::Making(Making {
+                pool: Box::new(pool),
+                volumes: geometry.volumes.iter().copied().collect(),
+                is_there: false,
+                is_asked: false,
+            }),
+            Err(error) => Stage::Refused(error.to_string()),
+        };
+        let mut subject = Self::at(setup, stage, now_us);
+        subject.disks = (0..geometry.disks as u32)
+            .map(|leaf| (leaf, leaf as usize))
+            .collect();
+        if let Stage::Making(making) = &mut subject.stage {
+            making.pool.tick(now_us, time_s(now_us));
+        }
+        subject.go_on();
+        subject
+    }
+
+    fn open(setup: &PoolSetup, geometry: &Geometry, now_us: u64) -> Self {
+        let (labels, requests) = Labels::new(geometry);
+        let mut subject = Self::at(setup, Stage::Labels(labels), now_us);
+        subject.requests = requests;
+        subject
+    }
+
+    fn state(&self) -> State {
+        match &self.stage {
+            Stage::Labels(_) | Stage::Opening(_) | Stage::Making(_) => State::Opening,
+            Stage::Open(_) => State::Open,
+            Stage::Refused(why) => State::Refused(why.clone()),
+        }
+    }
+
+    fn volumes(&self) -> Vec<(VolumeId, u64)> {
+        let known = self.known.iter();
+        known.map(|(id, known)| (*id, known.blocks)).collect()
+    }
+
+    fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {
+        self.now_us = now_us;
+        match operation {
+            Operation::Admin(admin) => self.administer(tag, admin),
+            operation => self.request(tag, operation, data),
+        }
+        self.go_on();
+    }
+
+    fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64) {
+        self.now_us = now_us;
+        match &mut self.stage {
+            Stage::Labels(labels) => labels.take(disk, id, outcome),
+            Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
+            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
+                pool.completed(IoId(id), outcome, now_us);
+            }
+            Stage::Refused(_) => {}
+        }
+        self.go_on();
+    }
+
+    fn next_tick_us(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Labels(_) | Stage::Refused(_) => None,
+            Stage::Opening(opening) => opening.deadline_us(),
+            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => pool.deadline_us(),
+        }
+    }
+
+    fn tick(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        match &mut self.stage {
+            Stage::Labels(_) | Stage::Refused(_) => {}
+            Stage::Opening(opening) => opening.tick(now_us, time_s(now_us)),
+            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
+                pool.tick(now_us, time_s(now_us))
+            }
+        }
+        self.go_on();
+    }
+
+    fn take_requests(&mut self, out: &mut Vec<DiskRequest>) {
+        out.append(&mut self.requests);
+    }
+
+    fn take_answers(&mut self, out: &mut Vec<Answer>) {
+        out.append(&mut self.answers);
+    }
+}
+
+/// The wall clock of the simulation.
+fn time_s(now_us: u64) -> u64 {
+    1_000 + now_us / 1_000_000
+}
+
+impl PoolSubject {
+    fn at(setup: &PoolSetup, stage: Stage, now_us: u64) -> Self {
+        Self {
+            setup: setup.clone(),
+            stage,
+            disks: BTreeMap::new(),
+            known: BTreeMap::new(),
+            requests: Vec::new(),
+            answers: Vec::new(),
+            plans: 0,
+            now_us,
+        }
+    }
+
+    /// Goes from stage to stage, and passes on what the pool brought.
+    fn go_on(&mut self) {
+        loop {
+            let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
+            let (stage, goes_on) = match stage {
+                Stage::Labels(labels) if labels.is_complete() => (self.examine(labels), true),
+                Stage::Opening(opening) => self.follow(opening),
+                Stage::Making(making) => self.make(making),
+                Stage::Open(mut pool) => {
+                    self.pass_on(&mut pool);
+                    (Stage::Open(pool), false)
+                }
+                stage => (stage, false),
+            };
+            self.stage = stage;
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn refused(&self, why: String) -> Stage {
+        assert!(!self.setup.must_open, "the pool must open: {why}");
+        Stage::Refused(why)
+    }
+
+    fn examine(&mut self, labels: Labels) -> Stage {
+        let examined = match store::pool::examine(&labels.leaves, Some(GUID)) {
+            Ok(examined) => examined,
+            Err(error) => return self.refused(error.to_string()),
+        };
+        let setup = &self.setup;
+        let (limits, vdev_limits) = (setup.limits, setup.vdev_limits);
+        let root = &examined.roots[0];
+        match Opening::new(
+            &examined,
+            root,
+            limits,
+            vdev_limits,
+            setup.cache(),
+            self.now_us,
+        ) {
+            Err(error) => self.refused(error.to_string()),
+            Ok(opening) => {
+                let leaves = examined.leaves.iter().enumerate();
+                let leaf =
+                    |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
+                self.disks = leaves.filter_map(leaf).collect();
+                Stage::Opening(Box::new(opening))
+            }
+        }
+    }
+
+    fn follow(&mut self, mut opening: Box<Opening>) -> (Stage, bool) {
+        self.send(opening.take_requests());
+        if !opening.is_done() {
+            return (Stage::Opening(opening), false);
+        }
+        match opening.finish() {
+            Ok(pool) => {
+                self.know(&pool);
+                (Stage::Open(Box::new(pool)), true)
+            }
+            Err(error) => (self.refused(error.to_string()), false),
+        }
+    }
+
+    /// Makes the volumes of the beginning, one after the other, when the pool is there.
+    fn make(&mut self, mut making: Making) -> (Stage, bool) {
+        let Output {
+            requests,
+            answers,
+            events,
+        } = making.pool.take_output();
+        self.send(requests);
+        for event in events {
+            match event {
+                Event::Suspended { reason } => return (Stage::Refused(reason), false),
+                Event::Checkpoint { .. } => making.is_there = true,
+                _ => {}
+            }
+        }
+        for (_, result) in answers {
+            if let Err(error) = result {
+                return (Stage::Refused(error.to_string()), false);
+            }
+            making.volumes.pop_front();
+            making.is_asked = false;
+        }
+        if !making.is_there || making.is_asked {
+            return (Stage::Making(making), false);
+        }
+        let Some(spec) = making.volumes.front().copied() else {
+            self.know(&making.pool);
+            return (Stage::Open(making.pool), true);
+        };
+        making.is_asked = true;
+        let request = self.setup.volume(spec);
+        self.plan(&mut making.pool, MAKING, move |catalog, stamp| {
+            catalog.plan_create_volume(&request, stamp)
+        });
+        (Stage::Making(making), true)
+    }
+
+    fn plan(
+        &mut self,
+        pool: &mut Pool,
+        id: RequestId,
+        plan: impl FnOnce(&Catalog, Stamp) -> Result<Change, CatalogError> + Send + 'static,
+    ) {
+        self.plans += 1;
+        let entropy = self.setup.secret.wrapping_mul(self.plans | 1) ^ self.now_us;
+        let plan: Plan = Box::new(plan);
+        pool.administer(id, plan, entropy, self.now_us);
+    }
+
+    fn send(&mut self, requests: Vec<DeviceRequest>) {
+        for DeviceRequest { io, leaf, op } in requests {
+            let disk = self.disks.get(&leaf.0);
+            let disk = *disk.unwrap_or_else(|| panic!("a request for {leaf:?}, which is away"));
+            self.requests.push(DiskRequest { disk, id: io.0, op });
+        }
+    }
+
+    fn pass_on(&mut self, pool: &mut Pool) {
+        let Output {
+            requests,
+            answers,
+            events,
+        } = pool.take_output();
+        self.send(requests);
+        if !answers.is_empty() {
+            self.know(pool);
+        }
+        for (RequestId(tag), result) in answers {
+            self.answer(tag, result);
+        }
+        for event in events {
+            if let Event::Suspended { reason } = event {
+                assert!(!self.setup.never_suspends, "suspended: {reason}");
+            }
+        }
+    }
+
+    fn answer(&mut self, tag: u64, result: Result<PoolAnswer, PoolError>) {
+        let outcome = match result {
+            Ok(PoolAnswer::Data(data)) => Ok(data),
+            Ok(_) => Ok(Pages::new()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.answers.push(Answer { tag, outcome });
+    }
+
+    /// Learns which volumes and snapshots there are.
+    fn know(&mut self, pool: &Pool) {
+        let catalog = pool.catalog();
+        self.known = catalog
+            .datasets()
+            .filter_map(|dataset| {
+                let (size, _) = dataset.geometry()?;
+                let number = dataset.name.get(1..)?.parse().ok()?;
+                let known = Known {
+                    dataset: dataset.id,
+                    name: catalog.name(dataset.id),
+                    blocks: size / BLOCK_SIZE as u64,
+                };
+                Some((VolumeId(number), known))
+            })
+            .collect();
+    }
+
+    fn fail(&mut self, tag: u64, why: impl Into<String>) {
+        let outcome = Err(why.into());
+        self.answers.push(Answer { tag, outcome });
+    }
+
+    fn request(&mut self, tag: u64, operation: &Operation, data: Pages) {
+        let (Operation::Read { volume, .. }
+        | Operation::Change { volume, .. }
+        | Operation::Flush { volume }) = operation
+        else {
+            return;
+        };
+        let Some(dataset) = self.known.get(volume).map(|known| known.dataset) else {
+            return self.fail(tag, "no such volume");
+        };
+        let slice = SLICE_SIZE as u64;
+        let request = match operation {
+            Operation::Read { slices, .. } => Request::Read {
+                dataset,
+                offset: slices.start * slice,
+                len: ((slices.end - slices.start) * slice) as u32,
+            },
+            Operation::Change {
+                slices,
+                kind: ChangeKind::Write,
+                durable,
+                ..
+            } => Request::Write {
+                dataset,
+                offset: slices.start * slice,
+                data,
+                durable: *durable,
+            },
+            Operation::Change {
+                slices, durable, ..
+            } => Request::Clear {
+                dataset,
+                offset: slices.start * slice,
+                len: (slices.end - slices.start) * slice,
+                durable: *durable,
+            },
+            _ => Request::Flush,
+        };
+        if let Stage::Open(pool) = &mut self.stage {
+            pool.submit(RequestId(tag), request, self.now_us);
+        }
+    }
+
+    fn name(&self, volume: VolumeId) -> String {
+        let known = self.known.get(&volume);
+        known.map_or_else(String::new, |known| known.name.clone())
+    }
+
+    fn administer(&mut self, tag: u64, admin: &Admin) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
+        let Stage::Open(mut pool) = stage else {
+            self.stage = stage;
+            return self.fail(tag, "the pool is not open");
+        };
+        let id = RequestId(tag);
+        match admin {
+            Admin::Create { volume, blocks } => {
+                let spec = VolumeSpec {
+                    id: *volume,
+                    blocks: *blocks,
+                    unit: 1,
+                };
+                let request = self.setup.volume(spec);
+                self.plan(&mut pool, id, move |catalog, stamp| {
+                    catalog.plan_create_volume(&request, stamp)
+                });
+            }
+            Admin::Snapshot { of } => {
+                let name = |(volume, snapshot): &(VolumeId, VolumeId)| {
+                    format!("{}@s{}", self.name(*volume), snapshot.0)
+                };
+                let request = TakeSnapshots {
+                    names: of.iter().map(name).collect(),
+                    ..TakeSnapshots::default()
+                };
+                self.plan(&mut pool, id, move |catalog, stamp| {
+                    catalog.plan_snapshot(&request, stamp)
+                });
+            }
+            Admin::Clone { snapshot, volume } => {
+                let request = CloneSnapshot {
+                    snapshot: self.name(*snapshot),
+                    name: format!("v{}", volume.0),
+                    ..CloneSnapshot::default()
+                };
+                self.plan(&mut pool, id, move |catalog, stamp| {
+                    catalog.plan_clone(&request, stamp)
+                });
+            }
+            Admin::Rollback { snapshot, .. } => {
+                let request = Rollback {
+                    snapshot: self.name(*snapshot),
+                    ..Rollback::default()
+                };
+                self.plan(&mut pool, id, move |catalog, _| {
+                    catalog.plan_rollback(&request)
+                });
+            }
+            Admin::Resize { volume, blocks } => {
+                let request = Resize {
+                    name: self.name(*volume),
+                    size: blocks * BLOCK_SIZE as u64,
+                    may_shrink: true,
+                };
+                self.plan(&mut pool, id, move |catalog, _| {
+                    catalog.plan_resize(&request)
+                });
+            }
+            Admin::Destroy { volume } => {
+                let request = Destroy {
+                    names: vec![self.name(*volume)],
+                    ..Destroy::default()
+                };
+                self.plan(&mut pool, id, move |catalog, _| {
+                    catalog.plan_destroy(&request)
+                });
+            }
+            Admin::Checkpoint => pool.sync(id, self.now_us),
+            Admin::Scrub => {
+                pool.scrub(self.now_us);
+                let outcome = Ok(Pages::new());
+                self.answers.push(Answer { tag, outcome });
+            }
+        }
+        self.stage = Stage::Open(pool);
+    }
+}
+
+impl PoolSetup {
+    fn cache(&self) -> Arc<Cache> {
+        Arc::new(Cache::new(self.cache_bytes, self.secret))
+    }
+
+    /// A volume of the kind that this setup makes.
+    fn volume(&self, spec: VolumeSpec) -> CreateVolume {
+        CreateVolume {
+            name: format!("v{}", spec.id.0),
+            size: spec.blocks * BLOCK_SIZE as u64,
+            block_size: (spec.unit * BLOCK_SIZE as u64) as u32,
+            properties: self.properties(spec.id),
+            ..CreateVolume::default()
+        }
+    }
+}

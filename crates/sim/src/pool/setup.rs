@@ -1,0 +1,117 @@
+//! What a pool of the laboratory is made of: vdevs, bounds and properties, drawn from a seed.
+//!
+//! Bounds are small, so that a history of fifty steps sees many checkpoints, each made in many steps.
+
+use store::catalog::request::Texts;
+use store::pool::Limits;
+use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+
+use crate::operation::VolumeId;
+use crate::random::Random;
+
+/// What a pool is made with.
+#[derive(Clone, Debug)]
+pub struct PoolSetup {
+    /// Its top-level vdevs, and how many leaves each has.
+    pub shape: Vec<(Kind, usize)>,
+    /// Its bounds.
+    pub limits: Limits,
+    /// Those of its vdevs.
+    pub vdev_limits: vdev::Limits,
+    /// Bytes of its block cache.
+    pub cache_bytes: usize,
+    /// What its records are keyed with.
+    pub secret: u64,
+    /// Whether blocks may go without checksums.
+    pub without_checksums: bool,
+    /// Whether volumes may have `sync=always`.
+    pub with_sync_always: bool,
+    /// Opening must not be refused, whatever happened.
+    pub must_open: bool,
+    /// The pool must never stop to take changes.
+    pub never_suspends: bool,
+}
+
+impl PoolSetup {
+    /// A setup of a seed, with one of these shapes.
+    pub fn random(seed: u64, shapes: &[&[(Kind, usize)]]) -> Self {
+        let mut random = Random::new(seed ^ 0x706f_6f6c).fork();
+        let shape = random.one_of(shapes).to_vec();
+        let limits = Limits {
+            dirty_bytes: random.one_of(&[4 << 10, 64 << 10, 1 << 20, 64 << 20]),
+            node_bytes: random.one_of(&[0, 32 << 10, 256 << 10, 4 << 20]),
+            updates: random.one_of(&[2, 5, 20, 100, 1 << 20]),
+            groups: random.one_of(&[1, 3, 8, 30, 1 << 16]),
+            checkpoint_us: random.one_of(&[500, 3_000, 50_000, 60_000_000]),
+            gather_us: random.one_of(&[0, 30, 300, 2_000]),
+            budget: random.one_of(&[1, 2, 5, 64]),
+            freed_blocks: random.one_of(&[1, 20, 1 << 18]),
+        };
+        let vdev_limits = vdev::Limits {
+            max_write: random.one_of(&[4 << 10, 16 << 10, 1 << 20]),
+            sync_writes: random.one_of(&[1, 2, 64]),
+            async_writes: random.one_of(&[1, 2, 32]),
+            hedge_us: 20_000,
+            give_up_us: 300_000,
+            ..vdev::Limits::default()
+        };
+        Self {
+            shape,
+            limits,
+            vdev_limits,
+            cache_bytes: random.one_of(&[64 << 10, 4 << 20]),
+            secret: random.within(1..u64::MAX),
+            without_checksums: false,
+            with_sync_always: true,
+            must_open: false,
+            never_suspends: false,
+        }
+    }
+
+    /// How many disks it needs.
+    pub fn disks(&self) -> usize {
+        self.shape.iter().map(|(_, leaves)| leaves).sum()
+    }
+
+    /// Its vdevs, on disks of so many bytes.
+    pub fn tree(&self, size: u64) -> VdevTree {
+        let mut guid = 100;
+        let mut leaf = || {
+            guid += 1;
+            LeafSpec::new(guid, size)
+        };
+        let top = |(kind, leaves): &(Kind, usize)| {
+            let leaves: Vec<LeafSpec> = (0..*leaves).map(|_| leaf()).collect();
+            TopLevelSpec::new(*kind, Class::Normal, leaves)
+        };
+        VdevTree {
+            top_levels: self.shape.iter().map(top).collect(),
+        }
+    }
+
+    /// Disks that may be lost at once, whichever they are.
+    pub fn redundancy(&self) -> usize {
+        let of = |(kind, leaves): &(Kind, usize)| match kind {
+            Kind::Leaf | Kind::Hole => 0,
+            Kind::Mirror => leaves - 1,
+            Kind::Raidz { parity } => usize::from(*parity),
+        };
+        self.shape.iter().map(of).min().unwrap_or(0)
+    }
+
+    /// The properties of a volume.
+    pub(super) fn properties(&self, volume: VolumeId) -> Texts {
+        let mut random = Random::new(self.secret ^ u64::from(volume.0)).fork();
+        let mut texts = Texts::new();
+        let mut set = |name: &str, value: &str| texts.insert(name.to_owned(), value.to_owned());
+        set("compression", random.one_of(&["off", "lz4", "zstd", "on"]));
+        set("primarycache", random.one_of(&["all", "metadata", "none"]));
+        if self.without_checksums && random.per_mille(400) {
+            set("checksum", "off");
+        }
+        if self.with_sync_always && random.per_mille(200) {
+            set("sync", "always");
+        }
+        texts
+    }
+}

@@ -1,0 +1,57 @@
+//! The store's pool withstands the crash laboratory: every family of histories, a bounded run of each.
+//!
+//! `SANDSTONE_HISTORIES=<count>` runs so many seeds of each family, `SANDSTONE_FIRST=<seed>` from there
+//! on. What fails names its family and seed; the example `soak` replays it and tells every step.
+
+use std::thread;
+use std::time::Instant;
+
+use sim::laboratory::Summary;
+use sim::pool::families::Family;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs so many histories of a family, on two threads.
+fn withstands(family: Family, histories: u64) -> Summary {
+    let first = number("SANDSTONE_FIRST").unwrap_or(0);
+    let end = first + number("SANDSTONE_HISTORIES").unwrap_or(histories);
+    let begun = Instant::now();
+    let middle = first + (end - first) / 2;
+    let run = move |seeds: std::ops::Range<u64>| {
+        let mut summary = Summary::default();
+        for seed in seeds {
+            match family.run(seed) {
+                Ok(report) => summary.add(&report),
+                Err(failure) => panic!("{}: {failure}", family.name()),
+            }
+        }
+        summary
+    };
+    let other = thread::spawn(move || run(middle..end));
+    let mut summary = run(first..middle);
+    summary += other
+        .join()
+        .unwrap_or_else(|_| panic!("{} fails", family.name()));
+    let (name, took) = (family.name(), begun.elapsed().as_secs_f64());
+    println!("{name}, seeds {first}..{end}: {summary}, in {took:.1} s");
+    summary
+}
+
+#[test]
+fn power_cuts_and_kills_at_any_moment_lose_nothing_that_was_durable() {
+    let summary = withstands(Family::PowerCuts, 60);
+    assert_eq!(summary.total.errors, 0);
+    assert!(summary.total.crashes >= 2 * summary.histories, "{summary}");
+}
+
+#[test]
+fn snapshots_clones_and_destruction_survive_power_cuts() {
+    assert_eq!(withstands(Family::Datasets, 60).total.errors, 0);
+}
+
+#[test]
+fn a_full_pool_survives_power_cuts() {
+    withstands(Family::Full, 30);
+}
