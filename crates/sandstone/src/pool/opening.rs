@@ -89,6 +89,7 @@ fn import(
         Limits::default(),
         vdev::Limits::default(),
         cache,
+        clock.now_us(),
     )
     .map_err(|error| error.to_string())?;
     for (guid, device) in found {
