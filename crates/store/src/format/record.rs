@@ -40,6 +40,8 @@ const HEADER: usize = 96;
 const CHECKSUM: std::ops::Range<usize> = 72..88;
 const INLINE: u16 = 1;
 
+/// Sequence numbers are below this, which nobody ever reaches: there is always a next one.
+pub const MAX_SEQ: u64 = 1 << 62;
 /// Bytes for entries in a record.
 pub const ROOM: usize = SECTOR_SIZE - HEADER;
 /// The longest operation that is kept in a record itself.
@@ -176,7 +178,8 @@ impl Record {
             is_inline: flags == INLINE,
             entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
-        let is_valid = is_ours && zero == 0 && flags <= INLINE && record.epoch <= Epoch::LAST;
+        let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
+        let is_valid = is_ours && zero == 0 && flags <= INLINE && is_counted;
         is_valid.then_some((record, stored))
     }
 }
@@ -302,7 +305,7 @@ mod tests {
     }
 
     fn any_record() -> impl Strategy<Value = Record> {
-        let numbers = (any::<u64>(), 0..=Epoch::LAST.0, any::<u64>(), any::<u64>());
+        let numbers = (0..MAX_SEQ, 0..Epoch::LAST.0, any::<u64>(), any::<u64>());
         let entries = prop::collection::vec(any_entry(), 0..=40);
         (numbers, any::<u128>(), any::<bool>(), entries).prop_map(
             |((seq, epoch, durable_seq, next), previous, is_inline, entries)| Record {
@@ -359,6 +362,20 @@ mod tests {
         };
         let forged = PoolKey { secret: 43, ..KEY };
         assert_eq!(Record::decode(&record.encode(forged).0.to_vec(), KEY), None);
+    }
+
+    #[test]
+    fn a_number_without_a_next_one_is_no_record() {
+        let record = Record {
+            seq: MAX_SEQ,
+            epoch: Epoch(1),
+            durable_seq: 0,
+            next: Address::new(0, 1),
+            previous: 0,
+            is_inline: false,
+            entries: Vec::new(),
+        };
+        assert_eq!(Record::decode(&record.encode(KEY).0.to_vec(), KEY), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 
 use super::bytes::Reader;
 use super::pointer::{Address, Epoch, Pointer};
-use super::record::PoolKey;
+use super::record::{MAX_SEQ, PoolKey};
 use super::{SECTOR_SIZE, VERSION};
 use crate::checksum;
 
@@ -106,7 +106,8 @@ impl Root {
         let manifest_len = reader.u64()?;
         let pointers = (0..count).map(|_| Pointer::decode(&reader.array()?));
         let manifest = pointers.collect::<Option<Vec<_>>>()?;
-        let is_valid = is_ours && epoch <= Epoch::LAST && reader.is_blank();
+        let is_counted = seq < MAX_SEQ && epoch < Epoch::LAST;
+        let is_valid = is_ours && is_counted && reader.is_blank();
         is_valid.then_some(Self {
             epoch,
             time_s,

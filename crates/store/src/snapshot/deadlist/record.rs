@@ -16,6 +16,8 @@ use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
 const RECORD: usize = 24 + Pointer::SIZE;
+/// No pool has so many sectors, so lists that are merged can be counted.
+const MOST_SECTORS: u64 = 1 << 56;
 
 impl Deadlist {
     /// The records of its parts.
@@ -39,6 +41,7 @@ impl Deadlist {
         let (records, rest) = bytes.as_chunks::<RECORD>();
         let mut parts = BTreeMap::new();
         let mut last = None;
+        let mut total = 0_u64;
         for record in records {
             let number = |at: usize| {
                 let bytes = record[at..].first_chunk()?;
@@ -47,7 +50,9 @@ impl Deadlist {
             let (after, blocks, sectors) = (Epoch(number(0)?), number(8)?, number(16)?);
             let first = Pointer::decode(record.last_chunk()?)?;
             let most = blocks.saturating_mul(Pointer::MAX_SECTORS.into());
+            total = total.checked_add(sectors)?;
             let is_valid = last < Some(after)
+                && total <= MOST_SECTORS
                 && after <= Epoch::LAST
                 && blocks > 0
                 && (blocks..=most).contains(&sectors)
