@@ -76,9 +76,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     });
     stage("rules", &mut || verdict(tidy::run(&[])));
     stage("tests", &mut tests);
-    stage("documentation tests", &mut || {
-        cargo(&["test", "--quiet", "--workspace", "--locked", "--doc"])
-    });
     stage("fuzz", &mut || {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
         verdict(fuzz::run(&seconds))

@@ -35,6 +35,35 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings.extend(missing_tests(tree));
+    findings.extend(examples_that_nobody_runs(tree));
+    findings
+}
+
+/// Code in the documentation of items. Documentation tests are not part of the suite: each crate would
+/// be compiled once more for them. A drawing says that it is `text`; an example is a test.
+fn examples_that_nobody_runs(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, _) in tree.rust() {
+        let mut is_inside = false;
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+            let Some(language) = comment.and_then(|c| c.trim_start().strip_prefix("```")) else {
+                continue;
+            };
+            is_inside = !is_inside;
+            if is_inside && language != "text" {
+                findings.push(Finding {
+                    path: file.path.clone(),
+                    line: index + 1,
+                    rule: "example",
+                    message: "examples in documentation are not run: make it a test, or mark a \
+                              drawing as ```text"
+                        .into(),
+                });
+            }
+        }
+    }
     findings
 }
 
@@ -202,6 +231,15 @@ mod tests {
         let findings = check(&Tree::fixture(&files));
         assert_eq!(findings.len(), 1);
         assert!(findings[0].message.contains("is_gone_for_ever_now"));
+    }
+
+    #[test]
+    fn code_in_documentation_is_a_drawing_or_a_test() {
+        let drawn = "//! x\n/// ```text\n/// a | b\n/// ```\nfn a() {}\n";
+        let example = "//! x\n//!\n//! ```\n//! a();\n//! ```\nfn a() {}\n";
+        assert!(check(&Tree::fixture(&[("a.rs", drawn)])).is_empty());
+        let findings = check(&Tree::fixture(&[("a.rs", example)]));
+        assert_eq!((findings.len(), findings[0].line), (1, 3));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sandstone::config::model::BackendSpec;
 
 use super::driver::Driver;
 use super::proxy::{Proxy, Weather};
-use super::served::{self, Served, TARGET};
+use crate::served::{self, Served, TARGET};
 
 const SIZE: u64 = 16 << 20;
 const BLOCKS: u64 = 256;

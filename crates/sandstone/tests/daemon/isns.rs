@@ -1,8 +1,6 @@
 //! The iSNS client against a server of the test's own: registers, follows changes, survives a server
 //! that goes away, forgets or says nothing, and deregisters.
 
-#![allow(clippy::unwrap_used)] // A test may stop at the first surprise.
-
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::served::{BLOCK, TARGET, cdb, log_in as session, settings, write};
 use super::{DEVICE, PATIENCE, back, front, log_in, run, until};
+use crate::served::{BLOCK, TARGET, cdb, log_in as session, settings, write};
 
 #[test]
 fn times_are_set_shown_and_kept_without_losing_a_session() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::served::{BLOCK, Served, TARGET, log_in as session, read, settings, write};
 use super::{DEVICE, SIZE, back, front, log_in, run, until};
+use crate::served::{BLOCK, Served, TARGET, log_in as session, read, settings, write};
 
 #[test]
 fn sessions_devices_and_paths_are_listed_in_the_columns_of_esxcli() {

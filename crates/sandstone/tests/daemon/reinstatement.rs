@@ -1,20 +1,15 @@
 //! Logins that take the place of what was there: sessions by name, connections by CID (RFC 7143 §6.3.4,
 //! §6.3.5), and what their initiators hear.
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::time::{Duration, Instant};
 
+use crate::served::{self, Served, read, sense, test_unit_ready, unit, write};
 use iscsi::initiator::LoginSettings;
 use sandstone::config::change::{Change, ModifyTarget};
 use sandstone::config::model::{BackendSpec, TargetParameters};
 use sandstone::control::SessionInfo;
 use sandstone::control::transaction::Commit;
 use sandstone::initiator::connection::Connection;
-use served::{Served, read, sense, test_unit_ready, unit, write};
 
 fn served() -> Served {
     Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })])

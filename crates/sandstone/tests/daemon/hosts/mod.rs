@@ -1,13 +1,9 @@
 //! Two daemons: one serves, the other logs in, chooses paths, and serves the same disk on. By the command
 //! line, as a user does it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod discovery;
 mod gateway;
 mod logins;
-#[path = "../served/mod.rs"]
-mod served;
 mod times;
 mod write_cache;
 
@@ -18,7 +14,7 @@ use std::time::{Duration, Instant};
 use sandstone::cli::{Terminal, run_client};
 use sandstone::config::model::BackendSpec;
 
-use served::{Served, TARGET, unit};
+use crate::served::{Served, TARGET, unit};
 
 /// The most that anything may take to come about.
 const PATIENCE: Duration = Duration::from_secs(30);

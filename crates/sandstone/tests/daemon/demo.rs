@@ -1,5 +1,4 @@
 //! `sandstone demo` as a new user runs it: once, and again in the same folder.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

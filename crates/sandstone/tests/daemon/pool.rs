@@ -1,18 +1,13 @@
 //! The real daemon with a pool on files: made by the command line, served over iSCSI, killed and started
 //! again. What was acknowledged is there.
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
 use sandstone::initiator::connection::Connection;
-use served::{BLOCK, TARGET, free_portal, read, sense, settings, write};
 
 /// A daemon of its own, and its state folder.
 struct Process {

@@ -440,7 +440,7 @@ fn a_redirection_is_followed_when_a_device_is_opened() {
 fn redirections_that_lead_nowhere_end_in_an_error() {
     let fake = FakeTarget::honest(world());
     let here = fake.address.to_string();
-    let nobody = super::served::free_portal().to_string();
+    let nobody = crate::served::free_portal().to_string();
     for (address, what) in [
         (here.as_str(), "the target is at"),
         (nobody.as_str(), "cannot connect"),

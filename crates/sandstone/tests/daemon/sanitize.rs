@@ -1,10 +1,5 @@
 //! SANITIZE OVERWRITE goes on to its end although the session that asked for it is gone (SBC-4 4.11.2).
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::fs::File;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +7,7 @@ use std::time::{Duration, Instant};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 use sandstone::initiator::connection::Connection;
 
-use served::{BLOCK, Served, read, test_unit_ready, unit};
+use crate::served::{BLOCK, Served, read, test_unit_ready, unit};
 
 const SIZE: u64 = 32 << 20;
 /// Enough passes that it is still going on when its session ends.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use iscsi::isns::{Assembler, Flags, Function, Message};
 use sandstone::isns::find_targets;
 
-use super::served::{TARGET, free_portal};
 use super::{back, run};
+use crate::served::{TARGET, free_portal};
 
 #[test]
 fn a_portal_tells_its_targets_in_columns_and_as_json() {

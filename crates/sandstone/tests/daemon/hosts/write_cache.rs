@@ -2,8 +2,8 @@
 
 use sandstone::initiator::write_cache::WriteCache;
 
-use super::served::TARGET;
 use super::{back, run};
+use crate::served::TARGET;
 
 #[test]
 fn a_sweep_turns_the_write_cache_and_puts_it_back() {

@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::time::{Duration, Instant};
 
-use super::served::Served;
-use super::served::{BLOCK, TARGET, log_in as session, read, settings, unit, write};
 use super::{DEVICE, SIZE, back, front, run, until};
+use crate::served::Served;
+use crate::served::{BLOCK, TARGET, log_in as session, read, settings, unit, write};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 
 #[test]
@@ -113,7 +113,7 @@ fn what_cannot_be_served_on_is_refused_with_the_next_step() {
 #[test]
 fn a_daemon_does_not_serve_itself_on() {
     let own =
-        super::served::Served::start(vec![unit("vol", 1, BackendSpec::Memory { size: SIZE })]);
+        crate::served::Served::start(vec![unit("vol", 1, BackendSpec::Memory { size: SIZE })]);
     let state = own.folder();
     super::log_in(&own, &own, 1);
     let error = run(state, &format!("lu create loop --backend {DEVICE}")).bad();
@@ -155,7 +155,7 @@ fn a_daemon_ends_although_its_array_is_gone_with_io_under_way() {
     until(state, "lu list -H -o state", "fault: all paths are down");
     let waits = std::thread::spawn(move || {
         // Never acknowledged: the session ends, or the write fails.
-        let cdb = super::served::cdb(0x8a, 0, 1);
+        let cdb = crate::served::cdb(0x8a, 0, 1);
         if let Ok(outcome) = connection.write(0, &cdb, vec![1; BLOCK]) {
             assert_ne!(outcome.status, Some(0), "{outcome:?}");
         }

@@ -1,6 +1,5 @@
 //! A whole daemon in this process with one target on a free port of 127.0.0.1, for tests that cross
 //! layers.
-#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -16,21 +15,21 @@ use sandstone::daemon::{Daemon, DaemonOptions};
 use sandstone::initiator::connection::{Connection, Outcome};
 
 /// The one target.
-pub const TARGET: &str = "iqn.2026-01.io.sandstone:test";
+pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:test";
 /// The logical block length of every unit.
-pub const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// A daemon and where it is reached.
-pub struct Served {
+pub(crate) struct Served {
     /// The daemon.
-    pub daemon: Option<Daemon>,
+    pub(crate) daemon: Option<Daemon>,
     /// Its portal.
-    pub portal: SocketAddr,
+    pub(crate) portal: SocketAddr,
     state: tempfile::TempDir,
 }
 
 /// A thin unit of this name, with `number` as LUN and last digit of its NAA.
-pub fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
+pub(crate) fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
     UnitSpec {
         name: name.into(),
         naa: format!("6e00000000000001000000000000000{number}"),
@@ -48,7 +47,7 @@ pub fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
 
 impl Served {
     /// Serves these units to everyone, with their place in the list as LUN.
-    pub fn start(units: Vec<UnitSpec>) -> Self {
+    pub(crate) fn start(units: Vec<UnitSpec>) -> Self {
         let state = tempfile::tempdir().unwrap();
         let portal = free_portal();
         {
@@ -88,30 +87,30 @@ impl Served {
     }
 
     /// Stops the daemon in order and starts another on the same state.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.stop();
         self.begin();
     }
 
     /// Stops the daemon in order.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(daemon) = self.daemon.take() {
             daemon.stop();
         }
     }
 
     /// The state folder.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.state.path()
     }
 
     /// How initiator port `port` logs in.
-    pub fn settings(&self, port: u8) -> LoginSettings {
+    pub(crate) fn settings(&self, port: u8) -> LoginSettings {
         settings(port)
     }
 
     /// A session of initiator port `port` whose first unit attention was heard.
-    pub fn log_in(&self, port: u8) -> Connection {
+    pub(crate) fn log_in(&self, port: u8) -> Connection {
         log_in(self.portal, settings(port))
     }
 }
@@ -124,7 +123,7 @@ impl Drop for Served {
 
 /// An address on which nothing listens, below the ports that the kernel gives to outgoing connections:
 /// none of those takes it while a daemon restarts.
-pub fn free_portal() -> SocketAddr {
+pub(crate) fn free_portal() -> SocketAddr {
     loop {
         let number = getrandom::u32().unwrap() % 20_000;
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + number as u16));
@@ -135,7 +134,7 @@ pub fn free_portal() -> SocketAddr {
 }
 
 /// Adds these units, the target, and a map of every unit to everyone, with its place in the list as LUN.
-pub fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>) {
+pub(crate) fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>) {
     for (lun, unit) in units.iter().enumerate() {
         config.maps.push(MapSpec {
             unit: unit.name.clone(),
@@ -165,7 +164,7 @@ pub fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>) {
 }
 
 /// How initiator port `port` logs in.
-pub fn settings(port: u8) -> LoginSettings {
+pub(crate) fn settings(port: u8) -> LoginSettings {
     LoginSettings::new(
         "iqn.2026-01.io.sandstone:tester",
         Some(TARGET.to_owned()),
@@ -174,7 +173,7 @@ pub fn settings(port: u8) -> LoginSettings {
 }
 
 /// A session whose first unit attention was heard.
-pub fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection {
+pub(crate) fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection {
     let mut connection = Connection::open(portal, settings).unwrap();
     let told = connection.read(0, &[0; 6], 0).unwrap();
     assert_eq!(told.sense[12], 0x29, "{told:?}");
@@ -182,7 +181,7 @@ pub fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection {
 }
 
 /// A CDB of 16 bytes with LBA and number of blocks.
-pub fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
+pub(crate) fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = opcode;
     cdb[2..10].copy_from_slice(&lba.to_be_bytes());
@@ -191,7 +190,7 @@ pub fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
 }
 
 /// WRITE(16) to LUN 0.
-pub fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outcome {
+pub(crate) fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outcome {
     let blocks = (data.len() / BLOCK) as u32;
     connection
         .write(0, &cdb(0x8a, lba, blocks), data.to_vec())
@@ -199,7 +198,7 @@ pub fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outcome {
 }
 
 /// READ(16) of LUN 0.
-pub fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
+pub(crate) fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
     let outcome = connection
         .read(0, &cdb(0x88, lba, blocks), blocks * BLOCK as u32)
         .unwrap();
@@ -208,13 +207,13 @@ pub fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
 }
 
 /// TEST UNIT READY to LUN 0: sense key and additional sense, `None` for GOOD.
-pub fn test_unit_ready(connection: &mut Connection) -> Option<[u8; 3]> {
+pub(crate) fn test_unit_ready(connection: &mut Connection) -> Option<[u8; 3]> {
     let outcome = connection.read(0, &[0; 6], 0).unwrap();
     sense(&outcome)
 }
 
 /// Sense key and additional sense of a CHECK CONDITION, `None` for GOOD.
-pub fn sense(outcome: &Outcome) -> Option<[u8; 3]> {
+pub(crate) fn sense(outcome: &Outcome) -> Option<[u8; 3]> {
     match outcome.status {
         Some(0) => None,
         Some(2) => Some([

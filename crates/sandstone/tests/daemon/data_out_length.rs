@@ -1,15 +1,10 @@
 //! Writes whose initiator offers less, or more, data than the CDB speaks of, over a real session: what
 //! lands on the unit, and what the residual says (RFC 7143 §11.4.5).
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
+use crate::served::{self, BLOCK, Served, read, unit};
 use iscsi::initiator::Residual;
 use sandstone::config::model::BackendSpec;
 use sandstone::initiator::connection::{Connection, Outcome};
-use served::{BLOCK, Served, read, unit};
 
 const GOOD: Option<u8> = Some(0);
 

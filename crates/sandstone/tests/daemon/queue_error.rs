@@ -1,22 +1,17 @@
 //! QERR of the control mode page over real sessions: a command that ends with CHECK CONDITION takes
 //! others of its task set with it, or does not; and TST says which those are (SPC-4 7.5.8).
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use crate::served::{self, Served, free_portal, log_in, sense, settings, test_unit_ready, unit};
 use sandstone::block::delay::DelayDevice;
 use sandstone::config::model::{BackendSpec, Config};
 use sandstone::control::DataPlane as _;
 use sandstone::initiator::connection::{Connection, Outcome};
 use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
-use served::{Served, free_portal, log_in, sense, settings, test_unit_ready, unit};
 
 /// How long the device takes for everything.
 const LATENCY: Duration = Duration::from_millis(1500);

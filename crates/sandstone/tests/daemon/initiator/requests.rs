@@ -4,7 +4,7 @@ use sandstone::block::{BlockDevice as _, BlockErrorKind, Done, Request};
 use sandstone::config::model::BackendSpec;
 
 use super::driver::Driver;
-use super::served::{self, Served, TARGET};
+use crate::served::{self, Served, TARGET};
 
 const SIZE: u64 = 64 << 20;
 

@@ -5,18 +5,13 @@
 //! The file system is a small tmpfs in a mount namespace of its own; where the kernel does not let an
 //! ordinary user have one, the test says so and does nothing.
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::served::{self, BLOCK, Served, read, sense, test_unit_ready, unit, write};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 use sandstone::initiator::connection::Connection;
-use served::{BLOCK, Served, read, sense, test_unit_ready, unit, write};
 
 const INSIDE: &str = "SANDSTONE_TEST_SMALL_FILE_SYSTEM";
 const SPACE_ALLOCATION_FAILED: Option<[u8; 3]> = Some([0x07, 0x27, 0x07]);
@@ -51,7 +46,7 @@ fn a_full_disk_pauses_writers_and_loses_nothing() {
     }
     let mut inside = small();
     inside.arg(format!(
-        "{mount} && exec \"$0\" --exact --nocapture a_full_disk_pauses_writers_and_loses_nothing"
+        "{mount} && exec \"$0\" --exact --nocapture full_disk::a_full_disk_pauses_writers_and_loses_nothing"
     ));
     let status = inside.arg(std::env::current_exe().unwrap()).status();
     assert!(status.unwrap().success(), "the test inside failed");

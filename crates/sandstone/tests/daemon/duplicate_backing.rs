@@ -1,17 +1,12 @@
 //! Two logical units never share a file: not by another path, not by another daemon.
 
-// A test that cannot go on is a test that failed.
-#![allow(clippy::unwrap_used)]
-
-mod served;
-
 use std::path::{Path, PathBuf};
 
+use crate::served::{self, Served, sense, unit, write};
 use sandstone::config::change::{Change, CreateUnit};
 use sandstone::config::model::BackendSpec;
 use sandstone::control::transaction::Commit;
 use sandstone::control::{Transactions, UnitStatus};
-use served::{Served, sense, unit, write};
 
 const SIZE: u64 = 1 << 20;
 

@@ -1,0 +1,20 @@
+//! Whole daemons, reached as their users reach them: over iSCSI, by the command line, by iSNS. One
+//! program for all of them, since each links all of Sandstone.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on is a test that failed"
+)]
+
+mod data_out_length;
+mod demo;
+mod duplicate_backing;
+mod full_disk;
+mod hosts;
+mod initiator;
+mod isns;
+mod pool;
+mod queue_error;
+mod reinstatement;
+mod sanitize;
+mod served;
