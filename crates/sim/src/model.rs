@@ -55,8 +55,12 @@ pub enum Order {
 pub struct Rules {
     /// What survives together.
     pub order: Order,
-    /// Whether what was durable survives a power cut; not so on a disk whose flushes lie. Without it
-    /// there can be no administration in a history, since nothing would follow from its answers.
+    /// Whether what was durable survives a power cut; not so on disks without redundancy whose flushes lie
+    /// and whose bits rot. The last groups of the log may be gone there, and nothing tells: what lies where
+    /// they lay is what a power cut leaves of a record that was being written. With them goes what they made,
+    /// volumes too. A group that a later one knew to be durable is not lost silently, and bytes are right or
+    /// an error also here. Without this promise there can be no administration in a history, since nothing
+    /// would follow from its answers.
     pub durability: bool,
 }
 

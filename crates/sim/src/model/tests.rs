@@ -320,3 +320,14 @@ fn a_disk_whose_flushes_lie_may_lose_but_never_invent() {
     assert!(pool.holds(&[0, 0, 2]).is_err(), "not in order");
     assert!(pool.holds(&[2]).is_err(), "never there");
 }
+
+#[test]
+fn a_volume_is_missing_only_where_flushes_lie() {
+    for (durability, expected) in [(true, Some(WrongKind::Missing)), (false, None)] {
+        let order = Order::AfterAcknowledged;
+        let mut model = Model::new(Rules { order, durability });
+        model.insert(V, BLOCKS, 2);
+        let pool = Pool(model);
+        assert_eq!(pool.found(&[]).err(), expected, "{durability}");
+    }
+}

@@ -290,9 +290,15 @@ impl Opening {
     fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
         match (wanted, result) {
             (_, Ok(data)) => drop(self.got.insert(wanted, data)),
-            // No record there, or a block that never came to be: that is for the replay to judge.
+            // No record there, or a block that never came to be: that is for the replay to judge. It is known
+            // only where enough leaves answered that would have it (the array's `Checksum`). Otherwise the
+            // only copy of what was acknowledged may be the one that nobody can read now, so this is not the
+            // end of the log but a log whose end cannot be told.
             (Wanted::Record | Wanted::Block(_), Err(error))
                 if error.kind == ArrayErrorKind::Checksum => {}
+            (Wanted::Record | Wanted::Block(_), Err(error)) => {
+                self.failed = Some(self.untold_end(&error));
+            }
             // Beyond the end of the vdev, or unreadable: nothing can be proven by it.
             (Wanted::Search(_), Err(_)) => {}
             (_, Err(error)) => {
@@ -300,6 +306,18 @@ impl Opening {
                 self.failed = Some(OpenError::damaged(context));
             }
         }
+    }
+
+    fn untold_end(&self, error: &vdev::ArrayError) -> OpenError {
+        let kind = match error.kind {
+            ArrayErrorKind::Unavailable => OpenErrorKind::Missing,
+            _ => OpenErrorKind::Damaged,
+        };
+        let context = format!(
+            "where the log ends cannot be told: {error}, and the leaves that can be read are too few to know \
+             whether something acknowledged lies there. Attach the leaves that are missing"
+        );
+        OpenError::new(kind, context)
     }
 
     /// Everything that was asked for is here, or never will be.

@@ -118,7 +118,7 @@ impl PoolError {
     pub(super) fn of_array(error: ArrayError, context: impl Into<String>) -> Self {
         use crate::vdev::ArrayErrorKind as Array;
         let kind = match error.kind {
-            Array::OutOfRange | Array::Checksum => PoolErrorKind::Damaged,
+            Array::OutOfRange | Array::Checksum | Array::Undecided => PoolErrorKind::Damaged,
             Array::Device | Array::Unavailable => PoolErrorKind::Device,
             Array::Lost => PoolErrorKind::Suspended,
         };

@@ -4,5 +4,6 @@ mod basics;
 mod checks;
 mod datasets;
 mod full;
+mod opening;
 mod vdevs;
 mod world;

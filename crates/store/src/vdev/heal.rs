@@ -16,7 +16,8 @@ type Choice<'a> = SmallVec<[Option<&'a Pages>; 8]>;
 
 impl ReadOperation {
     /// The block's payload, if what was read so far yields it.
-    pub(super) fn assemble(&self, combinations: u32) -> Option<Pages> {
+    /// `budget` is how many choices may still be tried; 0 afterwards: there may be more.
+    pub(super) fn assemble(&self, budget: &mut u32) -> Option<Pages> {
         if let [copies] = &self.copies[..]
             && let [copy] = &copies[..]
         {
@@ -31,7 +32,6 @@ impl ReadOperation {
         if !self.block.verify.is_proof() {
             return self.decode(&versions.iter().map(|all| all.first().copied()).collect());
         }
-        let mut budget = combinations;
         let mut chosen: SmallVec<[usize; 8]> = versions.iter().map(|_| 0).collect();
         loop {
             let choice: Choice<'_> = versions
@@ -39,7 +39,7 @@ impl ReadOperation {
                 .zip(&chosen)
                 .map(|(all, at)| all.get(*at).copied())
                 .collect();
-            if let Some(payload) = self.without_some(choice, &mut budget) {
+            if let Some(payload) = self.without_some(choice, budget) {
                 return Some(payload);
             }
             // The next choice of versions, like the next number on a counter.
@@ -48,7 +48,7 @@ impl ReadOperation {
                 chosen[*column] = if has_more { chosen[*column] + 1 } else { 0 };
                 has_more
             });
-            if column.is_none() || budget == 0 {
+            if column.is_none() || *budget == 0 {
                 return None;
             }
         }

@@ -156,8 +156,11 @@ pub struct Scrubbed {
 pub enum ArrayErrorKind {
     /// The address or the leaf is not in the array, or the bytes do not fit.
     OutOfRange,
-    /// Devices answered, and no choice of their bytes is the block.
+    /// Devices answered, enough of those that should have the block, and no choice of their bytes is it:
+    /// it is not there.
     Checksum,
+    /// Devices answered, and none of the choices of their bytes that were tried is the block; there are more.
+    Undecided,
     /// Too many devices failed it.
     Device,
     /// Too many leaves are away.
@@ -182,6 +185,7 @@ impl fmt::Display for ArrayError {
         let kind = match self.kind {
             ArrayErrorKind::OutOfRange => "outside of the vdevs",
             ArrayErrorKind::Checksum => "no copy has the right checksum",
+            ArrayErrorKind::Undecided => "no choice of columns that was tried has the right checksum",
             ArrayErrorKind::Device => "too many devices failed",
             ArrayErrorKind::Unavailable => "too many leaves are away",
             ArrayErrorKind::Lost => "unflushed writes are lost",

@@ -32,6 +32,8 @@ pub(super) struct ReadOperation {
     pub(super) started: u64,
     /// The last error of a device.
     pub(super) error: Option<DeviceError>,
+    /// There are more choices of columns than may be tried.
+    has_untried: bool,
 }
 
 /// Why a block is read.
@@ -159,6 +161,7 @@ impl Array {
             slow: 0,
             started: self.recent_writes.seen(),
             error: None,
+            has_untried: false,
         });
         // The number comes first: requests are sent in its name.
         let id = self.operations.insert(Operation::Read(operation));
@@ -226,13 +229,14 @@ impl Array {
                 Goal::Rebuild(_) => read.waiting == 0,
                 Goal::Scrub => read.waiting + read.slow == 0,
             };
-            if read.round > Round::Start
-                && is_ripe
-                && let Some(payload) = read.assemble(self.limits.combinations)
-            {
-                self.operations.release(id);
-                self.read_succeeded(&read, payload, now_us, out);
-                return;
+            if read.round > Round::Start && is_ripe {
+                let mut budget = self.limits.combinations;
+                if let Some(payload) = read.assemble(&mut budget) {
+                    self.operations.release(id);
+                    self.read_succeeded(&read, payload, now_us, out);
+                    return;
+                }
+                read.has_untried = budget == 0;
             }
             if read.waiting > 0 || (read.round == Round::Exhausted && read.slow > 0) {
                 self.operations.put_back(id, Operation::Read(read));
@@ -370,7 +374,9 @@ impl Array {
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
-        let kind = if was_read && read.error.is_none() {
+        let kind = if read.is_told() && read.has_untried {
+            ArrayErrorKind::Undecided
+        } else if read.is_told() {
             ArrayErrorKind::Checksum
         } else if read.error.is_some() {
             ArrayErrorKind::Device
@@ -385,5 +391,20 @@ impl Array {
         let context = format!("{} sectors at {}", read.block.sectors, read.block.address);
         let error = ArrayError::new(kind, context).because(read.error.clone());
         out.done.push((read.tag, read.goal.failed(error)));
+    }
+}
+
+impl ReadOperation {
+    /// Whether enough leaves that should have the block were read to say that it is not there.
+    ///
+    /// A block that was acknowledged lies on every leaf of its vdev that the labels do not know to have
+    /// missed it: a leaf that fails is noted in them before anything that it lacks is acknowledged. As many
+    /// columns as there is parity may be lost or unreadable now, and of a mirror all copies but one; what is
+    /// left had the block if it ever was. It does not count what a leaf says that missed the block's epoch:
+    /// the one that has it may be the one that cannot be read.
+    fn is_told(&self) -> bool {
+        let tells = |copy: &ColumnCopy| copy.is_trusted && matches!(copy.state, CopyState::Read(_));
+        let untold = self.copies.iter().filter(|copies| !copies.iter().any(tells));
+        untold.count() <= self.geometry.parity
     }
 }

@@ -25,6 +25,10 @@ pub(super) struct World {
     pub(super) disks: Vec<Disk>,
     /// Disks that are gone.
     pub(super) dead: BTreeSet<usize>,
+    /// Disks that are not there when the pool is opened.
+    pub(super) absent: BTreeSet<usize>,
+    /// Sectors that cannot be read when the pool is opened: disk, and sector of it.
+    pub(super) unreadable: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
     disk_size: u64,
@@ -111,6 +115,8 @@ impl World {
             is_lazy: false,
             limits,
             dead: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             now_us: 0,
             next_id: 0,
         };
@@ -268,11 +274,15 @@ impl World {
         let labels: Vec<LeafLabels> = self
             .disks
             .iter()
-            .map(|disk| LeafLabels {
+            .enumerate()
+            .map(|(number, disk)| LeafLabels {
                 size: self.disk_size,
                 copies: [0, 1, 2, 3].map(|copy| {
                     let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
-                    read(disk, offset, 256 << 10).to_vec()
+                    match self.absent.contains(&number) {
+                        true => Vec::new(),
+                        false => read(disk, offset, 256 << 10).to_vec(),
+                    }
                 }),
             })
             .collect();
@@ -312,9 +322,27 @@ impl World {
         assert!(report.is_clean(), "{}", findings.join("\n"));
     }
 
+    fn is_unreadable(&self, disk: usize, offset: u64, len: u32) -> bool {
+        let sector = |byte: u64| byte / SECTOR_SIZE as u64;
+        let range = (disk, sector(offset))..(disk, sector(offset + u64::from(len)));
+        self.unreadable.range(range).next().is_some()
+    }
+
+    /// Where the next record of the log goes: its sector on a leaf of a vdev that is no raidz.
+    pub(super) fn end_of_log(&self) -> u64 {
+        let sector = self.pool.commit.chain.next.sector();
+        vdev::layout::sector_offset(sector) / SECTOR_SIZE as u64
+    }
+
     /// Forgets what is in memory and opens the pool again.
     pub(super) fn reopen(&mut self) -> Result<(), OpenError> {
         self.settle();
+        self.reopen_now()
+    }
+
+    /// The same at once: what the disks were not asked or have not done is lost.
+    pub(super) fn reopen_now(&mut self) -> Result<(), OpenError> {
+        self.asked.clear();
         let examined = self.examine()?;
         let root = &examined.roots[0];
         let mut opening = Opening::new(
@@ -339,11 +367,18 @@ impl World {
             );
             for DeviceRequest { io, leaf, op } in requests {
                 let disk = self.leaves[&leaf.0];
-                let data = perform(&mut self.disks[disk], &op);
-                opening.completed(io, Ok(data), self.now_us);
+                let outcome = match &op {
+                    DeviceOp::Read { offset, len } if self.is_unreadable(disk, *offset, *len) => {
+                        Err(DeviceError::new(DeviceErrorKind::Medium, "a bad sector"))
+                    }
+                    op => Ok(perform(&mut self.disks[disk], op)),
+                };
+                opening.completed(io, outcome, self.now_us);
             }
         }
         self.pool = opening.finish()?;
+        self.dead.extend(&self.absent);
+        self.unreadable.clear();
         self.check();
         self.settle();
         Ok(())
