@@ -127,6 +127,11 @@ impl Daemon {
         &self.plane.transactions
     }
 
+    /// Everything that administrators may ask of it.
+    pub fn plane(&self) -> &Plane {
+        &self.plane
+    }
+
     /// Where the control API listens.
     pub fn control(&self) -> &ControlAddress {
         self.control.address()

@@ -374,6 +374,16 @@ impl LogicalUnit {
         }
     }
 
+    /// Tells what the backend does whatever it is asked for, live (06/2A/01): WCE is `fixed` then and
+    /// cannot be changed. `None`: it does as it is asked.
+    pub fn fix_write_cache(&self, fixed: Option<bool>) {
+        let mut state = self.state();
+        if state.mode.fix_write_cache(fixed) {
+            self.publish(&state);
+            self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+        }
+    }
+
     /// Makes a unit attention pending for every nexus but one.
     pub fn raise(&self, ua: UnitAttention, except: Option<NexusId>) {
         self.raise_locked(&self.state(), ua, except);

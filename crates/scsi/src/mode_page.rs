@@ -97,6 +97,8 @@ pub(crate) struct ModePages {
     saved: Parameters,
     default: Parameters,
     changeable: Parameters,
+    /// WCE as the backend has it, whatever was asked for; `None` where it does as it is asked.
+    fixed_write_cache: Option<bool>,
     /// What the administrator decides: initiators see it and cannot change it.
     soft_threshold: SoftThreshold,
     thin: bool,
@@ -124,6 +126,7 @@ impl ModePages {
             saved: default,
             default,
             changeable,
+            fixed_write_cache: None,
             soft_threshold: SoftThreshold::default(),
             thin: config.thin,
             block_len: config.block_len,
@@ -142,7 +145,13 @@ impl ModePages {
 
     /// WCE.
     pub(crate) fn write_cache(&self) -> bool {
-        self.current.write_cache
+        self.fixed_write_cache.unwrap_or(self.current.write_cache)
+    }
+
+    /// Sets what WCE is whatever was asked for, or leaves it to those who ask. Returns whether what MODE
+    /// SENSE tells changed.
+    pub(crate) fn fix_write_cache(&mut self, fixed: Option<bool>) -> bool {
+        std::mem::replace(&mut self.fixed_write_cache, fixed) != fixed
     }
 
     /// D_SENSE.
@@ -180,11 +189,11 @@ impl ModePages {
 
     /// Sets WCE for now, after a reset and by default. Returns whether the current value changed.
     pub(crate) fn set_write_cache(&mut self, enabled: bool) -> bool {
-        let changed = self.current.write_cache != enabled;
+        let before = self.write_cache();
         for values in [&mut self.current, &mut self.saved, &mut self.default] {
             values.write_cache = enabled;
         }
-        changed
+        self.write_cache() != before
     }
 
     /// A reset: current values become the saved ones.
@@ -321,7 +330,9 @@ impl ModePages {
     fn take_over(&mut self, id: PageId, page: &[u8]) {
         let bit = |at: usize, bit: u8| page[at] >> bit & 1 != 0;
         if id == CACHING {
-            self.current.write_cache = bit(2, 2);
+            if self.fixed_write_cache.is_none() {
+                self.current.write_cache = bit(2, 2);
+            }
         } else if id == CONTROL {
             self.current.descriptor_sense = bit(2, 2);
             self.current.queue_error = queue_error(page);
@@ -333,12 +344,15 @@ impl ModePages {
 
     /// One page with its header.
     fn page(&self, id: PageId, control: PageControl) -> Vec<u8> {
-        let (fixed, parameters) = match control {
+        let (fixed, mut parameters) = match control {
             PageControl::Current => (true, self.current),
             PageControl::Changeable => (false, self.changeable),
             PageControl::Default => (true, self.default),
             PageControl::Saved => (true, self.saved),
         };
+        if let Some(enabled) = self.fixed_write_cache {
+            parameters.write_cache = fixed && enabled;
+        }
         let mut page = match id {
             READ_WRITE_ERROR_RECOVERY => read_write_error_recovery(fixed, self.thin),
             DISCONNECT_RECONNECT => titled(id, 16),

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BlockDevice, BlockError, Foreseen, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use super::{
+    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, Request, Submitted, Ticket,
+    Usage,
+};
 
 /// A device behind a delay. Requests are held back before they start, so a flush covers exactly
 /// what it would cover without.
@@ -73,6 +76,10 @@ impl BlockDevice for DelayDevice {
 
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.inner.durability()
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::lane::{Observer, Outcome};
 use super::statistics::Kind;
 use super::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Foreseen, Geometry, Lane, Request, Submitted,
-    Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, Request,
+    Submitted, Ticket, Usage,
 };
 
 /// What goes wrong.
@@ -211,6 +211,10 @@ impl BlockDevice for FaultDevice {
 
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.inner.durability()
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -213,6 +213,17 @@ pub struct LatencySplit {
     pub queued: u32,
 }
 
+/// When the writes of a device become durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When a write or a flush asks for it.
+    AsAsked,
+    /// Before any write is acknowledged.
+    Always,
+    /// Some time after they were acknowledged, and flushes too: a power cut loses them.
+    Never,
+}
+
 /// An access that is about to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreseen {
@@ -244,6 +255,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
 
     /// Where the time goes, for devices at the end of a wire.
     fn latency_split(&self) -> Option<LatencySplit> {
+        None
+    }
+
+    /// When writes become durable, where an administrator decides that for the device; as of the last
+    /// [`BlockDevice::usage`].
+    fn durability(&self) -> Option<Durability> {
         None
     }
 

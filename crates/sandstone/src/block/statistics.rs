@@ -8,7 +8,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::lane::{Observer, Outcome};
-use super::{BlockDevice, BlockError, Foreseen, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use super::{
+    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, Request, Submitted, Ticket,
+    Usage,
+};
 
 /// Lanes beyond this many share cells.
 const SHARDS: usize = 32;
@@ -161,6 +164,10 @@ impl BlockDevice for StatisticsDevice {
 
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.inner.durability()
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -1,4 +1,4 @@
-//! `demo`: a logical unit, a target and a map, made and served by one command.
+//! `demo`: a pool on files, a volume, a logical unit, a target and a map, made and served by one command.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::Connection;
 use super::client_instructions::{Access, instructions};
 use super::completion::size;
 use super::serve::{catch_signals, failed, log_to_stderr};
-use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit};
+use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -19,9 +19,14 @@ use crate::control::ControlAddress;
 use crate::control::transaction::Commit;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
+use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
 
 const DEFAULT_PORT: u16 = 3260;
 const UNIT: &str = "demo";
+const POOL: &str = "tank";
+const VOLUME: &str = "tank/demo";
+/// The two disks of the pool, in the state folder.
+const DISKS: [&str; 2] = ["disk-a.img", "disk-b.img"];
 const TARGET: &str = "iqn.2026-01.io.sandstone:demo";
 
 /// What to demonstrate. The state folder, where one is given, is that of [`Connection`].
@@ -30,7 +35,7 @@ pub struct Args {
     /// Print one line of JSON (url, portal, target, lun, control) once it serves
     #[arg(long)]
     pub json: bool,
-    /// Serve this much memory instead of a thin file
+    /// Serve this much memory instead of a volume
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "size")]
     pub memory: Option<u64>,
     /// Write, read back and verify over a real TCP session, then exit
@@ -39,13 +44,13 @@ pub struct Args {
     /// TCP port on 127.0.0.1 [default: 3260, or the next free one]
     #[arg(long)]
     pub port: Option<u16>,
-    /// Capacity of the thin file
+    /// Capacity of the volume
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "10G")]
     pub size: u64,
     /// Logical block size
     #[arg(long, value_name = "512|4096", default_value_t = 512, value_parser = block_size)]
     pub block_size: u32,
-    /// Physical block size [default: 4096]
+    /// Physical block size [default: a volume's volblocksize; 4096 of memory]
     #[arg(long, value_name = "512|4096", value_parser = block_size)]
     pub physical_block_size: Option<u32>,
     /// Acknowledge writes from volatile cache
@@ -129,7 +134,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         default_portals: Vec::new(),
     })?;
     if daemon.transactions().config().unit(UNIT).is_none() {
-        configure(args, &daemon)?;
+        configure(args, &daemon, state)?;
     } else {
         move_portal(args, &daemon)?;
     }
@@ -137,24 +142,29 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
     Ok((daemon, access))
 }
 
-/// Makes the unit, the target and the map in a fresh state folder.
-fn configure(args: &Args, daemon: &Daemon) -> Result<(), Error> {
-    let backend = match args.memory {
-        Some(size) => BackendSpec::Memory { size },
-        None => BackendSpec::File {
-            path: "demo.img".into(),
-            size: args.size,
-            preallocate: false,
-        },
+/// Makes the pool, the unit, the target and the map in a fresh state folder.
+fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
+    let volume = match args.memory {
+        Some(_) => None,
+        None => {
+            make_pool(args.size, daemon, state)?;
+            Some(NewVolume {
+                size: args.size,
+                ..NewVolume::default()
+            })
+        }
     };
     let unit = CreateUnit {
         name: UNIT.into(),
-        backend,
+        backend: match args.memory {
+            Some(size) => BackendSpec::Memory { size },
+            None => BackendSpec::Volume {
+                volume: VOLUME.into(),
+            },
+        },
         block_size: args.block_size,
-        physical_block_size: args
-            .physical_block_size
-            .unwrap_or(4096)
-            .max(args.block_size),
+        physical_block_size: args.physical_block_size,
+        new_volume: volume,
         write_cache: args.write_cache,
         read_only: false,
         thin: None,
@@ -179,14 +189,31 @@ fn configure(args: &Args, daemon: &Daemon) -> Result<(), Error> {
         lun: Some(0),
         read_only: false,
     };
-    for change in [
-        Change::CreateUnit(unit),
-        Change::CreateTarget(target),
-        Change::AddMap(map),
-    ] {
+    daemon.plane().create_unit(unit, Commit::default())?;
+    for change in [Change::CreateTarget(target), Change::AddMap(map)] {
         daemon.transactions().commit(&change, Commit::default())?;
     }
     Ok(())
+}
+
+/// A mirror of two sparse files that can hold all of a volume of `size` bytes.
+fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
+    if daemon.plane().pools.get(POOL).is_ok() {
+        // An earlier demo came that far.
+        return Ok(());
+    }
+    let folder = state
+        .canonicalize()
+        .map_err(|error| Error::storage(format!("find {}", state.display()), error))?;
+    daemon.plane().pools.create(&CreatePool {
+        name: POOL.into(),
+        vdevs: vec![VdevRequest {
+            kind: VdevKind::Mirror,
+            paths: DISKS.iter().map(|name| folder.join(name)).collect(),
+        }],
+        force: false,
+        file_size: Some(size + size / 8 + (256 << 20)),
+    })
 }
 
 /// Moves the target of an earlier demo to the port asked for now, or to a free one where somebody else
@@ -273,6 +300,16 @@ fn access(config: &Config) -> Result<Access, Error> {
 
 fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode {
     let portal = access.portals.first().copied();
+    let states = daemon.transactions().data_plane().units();
+    if let Some(fault) = states.into_iter().find_map(|unit| unit.fault) {
+        let error = Error::new(
+            ErrorKind::Unavailable,
+            format!("the demo's logical unit cannot be served: {fault}"),
+            "put back what was there, or use another --state",
+        );
+        daemon.stop();
+        return failed(&error);
+    }
     let unserved = daemon
         .transactions()
         .data_plane()
@@ -317,16 +354,20 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
 fn announce(access: &Access, state: &Path, daemon: &Daemon) {
     // The unit may be an earlier demo's.
     let config = daemon.transactions().config();
+    let size = daemon.transactions().data_plane().units().into_iter();
+    let size = size.map(|unit| format_size(unit.size)).next();
+    let size = size.unwrap_or_default();
     let what = match config.unit(UNIT).map(|unit| &unit.backend) {
-        Some(BackendSpec::Memory { size }) => format!("{} of memory", format_size(*size)),
-        Some(BackendSpec::File { size, .. }) => format!(
-            "a thin volume of {} in {}",
-            format_size(*size),
-            state.display()
-        ),
+        Some(BackendSpec::Memory { .. }) => format!("{size} of memory"),
+        Some(BackendSpec::File { .. }) => {
+            format!("a thin volume of {size} in {}", state.display())
+        }
         Some(BackendSpec::Device { path }) => path.display().to_string(),
         Some(BackendSpec::Iscsi { device }) => device.clone(),
-        Some(BackendSpec::Volume { volume }) => format!("volume {volume}"),
+        Some(BackendSpec::Volume { volume }) => format!(
+            "{volume}, a thin volume of {size} in a pool mirrored over two files in {},",
+            state.display()
+        ),
         None => state.display().to_string(),
     };
     println!("Serving {what} as");
@@ -334,9 +375,22 @@ fn announce(access: &Access, state: &Path, daemon: &Daemon) {
     println!();
     print!("{}", instructions(access, None));
     println!("Control it from another terminal:");
-    println!("    sandstone --control {} session list", daemon.control());
+    for verb in verbs(&config) {
+        println!("    sandstone --control {} {verb}", daemon.control());
+    }
     println!();
     println!("Ctrl-C ends it.");
+}
+
+/// What to look at first.
+fn verbs(config: &Config) -> Vec<&'static str> {
+    let unit = config.unit(UNIT).map(|unit| &unit.backend);
+    match unit {
+        Some(BackendSpec::Volume { .. }) => {
+            vec!["session list", "pool status", "volume list"]
+        }
+        _ => vec!["session list"],
+    }
 }
 
 fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {

@@ -10,16 +10,18 @@ use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
 use super::gateway::{self, Remote, remote};
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Failure, Terminal};
-use crate::config::Error;
-use crate::config::change::{CreateUnit, ModifyUnit};
+use crate::config::change::{CreateUnit, ModifyUnit, NewVolume};
 use crate::config::model::BackendSpec;
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::answer::UnitView;
 use crate::control::client::escape;
+use crate::pool::status::PoolView;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Make a logical unit over a file (thin by default), a block device or memory
+    /// Make a logical unit: on a volume of the pool, over a file, a block device, memory or another array
     Create(Create),
     /// Change a logical unit, live
     Modify(Modify),
@@ -30,7 +32,7 @@ pub(super) enum Verb {
     /// List logical units
     #[command(visible_alias = "show")]
     List(List),
-    /// Remove a logical unit; the file or device behind it stays
+    /// Remove a logical unit; the volume, file or device behind it stays
     Delete(Delete),
 }
 
@@ -47,12 +49,25 @@ pub(super) struct Create {
 /// What a logical unit is made of; also used by `share`.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Shape {
-    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device
+    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. By itself it makes the volume
+    /// POOL/NAME in the pool
     #[arg(short, long, value_parser = size)]
     pub(super) size: Option<u64>,
-    /// Keep the data in this file; a relative path is below the state folder [default: volumes/NAME.img]
-    #[arg(long, value_name = "PATH", group = "made_of")]
-    file: Option<PathBuf>,
+    /// Use this volume of a pool, as in tank/vm1, or with --size make it; a snapshot, as in tank/vm1@monday, is
+    /// read-only
+    #[arg(
+        long = "volume",
+        id = "pool_volume",
+        value_name = "POOL/NAME",
+        group = "made_of"
+    )]
+    volume: Option<String>,
+    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "size", conflicts_with_all = ["file", "device", "backend", "memory"])]
+    volblocksize: Option<u64>,
+    /// Keep the data in a file; a relative path is below the state folder [without a path: volumes/NAME.img]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, group = "made_of")]
+    file: Option<Option<PathBuf>>,
     /// Use this block device: a disk, a partition, a zvol
     #[arg(long, value_name = "PATH", group = "made_of", conflicts_with = "size")]
     device: Option<PathBuf>,
@@ -60,21 +75,19 @@ pub(super) struct Shape {
     /// in to the target; options after a ? are those of the login and the device
     #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
     backend: Option<Remote>,
-    /// Use this volume of a pool, as in tank/vm1; a snapshot needs --read-only
-    #[arg(long = "volume", id = "pool_volume", value_name = "POOL/NAME", group = "made_of", conflicts_with_all = ["size", "preallocate"])]
-    volume: Option<String>,
     /// Keep the data in memory; it vanishes with the daemon
     #[arg(long, group = "made_of")]
     memory: bool,
-    /// Reserve the file's space now instead of as it is written
-    #[arg(long, conflicts_with_all = ["device", "memory"])]
+    /// Reserve the volume's or file's space now instead of as it is written
+    #[arg(long, requires = "size", conflicts_with_all = ["device", "memory"])]
     preallocate: bool,
     /// Logical block size; 4096 is not accepted by ESXi
     #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
     block_size: u64,
-    /// Physical block size: what lies beneath writes as a whole
-    #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
-    physical_block_size: u64,
+    /// Physical block size: what lies beneath writes as a whole [default: volblocksize, or 4K; ESXi and SQL
+    /// Server support none above 4K]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    physical_block_size: Option<u64>,
     /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)
     #[arg(long)]
     write_cache: bool,
@@ -118,38 +131,49 @@ impl Shape {
     }
 
     /// The request; `device` is the one of another machine that it is to be over.
-    pub(super) fn unit(&self, name: &str, device: Option<String>) -> Result<CreateUnit, Error> {
-        let no_size = || {
-            Error::invalid(
-                format!("logical unit {name} needs a size"),
-                format!("sandstone lu create {name} --size 10G"),
-            )
-        };
-        let backend = match (&self.device, self.memory) {
+    pub(super) fn unit(
+        &self,
+        name: &str,
+        device: Option<String>,
+        client: &Client,
+    ) -> Result<CreateUnit, Error> {
+        let mut new_volume = None;
+        let backend = match (&self.device, &self.file) {
             _ if device.is_some() => BackendSpec::Iscsi {
                 device: device.unwrap_or_default(),
             },
-            _ if self.volume.is_some() => BackendSpec::Volume {
-                volume: self.volume.clone().unwrap_or_default(),
-            },
             (Some(path), _) => BackendSpec::Device { path: path.clone() },
-            (None, true) => BackendSpec::Memory {
-                size: self.size.ok_or_else(no_size)?,
-            },
-            (None, false) => BackendSpec::File {
-                path: self
-                    .file
+            (None, Some(path)) => BackendSpec::File {
+                path: path
                     .clone()
                     .unwrap_or_else(|| PathBuf::from(format!("volumes/{name}.img"))),
-                size: self.size.ok_or_else(no_size)?,
+                size: self.needed_size(name)?,
                 preallocate: self.preallocate,
             },
+            (None, None) if self.memory => BackendSpec::Memory {
+                size: self.needed_size(name)?,
+            },
+            (None, None) => {
+                let volume = match &self.volume {
+                    Some(volume) => volume.clone(),
+                    None => {
+                        let size = self.needed_size(name)?;
+                        format!("{}/{name}", only_pool(client, name, size)?)
+                    }
+                };
+                new_volume = self.new_volume()?;
+                BackendSpec::Volume { volume }
+            }
         };
+        let physical = self.physical_block_size;
         Ok(CreateUnit {
             name: name.to_owned(),
             backend,
             block_size: small("block size", self.block_size)?,
-            physical_block_size: small("physical block size", self.physical_block_size)?,
+            physical_block_size: physical
+                .map(|bytes| small("physical block size", bytes))
+                .transpose()?,
+            new_volume,
             write_cache: self.write_cache,
             read_only: self.read_only,
             thin: self.thin,
@@ -157,6 +181,57 @@ impl Shape {
             naa: self.naa.clone(),
             serial: self.serial.clone(),
         })
+    }
+
+    fn needed_size(&self, name: &str) -> Result<u64, Error> {
+        self.size.ok_or_else(|| {
+            Error::invalid(
+                format!("logical unit {name} needs a size"),
+                format!("sandstone lu create {name} --size 10G"),
+            )
+        })
+    }
+
+    /// The volume that is to be made, where a size says that one is.
+    fn new_volume(&self) -> Result<Option<NewVolume>, Error> {
+        let Some(size) = self.size else {
+            return Ok(None);
+        };
+        let block_size = self.volblocksize.map(|bytes| small("volblocksize", bytes));
+        Ok(Some(NewVolume {
+            size,
+            block_size: block_size.transpose()?,
+            reserve: self.preallocate,
+        }))
+    }
+}
+
+/// The pool that a new volume goes to where none is named.
+fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
+    let pools: Vec<PoolView> = client.get("/v1/pools")?;
+    let size = format_size(size);
+    match pools.as_slice() {
+        [pool] => Ok(pool.name.clone()),
+        [] => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no pool for the volume of logical unit {name}"),
+            format!(
+                "make one (sandstone pool create tank mirror DISK DISK), or keep the data in a file: sandstone lu create {name} --file --size {size}"
+            ),
+        )),
+        [first, ..] => {
+            let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+            Err(Error::invalid(
+                format!(
+                    "there are several pools ({}): it is not said which one the volume of logical unit {name} goes to",
+                    names.join(", ")
+                ),
+                format!(
+                    "sandstone lu create {name} --volume {}/{name} --size {size}",
+                    first.name
+                ),
+            ))
+        }
     }
 }
 
@@ -216,7 +291,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     match verb {
         Verb::Create(args) => {
             let device = args.shape.remote_device(&client, &args.edit, t)?;
-            let body = args.shape.unit(&args.name, device)?;
+            let body = args.shape.unit(&args.name, device, &client)?;
             let request = Request::with(Method::POST, "/v1/lus", &body);
             make(t, &client, &args.edit, &request)
         }
@@ -304,11 +379,13 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
         &Request::bare(Method::DELETE, &path),
         grave,
     )?;
-    if let BackendSpec::File { path, .. } | BackendSpec::Device { path } = &view.spec.backend
-        && !args.removal.edit.dry_run
-        && !args.removal.edit.json
-    {
-        writeln!(t.err, "its data stays in {}", path.display())?;
+    let place = match &view.spec.backend {
+        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
+        BackendSpec::Volume { volume } => volume.clone(),
+        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => return Ok(()),
+    };
+    if !args.removal.edit.dry_run && !args.removal.edit.json {
+        writeln!(t.err, "its data stays in {place}")?;
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     let client = connection.client();
     let create = if args.shape.given() {
         let device = args.shape.remote_device(&client, &args.edit, t)?;
-        Some(args.shape.unit(&args.volume, device)?)
+        Some(args.shape.unit(&args.volume, device, &client)?)
     } else {
         None
     };

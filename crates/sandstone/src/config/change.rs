@@ -28,7 +28,7 @@ pub use host::{CreateHost, SetChap};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget};
-pub use unit::{CreateUnit, ModifyUnit};
+pub use unit::{CreateUnit, ModifyUnit, NewVolume};
 
 /// One edit.
 #[derive(Clone, Debug)]

@@ -165,6 +165,13 @@ pub enum BackendSpec {
     },
 }
 
+impl BackendSpec {
+    /// Whether it is a snapshot of a volume, by its name.
+    pub fn is_snapshot(&self) -> bool {
+        matches!(self, Self::Volume { volume } if volume.contains('@'))
+    }
+}
+
 /// A target node with its portal groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod api;
 pub mod client;
 pub mod data_plane;
+mod new_unit;
 pub mod server;
 pub mod transaction;
 

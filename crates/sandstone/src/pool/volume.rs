@@ -5,21 +5,26 @@
 //! ([`store::cache`]). Everything else goes to the pool's thread.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use pages::Pages;
 use smallvec::SmallVec;
 use store::cache::Key;
+use store::catalog::SyncPolicy;
 use store::format::DatasetId;
-use store::log::group::OpenGroup;
+use store::log::group::{MAX_PAYLOAD, OpenGroup};
 use store::pool;
 use store::volume::blocks;
 
 use super::host::PoolHost;
 use crate::block::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, PoolSpace, Request, Submitted,
-    Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Geometry, Lane, PoolSpace, Request,
+    Submitted, Ticket, Usage,
 };
+
+/// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
+/// it is told here, so that a block would be too little.
+const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 
 /// A volume, or a snapshot that is only read.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub struct PoolVolume {
     /// Logical blocks of the unit.
     granularity: u32,
     is_snapshot: bool,
+    /// [`Durability`], as it was when the pool was asked last.
+    durability: AtomicU8,
 }
 
 impl PoolVolume {
@@ -56,9 +63,10 @@ impl PoolVolume {
                 pool::PoolError::new(pool::PoolErrorKind::Invalid, context)
             })?;
             let is_snapshot = dataset.as_snapshot().is_some();
-            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, full_name))
+            let sync = catalog.settings(dataset.id).sync;
+            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, sync, full_name))
         });
-        let (dataset, (size, block_size), is_snapshot, name) = found??;
+        let (dataset, (size, block_size), is_snapshot, sync, name) = found??;
         Ok(Self {
             host,
             dataset,
@@ -67,6 +75,7 @@ impl PoolVolume {
             block_size,
             granularity,
             is_snapshot,
+            durability: AtomicU8::new(durability(sync) as u8),
         })
     }
 
@@ -106,11 +115,26 @@ impl PoolVolume {
 
     fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
         let dataset = self.dataset;
-        let space = self.host.ask(move |pool| pool.dataset_space(dataset));
-        space.map_err(|error| self.gone(&error))?.ok_or_else(|| {
+        let asked = self.host.ask(move |pool| {
+            let sync = pool.catalog().settings(dataset).sync;
+            Some((pool.dataset_space(dataset)?, sync))
+        });
+        let (space, sync) = asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
             let context = format!("{} was destroyed", self.name);
             BlockError::new(BlockErrorKind::Gone, context)
-        })
+        })?;
+        self.durability
+            .store(durability(sync) as u8, Ordering::Relaxed);
+        Ok(space)
+    }
+}
+
+/// What `sync` means for those who write.
+fn durability(sync: SyncPolicy) -> Durability {
+    match sync {
+        SyncPolicy::Standard => Durability::AsAsked,
+        SyncPolicy::Always => Durability::Always,
+        SyncPolicy::Disabled => Durability::Never,
     }
 }
 
@@ -136,7 +160,7 @@ impl BlockDevice for PoolVolume {
             len: self.len.load(Ordering::Relaxed),
             granularity: self.granularity,
             physical: self.block_size.max(self.granularity),
-            optimal: self.block_size.max(self.granularity),
+            optimal: OPTIMAL,
             discard: self.block_size.max(self.granularity),
             atomic_write: atomic_write(self.block_size, self.granularity),
             thin: true,
@@ -160,7 +184,7 @@ impl BlockDevice for PoolVolume {
                     len,
                 }
             }
-            Request::Flush => pool::Request::Flush,
+            Request::Flush => pool::Request::Flush { dataset },
             Request::Extents { offset, len } => pool::Request::Extents {
                 dataset,
                 offset,
@@ -197,6 +221,12 @@ impl BlockDevice for PoolVolume {
             },
         };
         self.host.submit(request, ticket, lane)
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        let told = self.durability.load(Ordering::Relaxed);
+        let all = [Durability::AsAsked, Durability::Always, Durability::Never];
+        all.into_iter().find(|kind| *kind as u8 == told)
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

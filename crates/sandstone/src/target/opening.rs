@@ -138,28 +138,22 @@ impl Opener {
         }
         logical.set_offline(spec.offline);
         logical.set_soft_threshold(spec.threshold_percent);
-        Ok(Arc::new(Unit::new(
+        let unit = Unit::new(
             spec.name.clone(),
             logical,
             device,
             backing,
             state_file,
             self.wake.clone(),
-        )))
+        );
+        unit.follow_durability();
+        Ok(Arc::new(unit))
     }
 
     /// Opens a volume, or a snapshot for a unit that is only read.
     fn volume(&self, spec: &UnitSpec, name: &str) -> Result<Arc<dyn BlockDevice>, ApplyError> {
         let volume = self.pools.open_volume(name, spec.block_size);
-        let volume = volume.map_err(|error| apply_error(spec, &error))?;
-        if volume.is_snapshot() && !spec.read_only {
-            return Err(ApplyError {
-                object: format!("lu {}", spec.name),
-                message: format!("{name} is a snapshot: it is never written"),
-                next: "make the unit with --read-only, or serve a clone of it (sandstone volume clone)".into(),
-            });
-        }
-        Ok(Arc::new(volume))
+        Ok(Arc::new(volume.map_err(|error| apply_error(spec, &error))?))
     }
 
     /// Where the persistent state of the unit with this NAA is.

@@ -1,8 +1,9 @@
-//! Watches the space of thin units: asks their backends how much is left and tells the device server,
-//! which warns initiators when the soft threshold is reached.
+//! Watches what backends tell besides answers to requests. Of thin units the space: the device server warns
+//! initiators when the soft threshold is reached. Of volumes the property `sync`: it decides what initiators
+//! are told of a write cache.
 //!
 //! A thread of its own, for asking may block (a network file system that hangs). It sleeps without end
-//! while no unit is thin.
+//! while no unit needs it.
 
 use std::io;
 use std::sync::Arc;
@@ -32,14 +33,14 @@ impl SpaceMonitor {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<(Self, JoinHandle<()>)> {
         let (control, orders) = Recurring::new();
         // The directory is not kept while sleeping: units that were deleted let go of their files.
-        let look = move || thin(&shared.directory()).for_each(|unit| look_at(unit));
+        let look = move || watched(&shared.directory()).for_each(|unit| look_at(unit));
         let thread = orders.start("space", INTERVAL, look)?;
         Ok((Self(control), thread))
     }
 
     /// Looks now: these are the units from now on.
     pub(super) fn watch(&self, directory: &Directory) {
-        self.0.set_needed(thin(directory).next().is_some());
+        self.0.set_needed(watched(directory).next().is_some());
         self.0.now();
     }
 
@@ -49,9 +50,9 @@ impl SpaceMonitor {
     }
 }
 
-fn thin(directory: &Directory) -> impl Iterator<Item = &Arc<Unit>> {
+fn watched(directory: &Directory) -> impl Iterator<Item = &Arc<Unit>> {
     let units = directory.units.values();
-    units.filter(|unit| unit.logical.is_thin())
+    units.filter(|unit| unit.logical.is_thin() || unit.device.durability().is_some())
 }
 
 fn look_at(unit: &Unit) {
@@ -62,7 +63,8 @@ fn look_at(unit: &Unit) {
             return;
         }
     };
-    let Some(pool) = usage.pool else {
+    unit.follow_durability();
+    let Some(pool) = usage.pool.filter(|_| unit.logical.is_thin()) else {
         return;
     };
     let reached = unit.logical.note_space(Space {

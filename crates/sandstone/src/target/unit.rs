@@ -13,7 +13,7 @@ use scsi::{BlockRange, TaskAttribute};
 
 use crate::block::backing::Backing;
 use crate::block::budget::Reservation;
-use crate::block::{BlockDevice, BlockError, Request};
+use crate::block::{BlockDevice, BlockError, Durability, Request};
 
 /// A logical unit that is served. Shared by all event loops.
 #[derive(Debug)]
@@ -87,6 +87,17 @@ impl Unit {
         };
         let changed = BlockRange::new(self.blocks(offset), self.blocks(len));
         self.logical.note_write(changed.unwrap_or_default());
+    }
+
+    /// Tells initiators of a write cache where the device's administrator decides when writes are durable:
+    /// one that loses what was flushed has it switched on, whatever they asked for.
+    pub fn follow_durability(&self) {
+        self.logical
+            .fix_write_cache(match self.device.durability() {
+                None | Some(Durability::AsAsked) => None,
+                Some(Durability::Always) => Some(false),
+                Some(Durability::Never) => Some(true),
+            });
     }
 
     /// The first byte of a range and its length in bytes.

@@ -136,7 +136,7 @@ impl Daemon {
     pub(crate) fn with_one_of_each() -> Self {
         let daemon = Self::start();
         for line in [
-            "lu create vol1 --size 10G",
+            "lu create vol1 --file --size 10G",
             "target create iqn.2024-08.internal.sandstone:one",
             "host create esx --initiator iqn.1998-01.com.vmware:*",
             "map add vol1 --host esx",

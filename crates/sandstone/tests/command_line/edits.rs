@@ -46,7 +46,7 @@ fn a_wrong_command_line_is_exit_code_2() {
 #[test]
 fn a_created_unit_is_told_with_its_naa_and_survives_a_restart() {
     let mut daemon = Daemon::start();
-    let ran = daemon.run("lu create vol1 --size 10G");
+    let ran = daemon.run("lu create vol1 --file --size 10G");
     assert!(
         ran.out.starts_with("lu vol1 created, naa.652534e"),
         "{ran:?}"
@@ -145,7 +145,7 @@ fn a_refusal_of_the_data_plane_leaves_everything_as_it_was() {
     let mut daemon = Daemon::with_one_of_each();
     let before = daemon.run("config show").out;
     *daemon.data_plane.refuses.lock().unwrap() = Some("vol2".into());
-    let ran = daemon.run("lu create vol2 --size 1G");
+    let ran = daemon.run("lu create vol2 --file --size 1G");
     assert_eq!(ran.code, 1);
     assert!(
         ran.err.contains("lu vol2: the disk is on fire"),
@@ -276,7 +276,7 @@ fn portals_redirects_and_states_of_a_target() {
 fn share_does_all_of_it_and_says_what_to_type() {
     let daemon = Daemon::start();
     let ran = daemon.run(
-        "share db --host iqn.1993-08.org.debian:01:9f2c --size 1G --portal 10.0.0.1 --client linux",
+        "share db --host iqn.1993-08.org.debian:01:9f2c --file --size 1G --portal 10.0.0.1 --client linux",
     );
     assert_eq!(ran.code, 0, "{ran:?}");
     let naa = daemon
@@ -304,7 +304,7 @@ Linux (open-iscsi)
         again.code == 0 && again.out.starts_with("nothing to change"),
         "{again:?}"
     );
-    let second = daemon.run("share logs --host 9f2c --size 1G --client qemu");
+    let second = daemon.run("share logs --host 9f2c --file --size 1G --client qemu");
     assert!(
         second
             .out

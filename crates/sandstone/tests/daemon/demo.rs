@@ -78,7 +78,9 @@ fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
     drop(moved);
     let told = Demo::start(state.path(), &["--size", "1G"]);
     assert!(
-        told.line.starts_with("Serving a thin volume of 16M in "),
+        told.line.starts_with(
+            "Serving tank/demo, a thin volume of 16M in a pool mirrored over two files in "
+        ),
         "{}",
         told.line
     );

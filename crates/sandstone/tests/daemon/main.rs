@@ -14,6 +14,8 @@ mod hosts;
 mod initiator;
 mod isns;
 mod pool;
+mod pool_units;
+mod process;
 mod queue_error;
 mod reinstatement;
 mod sanitize;

@@ -3,88 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
 use sandstone::initiator::connection::Connection;
 
-/// A daemon of its own, and its state folder.
-struct Process {
-    state: tempfile::TempDir,
-    child: Option<Child>,
-}
-
-impl Process {
-    fn start() -> Self {
-        let mut process = Self {
-            state: tempfile::tempdir().unwrap(),
-            child: None,
-        };
-        process.restart();
-        process
-    }
-
-    fn restart(&mut self) {
-        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--log", "error", "--cache", "64M", "--state"])
-            .arg(self.state.path())
-            .stdin(Stdio::null())
-            .spawn();
-        self.child = Some(child.unwrap());
-        let start = Instant::now();
-        while !self.verb("status").0 {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "it does not start"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn kill(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Whether a verb ended well, and what it said.
-    fn verb(&self, line: &str) -> (bool, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .arg("--state")
-            .arg(self.state.path())
-            .args(line.split_whitespace())
-            .current_dir(self.state.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
-    }
-
-    fn done(&self, line: &str) -> String {
-        let (is_done, text) = self.verb(line);
-        assert!(is_done, "{line}: {text}");
-        text
-    }
-
-    fn refused(&self, line: &str) -> String {
-        let (is_done, text) = self.verb(line);
-        assert!(!is_done, "{line}: {text}");
-        text
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
-        }
-    }
-}
+use crate::process::Process;
+use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
 
 fn log_in(portal: SocketAddr) -> Connection {
     served::log_in(portal, settings(1))
@@ -124,7 +47,7 @@ fn a_pool_serves_what_was_written_before_the_daemon_was_killed() {
 }
 
 fn status_and_listings(process: &Process) {
-    let folder = process.state.path().canonicalize().unwrap();
+    let folder = process.folder().canonicalize().unwrap();
     let leaf = |name: &str| folder.join(name).display().to_string();
     let status = process.done("pool status tank");
     let start = "  pool: tank\n state: ONLINE\n  scan: none requested\nconfig:\n\n\tNAME";
@@ -170,14 +93,14 @@ fn what_is_served_is_not_taken_away(process: &Process) {
     process.done("volume rename tank/vm1 tank/vm2");
     process.done("pool export tank");
     assert!(process.done("pool list").contains("no pools available"));
-    let found = process.done(&format!("pool import -d {}", display(process.state.path())));
+    let found = process.done(&format!("pool import -d {}", display(process.folder())));
     assert!(
         found.contains("pool: tank") && found.contains("ONLINE"),
         "{found}"
     );
     process.done(&format!(
         "pool import -d {} tank",
-        display(process.state.path())
+        display(process.folder())
     ));
     let list = process.done("volume list -H -o name -t volume");
     assert_eq!(list, "tank/vm2\n");

@@ -64,7 +64,7 @@ fn the_configuration_changes_under_load_and_no_session_is_dropped() {
     workload.expect_unit_attentions();
     for round in 0..4 {
         workload.run(60, false);
-        process.run(&format!("lu create more-{round} --size 1M"));
+        process.run(&format!("lu create more-{round} --file --size 1M"));
         workload.run(60, false);
         process.run(&format!(
             "map add more-{round} --every-host --lun {}",

@@ -364,6 +364,36 @@ fn the_administrator_changes_wce_live() {
 }
 
 #[test]
+fn what_the_backend_does_anyway_is_told_and_cannot_be_changed() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let wce = |control| page(&bench, &nexus, control, 0x08)[2];
+    assert!(bench.unit().write_cache_enabled());
+    bench.unit().fix_write_cache(Some(false));
+    assert!(!bench.unit().write_cache_enabled());
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x2a, 0x01);
+    assert_eq!([0, 1, 2, 3].map(wce), [0; 4]);
+    let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
+    let refused = bench.run(&nexus, &cdb, &list);
+    assert_sense(&refused, 5, 0x26, 0x00);
+    // The administrator's own choice is kept for later, and nobody sees it now.
+    bench.unit().set_write_cache(false);
+    bench.unit().set_write_cache(true);
+    bench.unit().fix_write_cache(Some(false));
+    assert_good(bench.run(&nexus, &[0; 6], &[]));
+    bench.unit().fix_write_cache(Some(true));
+    assert!(bench.unit().write_cache_enabled());
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x2a, 0x01);
+    assert_eq!([0, 1, 2, 3].map(wce), [4, 0, 4, 4]);
+    bench.unit().reset(Reset::LogicalUnit);
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x03);
+    assert_eq!(wce(0), 4);
+    bench.unit().fix_write_cache(None);
+    assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x2a, 0x01);
+    assert_eq!([0, 1, 2, 3].map(wce), [4; 4]);
+}
+
+#[test]
 fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
     use scsi::logical_unit::QueueErrorPolicy::{AbortAll, AbortOfNexus, LeaveOthers};
     let bench = Harness::new(config());

@@ -424,7 +424,7 @@ impl PoolSubject {
                 len: (slices.end - slices.start) * slice,
                 durable: *durable,
             },
-            _ => Request::Flush,
+            _ => Request::Flush { dataset },
         };
         if let Stage::Open(pool) = &mut self.stage {
             pool.submit(RequestId(tag), request, self.now_us);

@@ -47,8 +47,12 @@ pub enum Request {
         /// Answer only when that outlives a power cut.
         durable: bool,
     },
-    /// Answer when everything that was answered before outlives a power cut.
-    Flush,
+    /// Answer when everything that was answered before outlives a power cut; at once where the volume's
+    /// `sync` is `disabled`.
+    Flush {
+        /// Of whom.
+        dataset: DatasetId,
+    },
     /// Tell which parts of a range hold data.
     Extents {
         /// Of whom.

@@ -200,7 +200,7 @@ impl Pool {
                 len,
                 durable,
             } => self.begin_write(id, Write::zeros(dataset, offset, len, durable)),
-            Request::Flush => self.begin_flush(id),
+            Request::Flush { dataset } => self.begin_flush(id, dataset),
             Request::Extents {
                 dataset,
                 offset,

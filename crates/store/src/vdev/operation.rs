@@ -185,7 +185,9 @@ impl fmt::Display for ArrayError {
         let kind = match self.kind {
             ArrayErrorKind::OutOfRange => "outside of the vdevs",
             ArrayErrorKind::Checksum => "no copy has the right checksum",
-            ArrayErrorKind::Undecided => "no choice of columns that was tried has the right checksum",
+            ArrayErrorKind::Undecided => {
+                "no choice of columns that was tried has the right checksum"
+            }
             ArrayErrorKind::Device => "too many devices failed",
             ArrayErrorKind::Unavailable => "too many leaves are away",
             ArrayErrorKind::Lost => "unflushed writes are lost",

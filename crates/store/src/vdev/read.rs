@@ -404,7 +404,10 @@ impl ReadOperation {
     /// the one that has it may be the one that cannot be read.
     fn is_told(&self) -> bool {
         let tells = |copy: &ColumnCopy| copy.is_trusted && matches!(copy.state, CopyState::Read(_));
-        let untold = self.copies.iter().filter(|copies| !copies.iter().any(tells));
+        let untold = self
+            .copies
+            .iter()
+            .filter(|copies| !copies.iter().any(tells));
         untold.count() <= self.geometry.parity
     }
 }

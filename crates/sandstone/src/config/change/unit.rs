@@ -13,9 +13,12 @@ pub struct CreateUnit {
     /// Logical block length: 512 or 4096.
     #[serde(default = "default_block_size")]
     pub block_size: u32,
-    /// Physical block size in bytes.
-    #[serde(default = "default_physical_block_size")]
-    pub physical_block_size: u32,
+    /// Physical block size in bytes; where absent a volume's volblocksize, of others 4096.
+    #[serde(default)]
+    pub physical_block_size: Option<u32>,
+    /// Makes the volume that the backend names first.
+    #[serde(default)]
+    pub new_volume: Option<NewVolume>,
     /// Acknowledge writes from volatile cache.
     #[serde(default)]
     pub write_cache: bool,
@@ -34,6 +37,20 @@ pub struct CreateUnit {
     /// A serial number to take over; made where absent.
     #[serde(default)]
     pub serial: Option<String>,
+}
+
+/// A volume that is made for a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Bytes.
+    pub size: u64,
+    /// volblocksize in bytes; where absent what the pool makes by itself.
+    #[serde(default)]
+    pub block_size: Option<u32>,
+    /// Reserve its space now instead of as it is written.
+    #[serde(default)]
+    pub reserve: bool,
 }
 
 /// `lu modify`: what is `None` stays.
@@ -79,9 +96,12 @@ impl Edit {
             backend: request.backend.clone(),
             block_size: request.block_size,
             // A physical block cannot be smaller than a logical one.
-            physical_block_size: request.physical_block_size.max(request.block_size),
+            physical_block_size: (request.physical_block_size)
+                .unwrap_or_else(default_physical_block_size)
+                .max(request.block_size),
             write_cache: request.write_cache,
-            read_only: request.read_only,
+            // Nobody can write a snapshot.
+            read_only: request.read_only || request.backend.is_snapshot(),
             thin: request.thin.unwrap_or(!preallocated),
             threshold_percent: request.threshold_percent,
             offline: false,

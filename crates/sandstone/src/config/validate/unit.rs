@@ -153,6 +153,14 @@ fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
                     "name it with its pool, as in tank/vm1",
                 ));
             }
+            if unit.backend.is_snapshot() && !unit.read_only {
+                return Err(Error::invalid(
+                    format!("{who}: {volume} is a snapshot, which is never written"),
+                    format!(
+                        "leave it read-only, or serve a clone of it: sandstone volume clone {volume} POOL/NAME"
+                    ),
+                ));
+            }
         }
         BackendSpec::Iscsi { .. } => {}
     }

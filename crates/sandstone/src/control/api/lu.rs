@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 
+use super::pool::apart;
 use super::{Answer, Shared};
 use crate::config::Error;
 use crate::config::change::{Change, CreateUnit, ModifyUnit};
@@ -47,7 +48,7 @@ pub(super) async fn show(
     )))
 }
 
-/// Makes a logical unit.
+/// Makes a logical unit, and the volume that it is to be on, where that is asked for.
 #[utoipa::path(post, path = "/v1/lus", tag = "lu", operation_id = "lu_create", params(Commit), request_body = CreateUnit,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
@@ -55,7 +56,10 @@ pub(super) async fn create(
     Params(how): Params<Commit>,
     Body(request): Body<CreateUnit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::CreateUnit(request), how)
+    // A volume may have to be made.
+    apart(move || plane.create_unit(request, how))
+        .await
+        .map(Json)
 }
 
 /// Changes a logical unit; what is absent stays.

@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::pool::apart;
 use super::{Answer, Shared};
 use crate::config::change::{AddMap, Change, RemoveMap, Share};
 use crate::config::explain::{self, Explanation};
@@ -88,8 +89,12 @@ pub(super) async fn share(
         )?;
         return Ok(Json(shared(&after, &request, committed)?));
     }
-    let committed = plane.transactions.commit(&change, how)?;
-    Ok(Json(shared(&plane.config(), &request, committed)?))
+    apart(move || {
+        let committed = plane.share_unit(request.clone(), how)?;
+        shared(&plane.config(), &request, committed)
+    })
+    .await
+    .map(Json)
 }
 
 fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {

@@ -1,8 +1,9 @@
 //! What is written is read, before and after a checkpoint, before and after the pool is opened again.
 
+use pages::Pages;
 use proptest::prelude::*;
 
-use super::super::{Limits, Plan};
+use super::super::{Limits, Plan, Request};
 use super::world::World;
 use crate::catalog::request::SetProperties;
 use crate::vdev::Kind;
@@ -48,6 +49,43 @@ fn what_was_cached_before_the_policy_changed_is_not_read_again() {
     world.write(volume, 0, &pattern(4096, 2), true);
     world.checkpoint();
     assert_eq!(world.read(volume, 0, 4096), pattern(4096, 2));
+}
+
+#[test]
+fn a_flush_waits_for_the_disks_unless_the_volume_is_never_durable() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 8 << 20, 4096);
+    let set = |world: &mut World, sync: &str| {
+        let request = SetProperties {
+            name: "a".to_owned(),
+            properties: [("sync".to_owned(), sync.to_owned())].into(),
+            is_received: false,
+        };
+        let plan: Plan = Box::new(move |catalog, _| catalog.plan_set(&request));
+        world.administer(plan).expect("a property");
+    };
+    // Whether a write and the flush after it are answered before any disk has done anything.
+    let at_once = |world: &mut World| {
+        let requests = [
+            Request::Write {
+                dataset: volume,
+                offset: 0,
+                data: Pages::from_bytes(&pattern(4096, 1)),
+                durable: false,
+            },
+            Request::Flush { dataset: volume },
+        ];
+        let answers = requests.map(|request| world.is_answered_at_once(request));
+        world.settle();
+        answers
+    };
+    assert_eq!(at_once(&mut world), [true, false]);
+    set(&mut world, "always");
+    assert_eq!(at_once(&mut world), [false, false]);
+    set(&mut world, "disabled");
+    assert_eq!(at_once(&mut world), [true, true]);
+    set(&mut world, "standard");
+    assert_eq!(at_once(&mut world), [true, false]);
 }
 
 #[test]

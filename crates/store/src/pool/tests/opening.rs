@@ -23,7 +23,9 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
         let (mut world, volume) = written(Kind::Mirror, 2);
         let end = world.end_of_log();
         world.unreadable.insert((bad, end));
-        world.reopen().expect("the other copy tells that nothing is there");
+        world
+            .reopen()
+            .expect("the other copy tells that nothing is there");
         assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
         world.write(volume, 0, &[2; BLOCK], true);
         world.reopen().expect("opens");
@@ -58,7 +60,9 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     // Back, and not rebuilt yet: the labels say what it misses.
     world.pool.online(second, now).expect("comes back");
     world.unreadable.insert((0, only_copy));
-    let error = world.reopen_now().expect_err("an acknowledged write lies there");
+    let error = world
+        .reopen_now()
+        .expect_err("an acknowledged write lies there");
     assert!(error.context.contains("where the log ends"), "{error}");
     world.unreadable.clear();
     world.reopen_now().expect("opens");

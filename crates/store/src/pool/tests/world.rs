@@ -176,6 +176,16 @@ impl World {
         self.answer_of(id)
     }
 
+    /// Whether a request is answered before the disks have done anything more.
+    pub(super) fn is_answered_at_once(&mut self, request: Request) -> bool {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        self.pool.submit(id, request, self.now_us);
+        let output = self.pool.take_output();
+        self.asked.extend(output.requests);
+        output.answers.iter().any(|(of, _)| *of == id)
+    }
+
     fn answer_of(&mut self, id: RequestId) -> Result<Answer, PoolError> {
         let answers = self.run(self.is_lazy.then_some(id));
         let mut own = answers.into_iter().filter(|(of, _)| *of == id);

@@ -1,0 +1,62 @@
+//! Snapshots and clones as logical units.
+
+use super::*;
+
+#[test]
+fn a_snapshot_is_a_unit_that_nobody_writes_and_a_clone_is_one_of_its_own() {
+    let mut bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    let mut session = bench.log_in(1, 1);
+    let monday = noise(64, 1);
+    assert_eq!(sense(&write(&mut session, 0, 3, &monday)), None);
+    bench.process.done("volume snapshot tank/vm@monday");
+    bench.process.done("volume clone tank/vm@monday tank/copy");
+    bench.unit(1, "monday --volume tank/vm@monday");
+    bench.unit(2, "copy --volume tank/copy");
+    let mut session = bench.log_in(1, 3);
+    let tuesday = noise(64, 2);
+    assert_eq!(sense(&write(&mut session, 0, 3, &tuesday)), None);
+    assert_eq!(sense(&write(&mut session, 2, 30, &tuesday)), None);
+    let look = |session: &mut Session| {
+        assert_eq!(read(session, 0, 3, 64), tuesday);
+        assert_eq!(read(session, 1, 3, 64), monday);
+        assert_eq!(read(session, 2, 3, 27), monday[..27 * BLOCK]);
+        assert_eq!(read(session, 2, 30, 64), tuesday);
+        assert_eq!(lba_status(session, 1, 0)[0], (0, 96, 0));
+        // WP.
+        assert_eq!(
+            [0, 1, 2].map(|lun| caching(session, lun, 0).1 & 0x80),
+            [0, 0x80, 0]
+        );
+        for told in [
+            write(session, 1, 3, &tuesday),
+            unmap(session, 1, 0, 64),
+            session.write(1, &cdb(0x93, 0, 8), vec![0; BLOCK]).unwrap(),
+        ] {
+            assert_eq!(sense(&told), Some([7, 0x27, 0]), "WRITE PROTECTED");
+        }
+    };
+    look(&mut session);
+    bench.process.kill();
+    bench.process.restart();
+    look(&mut bench.log_in(1, 3));
+
+    let listed = bench.process.done("lu list -H -o name,state,backend");
+    let expected =
+        "copy\tonline\ttank/copy\nmonday\tonline,ro\ttank/vm@monday\nvm\tonline\ttank/vm\n";
+    let mut lines: Vec<&str> = listed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.join("\n") + "\n", expected);
+    let text = bench.process.refused("lu modify monday --read-only no");
+    assert!(
+        text.contains("is a snapshot, which is never written"),
+        "{text}"
+    );
+    for line in [
+        "volume destroy -y tank/vm@monday",
+        "volume destroy -y -r tank/copy",
+    ] {
+        let text = bench.process.refused(line);
+        assert!(text.contains("serves it"), "{text}");
+    }
+}

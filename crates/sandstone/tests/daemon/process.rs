@@ -1,0 +1,92 @@
+//! The real daemon as a process with a state folder of its own, and its command line.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A daemon of its own, and its state folder.
+pub(crate) struct Process {
+    state: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Starts it on an empty folder.
+    pub(crate) fn start() -> Self {
+        let mut process = Self {
+            state: tempfile::tempdir().unwrap(),
+            child: None,
+        };
+        process.restart();
+        process
+    }
+
+    /// Starts it again after [`Process::kill`].
+    pub(crate) fn restart(&mut self) {
+        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["serve", "--log", "error", "--cache", "64M", "--state"])
+            .arg(self.state.path())
+            .stdin(Stdio::null())
+            .spawn();
+        self.child = Some(child.unwrap());
+        let start = Instant::now();
+        while !self.verb("status").0 {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "it does not start"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// The state folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// Whether a verb ended well, and what it said.
+    pub(crate) fn verb(&self, line: &str) -> (bool, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .arg("--state")
+            .arg(self.state.path())
+            .args(line.split_whitespace())
+            .current_dir(self.state.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    }
+
+    /// What a verb said that ended well.
+    pub(crate) fn done(&self, line: &str) -> String {
+        let (is_done, text) = self.verb(line);
+        assert!(is_done, "{line}: {text}");
+        text
+    }
+
+    /// What a verb said that was refused.
+    pub(crate) fn refused(&self, line: &str) -> String {
+        let (is_done, text) = self.verb(line);
+        assert!(!is_done, "{line}: {text}");
+        text
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
