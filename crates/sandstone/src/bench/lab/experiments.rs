@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
+use super::pool_experiments;
 use super::reports::{self, Quote};
-pub use super::target::Unit;
+pub use super::target::{Unit, Volume};
 
-const GIGABIT: f64 = 1e9;
-const TEN_GIGABIT: f64 = 1e10;
+pub(super) const GIGABIT: f64 = 1e9;
+pub(super) const TEN_GIGABIT: f64 = 1e10;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,7 +122,7 @@ pub enum Demand {
     },
 }
 
-const fn storage(block: u32, reads: u8, random: u8, outstanding: u32) -> Load {
+pub(super) const fn storage(block: u32, reads: u8, random: u8, outstanding: u32) -> Load {
     Load::Storage {
         block,
         reads,
@@ -130,10 +131,10 @@ const fn storage(block: u32, reads: u8, random: u8, outstanding: u32) -> Load {
     }
 }
 
-const KIB: u32 = 1024;
+pub(super) const KIB: u32 = 1024;
 
 /// A variant on one path with memory behind it and an MTU of 1500.
-const fn variant(name: &'static str, load: Load, options: &'static str) -> Variant {
+pub(super) const fn variant(name: &'static str, load: Load, options: &'static str) -> Variant {
     Variant {
         name,
         load,
@@ -153,12 +154,12 @@ impl Variant {
         self
     }
 
-    const fn against(mut self, other: usize) -> Self {
+    pub(super) const fn against(mut self, other: usize) -> Self {
         self.against = Some(other);
         self
     }
 
-    const fn reported(mut self, figure: &'static str) -> Self {
+    pub(super) const fn reported(mut self, figure: &'static str) -> Self {
         self.reported = figure;
         self
     }
@@ -168,7 +169,7 @@ impl Variant {
         self
     }
 
-    const fn unit(mut self, unit: Unit) -> Self {
+    pub(super) const fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
         self
     }
@@ -184,7 +185,7 @@ const WRITE_256K: Load = storage(256 * KIB, 0, 0, 32);
 const DEEP: Load = storage(64 * KIB, 100, 0, 64);
 const SHALLOW: Load = storage(64 * KIB, 100, 0, 2);
 const RANDOM_8K: Load = storage(8 * KIB, 70, 100, 256);
-const DD_1M: Load = storage(1024 * KIB, 0, 0, 4);
+pub(super) const DD_1M: Load = storage(1024 * KIB, 0, 0, 4);
 const FAILOVER: Load = storage(4 * KIB, 70, 100, 16);
 
 /// All experiments.
@@ -305,12 +306,24 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 .unit(Unit::WriteBack)
                 .against(0)
                 .reported("80 MB/s (3 GiB in 40.40 s)"),
+            variant("volume, write-through", DD_1M, "").unit(Unit::Volume(Volume::NORMAL)),
+            variant("volume, write-back", DD_1M, "")
+                .unit(Unit::Volume(Volume {
+                    write_cache: true,
+                    ..Volume::NORMAL
+                }))
+                .against(2),
         ],
         calibrate: 1,
         demands: &[],
         quotes: reports::WRITE_CACHE,
-        remark: "the disk is this machine's own",
+        remark: "the disk is this machine's own; the last two are on a pool, which makes them durable by its log",
     },
+    pool_experiments::VOLBLOCKSIZE,
+    pool_experiments::VOLBLOCKSIZE_RANDOM,
+    pool_experiments::SYNC,
+    pool_experiments::CHECKSUM,
+    pool_experiments::PRIMARYCACHE,
     Experiment {
         name: "block-sizes",
         about: "sequential writes of 4K to 1M",
@@ -335,7 +348,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         calibrate: 4,
         demands: &[],
         quotes: reports::BLOCK_SIZES,
-        remark: "sizes of accesses only; the block size of the volume (volblocksize) follows with the pool",
+        remark: "sizes of accesses only; for the block size of the volume see volblocksize",
     },
     Experiment {
         name: "outstanding-r2t",

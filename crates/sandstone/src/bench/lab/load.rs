@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{Running, inside, pause};
 use super::error::LabError;
-use super::experiments::{Disturbance, Load, Variant};
+use super::experiments::{Disturbance, Load, Unit, Variant};
 use super::network::{Network, target_address};
 use super::target::Target;
 use crate::bench::network::survey::Survey;
@@ -169,6 +169,10 @@ impl Site<'_> {
         option("ramp-up", format!("{}ms", RAMP_UP.as_millis()));
         option("save", results.to_string_lossy().into_owned());
         words.extend(["--destroy-data", "--json"].map(str::to_owned));
+        if matches!(variant.unit, Unit::Volume(_)) {
+            // What was never written is read from nowhere, and writing over something is the common case.
+            words.push("--fill".to_owned());
+        }
         words
     }
 

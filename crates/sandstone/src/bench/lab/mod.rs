@@ -5,7 +5,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the experiments | [`experiments`] |
+//! | the experiments | [`experiments`]; those on volumes of a pool: `pool_experiments.rs` |
 //! | what the field reports say | [`reports`] |
 //! | namespaces and links; what this machine lacks for them | [`network`] |
 //! | the daemon, and what it serves | `target.rs` |
@@ -19,6 +19,7 @@ pub mod experiments;
 mod load;
 pub mod network;
 pub mod outcome;
+mod pool_experiments;
 pub mod reports;
 pub mod run;
 mod target;

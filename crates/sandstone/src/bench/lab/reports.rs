@@ -87,6 +87,43 @@ pub(super) const BLOCK_SIZES: &[Quote] = &[
         "Our bandwidth is 107-178MB/s but our latency varies from 24ms to 408ms",
     ),
 ];
+pub(super) const VOLBLOCKSIZE: &[Quote] = &[
+    quote(
+        ZFS,
+        "I tested with both 64KB and 32KB, for me 32KB worked out a little better.",
+    ),
+    quote(ZFS, "3221225472 bytes (3.2 GB) copied, 34.476 s, 93.4 MB/s"),
+    quote(ZFS, "3221225472 bytes (3.2 GB) copied, 31.1633 s, 103 MB/s"),
+    quote(ZFS, "Still better than 128KB ZVol Block size."),
+];
+pub(super) const VOLBLOCKSIZE_RANDOM: &[Quote] = &[
+    quote(
+        ZFS,
+        "64K blocks didn’t really hurt random I/O but helped some on sequential performance, and also gives a better \
+         compression ratio.  128K blocks had the best better compression ratio but random I/O started to suffer so I \
+         think 64K is a good middle-ground.",
+    ),
+    quote(ZFS, "In general 4K is too small, 8-16-32 are generally ok."),
+];
+pub(super) const VOLUME_SETTINGS: &[Quote] = &[
+    quote(
+        ZFS,
+        "I would say the below had minimal if no impact on the performance",
+    ),
+    quote(
+        ZFS,
+        "Turn off the checksum (zfs set checksum=off data/test)",
+    ),
+    quote(
+        ZFS,
+        "Change Primary Cache (zfs set primarycache=metadata data/test)",
+    ),
+    quote(
+        ZFS,
+        "Disable sync … it seems that it mostly applies to NFS, but I decided to give it a try just to see if it helps out \
+         (zfs set sync=disabled data/test)",
+    ),
+];
 pub(super) const OUTSTANDING_R2T: &[Quote] = &[quote(
     HUNDRED_GIGABIT,
     "Changing MaxOutstandingR2T to a value of 8 on both the target and initiator showed a decent improvement in \

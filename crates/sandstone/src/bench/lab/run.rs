@@ -52,7 +52,7 @@ pub fn run(
 ) -> Result<Outcome, LabError> {
     remove_stale();
     let network = Network::new(experiment.links)?;
-    let target = Target::start(&network)?;
+    let target = Target::start(&network, experiment.variants)?;
     let scratch = Scratch::new()?;
     let site = Site {
         network: &network,

@@ -1,23 +1,36 @@
-//! The daemon of an experiment: a state folder of its own, one target, three units, in the target's namespace.
+//! The daemon of an experiment: a state folder of its own, one target, units, in the target's namespace. Three of
+//! them are always there; volumes, and the pool that they lie in, are made for the experiments that use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hyper::Method;
+
 use super::command::{Running, inside};
 use super::error::LabError;
+use super::experiments::Variant;
 use super::network::{Network, PREFIX};
 use crate::block::file::{FileDevice, FileOptions};
+use crate::config::Error;
+use crate::config::change::{AddMap, CreateUnit, NewVolume};
 use crate::config::model::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
 use crate::config::store::Store;
 use crate::control::address::SOCKET_NAME;
+use crate::control::transaction::Committed;
 use crate::control::{Client, ControlAddress};
+use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
+use crate::pool::dataset::DatasetChange;
+use crate::pool::status::PoolView;
 
 const TARGET: &str = "iqn.2026-01.io.sandstone:lab";
 const PORT: u16 = 3260;
 const UNIT_BYTES: u64 = 256 << 20;
+const POOL: &str = "lab";
+/// The file of the pool; it takes what is written.
+const POOL_BYTES: u64 = 8 << 30;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a unit is made of; its place in the list is its LUN.
@@ -29,24 +42,50 @@ pub enum Unit {
     WriteThrough,
     /// A file whose writes are acknowledged from cache.
     WriteBack,
+    /// A volume of a pool on one file.
+    Volume(Volume),
+}
+
+/// How a volume is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// volblocksize in bytes.
+    pub block_size: u32,
+    /// The property `sync`.
+    pub sync: &'static str,
+    /// The property `checksum`.
+    pub checksum: &'static str,
+    /// The property `primarycache`.
+    pub primary_cache: &'static str,
+    /// Whether its unit acknowledges writes from cache.
+    pub write_cache: bool,
+}
+
+impl Volume {
+    /// As volumes are where nothing is said.
+    pub const NORMAL: Self = Self {
+        block_size: 16 << 10,
+        sync: "standard",
+        checksum: "on",
+        primary_cache: "all",
+        write_cache: false,
+    };
 }
 
 impl Unit {
+    /// Those that are always there.
     const ALL: [Self; 3] = [Self::Memory, Self::WriteThrough, Self::WriteBack];
 
-    fn lun(self) -> usize {
-        Self::ALL.iter().position(|unit| *unit == self).unwrap_or(0)
-    }
-
-    fn spec(self) -> UnitSpec {
-        let lun = self.lun();
-        let backend = match self {
-            Self::Memory => BackendSpec::Memory { size: UNIT_BYTES },
-            Self::WriteThrough | Self::WriteBack => BackendSpec::File {
+    /// How one of [`Unit::ALL`] is configured.
+    fn spec(self, lun: usize) -> UnitSpec {
+        let backend = if self == Self::Memory {
+            BackendSpec::Memory { size: UNIT_BYTES }
+        } else {
+            BackendSpec::File {
                 path: format!("unit-{lun}.img").into(),
                 size: UNIT_BYTES,
                 preallocate: true,
-            },
+            }
         };
         UnitSpec {
             name: format!("unit-{lun}"),
@@ -77,17 +116,21 @@ pub(super) fn folder() -> PathBuf {
 #[derive(Debug)]
 pub(super) struct Target {
     portals: Vec<std::net::SocketAddr>,
+    /// Each one's place is its LUN.
+    units: Vec<Unit>,
     // Ended before its folder is removed.
     running: Option<Running>,
     state: PathBuf,
 }
 
 impl Target {
-    pub(super) fn start(network: &Network) -> Result<Self, LabError> {
+    /// Starts a daemon that serves the units of these variants.
+    pub(super) fn start(network: &Network, variants: &[Variant]) -> Result<Self, LabError> {
         let state = folder().join(format!("{PREFIX}{}-state", std::process::id()));
         fs::create_dir(&state).map_err(LabError::system(format!("make {}", state.display())))?;
         let mut target = Self {
             portals: network.portals(PORT),
+            units: Unit::ALL.to_vec(),
             running: None,
             state,
         };
@@ -97,12 +140,93 @@ impl Target {
         words.push(target.state.to_string_lossy().into_owned());
         target.running = Some(Running::start(inside(&network.target, &words)?)?);
         target.wait()?;
+        for variant in variants {
+            if let Unit::Volume(volume) = variant.unit
+                && !target.units.contains(&variant.unit)
+            {
+                target.add_volume(volume)?;
+            }
+        }
         Ok(target)
     }
 
+    fn client(&self) -> Client {
+        Client::new(ControlAddress::Unix(self.state.join(SOCKET_NAME)))
+    }
+
+    /// Makes a volume, in a pool that the first one brings with it, a unit and its map.
+    fn add_volume(&mut self, volume: Volume) -> Result<(), LabError> {
+        let client = self.client();
+        if self.units.len() == Unit::ALL.len() {
+            let pool = CreatePool {
+                name: POOL.to_owned(),
+                vdevs: vec![VdevRequest {
+                    kind: VdevKind::Disk,
+                    paths: vec![self.state.join("disk.img")],
+                }],
+                force: false,
+                file_size: Some(POOL_BYTES),
+            };
+            let _: PoolView = client
+                .send(&Method::POST, "/v1/pools", &pool)
+                .map_err(refused)?;
+        }
+        let lun = self.units.len();
+        let (unit, name) = (format!("unit-{lun}"), format!("{POOL}/unit-{lun}"));
+        let create = CreateUnit {
+            name: unit.clone(),
+            backend: BackendSpec::Volume {
+                volume: name.clone(),
+            },
+            block_size: 512,
+            physical_block_size: Some(4096),
+            new_volume: Some(NewVolume {
+                size: UNIT_BYTES,
+                block_size: Some(volume.block_size),
+                reserve: false,
+            }),
+            write_cache: volume.write_cache,
+            read_only: false,
+            thin: None,
+            threshold_percent: None,
+            naa: None,
+            serial: None,
+        };
+        let _: Committed = client
+            .send(&Method::POST, "/v1/lus", &create)
+            .map_err(refused)?;
+        let properties = [
+            ("sync", volume.sync),
+            ("checksum", volume.checksum),
+            ("primarycache", volume.primary_cache),
+        ];
+        let set = DatasetChange::Set {
+            name,
+            properties: properties
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            shrink: false,
+        };
+        let () = client
+            .send(&Method::POST, "/v1/volumes", &set)
+            .map_err(refused)?;
+        let map = AddMap {
+            unit,
+            host: None,
+            target: None,
+            lun: Some(lun as u16),
+            read_only: false,
+        };
+        let _: Committed = client
+            .send(&Method::POST, "/v1/maps", &map)
+            .map_err(refused)?;
+        self.units.push(Unit::Volume(volume));
+        Ok(())
+    }
+
     fn configure(&self) -> Result<(), LabError> {
-        for unit in Unit::ALL {
-            if let BackendSpec::File { path, size, .. } = unit.spec().backend {
+        for (lun, unit) in Unit::ALL.into_iter().enumerate() {
+            if let BackendSpec::File { path, size, .. } = unit.spec(lun).backend {
                 let path = self.state.join(path);
                 let options = FileOptions {
                     block_size: 512,
@@ -113,7 +237,7 @@ impl Target {
                     .map_err(|error| LabError::Invalid(error.to_string()))?;
             }
         }
-        let failed = |error: crate::config::Error| LabError::Invalid(error.to_string());
+        let failed = |error: Error| LabError::Invalid(error.to_string());
         let (mut store, mut config) = Store::open(&self.state).map_err(failed)?;
         self.fill(&mut config);
         config.generation += 1;
@@ -121,13 +245,13 @@ impl Target {
     }
 
     fn fill(&self, config: &mut Config) {
-        for unit in Unit::ALL {
-            let spec = unit.spec();
+        for (lun, unit) in Unit::ALL.into_iter().enumerate() {
+            let spec = unit.spec(lun);
             config.maps.push(MapSpec {
                 unit: spec.name.clone(),
                 host: None,
                 target: None,
-                lun: unit.lun() as u16,
+                lun: lun as u16,
                 read_only: false,
             });
             config.units.push(spec);
@@ -152,7 +276,7 @@ impl Target {
 
     /// Until it answers. Its control socket is a file, so the namespace does not matter.
     fn wait(&mut self) -> Result<(), LabError> {
-        let client = Client::new(ControlAddress::Unix(self.state.join(SOCKET_NAME)));
+        let client = self.client();
         let end = Instant::now() + START_LIMIT;
         loop {
             if client.text("/v1/status").is_ok() {
@@ -172,12 +296,18 @@ impl Target {
     pub(super) fn url(&self, unit: Unit, paths: usize, options: &str) -> String {
         let mut portals = self.portals.iter().take(paths.max(1));
         let first = portals.next().map(ToString::to_string).unwrap_or_default();
-        let mut url = format!("iscsi://{first}/{TARGET}/{}?{options}", unit.lun());
+        // Every unit of a variant is there.
+        let lun = self.units.iter().position(|one| *one == unit).unwrap_or(0);
+        let mut url = format!("iscsi://{first}/{TARGET}/{lun}?{options}");
         for portal in portals {
             url.push_str(&format!("&portal={portal}"));
         }
         url
     }
+}
+
+fn refused(error: Error) -> LabError {
+    LabError::Invalid(format!("{error}; {}", error.next))
 }
 
 impl Drop for Target {
