@@ -1,5 +1,6 @@
 //! `cargo xtask bench target`: Debian's tgt and Sandstone side by side, in one run on one machine;
-//! `cargo xtask bench initiator`: libiscsi's client and our initiator.
+//! `cargo xtask bench initiator`: libiscsi's client and our initiator; `cargo xtask bench store`: a pool
+//! beside its raw file and btrfs (`store.rs`).
 //!
 //! Absolute figures drift from machine to machine and from hour to hour; ratios measured in one run
 //! do not. So both targets serve at the same time, each from one core (core 0); the client has the
@@ -15,6 +16,7 @@ mod process;
 mod report;
 mod server;
 mod sessions;
+mod store;
 mod workload;
 
 use std::path::PathBuf;
@@ -24,10 +26,11 @@ use server::Server;
 use workload::{Cell, WORKLOADS, Workload};
 
 const USAGE: &str = "\
-usage: cargo xtask bench target|initiator [OPTIONS]
+usage: cargo xtask bench target|initiator|store [OPTIONS]
 
   target     Sandstone beside Debian's tgt
   initiator  our initiator beside libiscsi's, both against Sandstone
+  store      a pool beside its raw file and btrfs; `bench store --help` tells its own options
 
 options:
   --quick         one repeat of one second each: to see that it works, not to quote
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         Some((first, rest)) if first == "target" => target(&parse(rest)?),
         Some((first, rest)) if first == "initiator" => initiator::run(&parse(rest)?),
         Some((first, rest)) if first == "lean" => lean_client::run(rest),
+        Some((first, rest)) if first == "store" => store::run(rest),
         Some((first, _)) if first == "--list" => {
             list();
             Ok(())

@@ -12,7 +12,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
 commands:
-  bench    measure Sandstone beside Debian's tgt, its initiator beside libiscsi
+  bench    measure Sandstone beside Debian's tgt, its initiator beside libiscsi, its store beside btrfs
   fuzz     run the fuzz targets for a bounded time
   test     check and test everything, also with outside suites and real clients
   tidy     check the rules of the house that a machine can check";

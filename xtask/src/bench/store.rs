@@ -1,0 +1,182 @@
+//! `cargo xtask bench store`: a pool beside the raw file that it could lie on, and beside btrfs.
+//!
+//! All three lie on files of the same disk, opened with O_DIRECT, and are loaded by the same loop
+//! over io_uring, in one process (`crates/sandstone/examples/pool_load`): what differs is what lies
+//! below. Each workload runs on the one and then the others, several times, and medians are
+//! compared. The working set is larger than the pool's cache wherever a line does not say otherwise.
+
+mod peer;
+mod phases;
+mod process;
+mod table;
+
+use std::path::PathBuf;
+
+use process::Loader;
+use table::Table;
+
+const USAGE: &str = "\
+usage: cargo xtask bench store [OPTIONS]
+
+options:
+  --dir DIR       a folder on the disk to measure (default: target/bench-store); what the benchmark
+                  makes there is removed at its end
+  --size GIB      of the pool's device, the raw file and btrfs's, each (default 8)
+  --cache MIB     for the pool's blocks (default 256)
+  --rounds N      runs of each workload on each side (default 5)
+  --seconds S     of each run that is not bounded by its bytes (default 4)
+  --only NAME     only phases whose name contains NAME (may be repeated)
+  --quick         2 GiB, one round of one second: to see that it works, not to quote
+  --json          print the table as JSON";
+
+/// What to run.
+pub(super) struct Options {
+    dir: PathBuf,
+    /// Bytes.
+    size: u64,
+    /// Bytes.
+    cache: u64,
+    rounds: usize,
+    seconds: f64,
+    only: Vec<String>,
+    json: bool,
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        dir: crate::crate_root().join("target/bench-store"),
+        size: 8 << 30,
+        cache: 256 << 20,
+        rounds: 5,
+        seconds: 4.0,
+        only: Vec::new(),
+        json: false,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            let value = words.next();
+            value.ok_or_else(|| format!("{word} needs a value\n{USAGE}"))
+        };
+        match word.as_str() {
+            "--quick" => (options.size, options.rounds, options.seconds) = (2 << 30, 1, 1.0),
+            "--json" => options.json = true,
+            "--dir" => options.dir = value()?.into(),
+            "--only" => options.only.push(value()?.clone()),
+            "--size" => options.size = number::<u64>(word, value()?)? << 30,
+            "--cache" => options.cache = number::<u64>(word, value()?)? << 20,
+            "--rounds" => options.rounds = number(word, value()?)?,
+            "--seconds" => options.seconds = number(word, value()?)?,
+            other => return Err(format!("unknown option '{other}'\n{USAGE}")),
+        }
+    }
+    let known = |part: &String| {
+        phases::NAMES
+            .iter()
+            .any(|name| name.contains(part.as_str()))
+    };
+    if let Some(unknown) = options.only.iter().find(|part| !known(part)) {
+        let names = phases::NAMES.join(", ");
+        return Err(format!(
+            "no phase's name contains '{unknown}'; they are {names}"
+        ));
+    }
+    if options.size < 2 << 30 || options.rounds == 0 || !(0.1..=600.0).contains(&options.seconds) {
+        return Err("--size starts at 2, --rounds at 1; --seconds lies between 0.1 and 600".into());
+    }
+    Ok(options)
+}
+
+fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T, String> {
+    let parsed = value.parse();
+    parsed.map_err(|_| format!("{word} takes a number"))
+}
+
+/// Runs the benchmark.
+pub(super) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let program = process::build()?;
+    let work = Folder::make(&options.dir)?;
+    let mut table = Table::new(&options)?;
+    let peer = match peer::Peer::start(&options.dir, options.size) {
+        Ok(peer) => Some(peer),
+        Err(why) => {
+            table.note(format!("no figures of btrfs: {why}"));
+            None
+        }
+    };
+    let loader = Loader::start(&program, &options.dir, options.cache)?;
+    let mut bench = phases::Bench {
+        options: &options,
+        program,
+        loader,
+        peer: peer.as_ref().map(peer::Peer::folder),
+        table: &mut table,
+    };
+    let outcome = bench.run();
+    drop(bench);
+    drop(peer);
+    drop(work);
+    outcome?;
+    table.print(options.json)
+}
+
+/// The folder that everything lies in; what the benchmark made there goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make(dir: &std::path::Path) -> Result<Self, String> {
+        let failed = |error| format!("{} cannot be used: {error}", dir.display());
+        std::fs::create_dir_all(dir).map_err(failed)?;
+        let folder = Self(dir.to_owned());
+        folder.clear();
+        Ok(folder)
+    }
+
+    fn clear(&self) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_ours = path.extension().is_some_and(|end| end == "bench");
+            if is_ours {
+                // What cannot be removed is found by whoever looks at the disk.
+                let _ = if path.is_dir() {
+                    std::fs::remove_dir_all(&path)
+                } else {
+                    std::fs::remove_file(&path)
+                };
+            }
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_are_what_was_said() {
+        let options = parse(&words("--quick --size 4 --only cold --dir /x")).expect("fine");
+        assert_eq!((options.size, options.rounds), (4 << 30, 1));
+        assert_eq!(options.dir, PathBuf::from("/x"));
+        assert_eq!(options.only, ["cold"]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        let error = |text| parse(&words(text)).err().unwrap_or_default();
+        assert!(error("--only nothing").contains("aged"));
+        assert!(error("--size x").contains("takes a number"));
+        assert!(error("--size 1").contains("starts at 2"));
+        assert!(error("--rounds").contains("needs a value"));
+    }
+}

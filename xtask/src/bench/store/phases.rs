@@ -1,0 +1,469 @@
+//! What is measured, in phases: each begins with a pool of its own.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Options;
+use super::process::{Figures, Load, Loader};
+use super::table::{Line, Side, Table, Wanted};
+
+/// The phases, in their order.
+pub(super) const NAMES: [&str; 7] = [
+    "fresh",
+    "sequential",
+    "filled",
+    "aged",
+    "snapshots",
+    "crash",
+    "variants",
+];
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// What the process that is measured keeps for its loads: `DATA` there.
+const LOAD_DATA: u64 = 64 * MIB;
+/// How full volumes make the pool, in percent.
+const FILL: u64 = 70;
+
+/// The benchmark at work.
+pub(super) struct Bench<'a> {
+    pub(super) options: &'a Options,
+    pub(super) program: PathBuf,
+    pub(super) loader: Loader,
+    /// Where btrfs is mounted.
+    pub(super) peer: Option<PathBuf>,
+    pub(super) table: &'a mut Table,
+}
+
+fn kiops(figures: &Figures) -> f64 {
+    figures.iops() / 1e3
+}
+
+impl Bench<'_> {
+    /// Runs all phases that are wanted.
+    pub(super) fn run(&mut self) -> Result<(), String> {
+        self.make_files()?;
+        for name in NAMES {
+            let only = &self.options.only;
+            if only.is_empty() || only.iter().any(|part| name.contains(part.as_str())) {
+                eprintln!("bench: {name}");
+                self.phase(name)
+                    .map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, name: &str) -> Result<(), String> {
+        match name {
+            "fresh" => self.fresh(),
+            "sequential" => self.sequential(),
+            "filled" => self.filled(),
+            "aged" => self.aged(),
+            "snapshots" => self.snapshots(),
+            "crash" => self.crash(),
+            "variants" => self.variants(),
+            other => Err(format!("there is no phase {other}")),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.options.dir.join(format!("{name}.bench"))
+    }
+
+    /// Bytes of a volume that fills a pool on the one device.
+    fn filling(&self) -> u64 {
+        (self.options.size * FILL / 100) >> 20 << 20
+    }
+
+    fn ask(&mut self, command: Value) -> Result<Value, String> {
+        self.loader.ask(&command)
+    }
+
+    fn make(&mut self, path: &Path, len: u64) -> Result<(), String> {
+        self.ask(json!({ "do": "make", "path": path, "len": len }))?;
+        Ok(())
+    }
+
+    /// The raw file, btrfs's file and the pool's device: every byte of them is written once.
+    fn make_files(&mut self) -> Result<(), String> {
+        eprintln!("bench: writing all files once");
+        let len = self.filling();
+        let mut files = vec![("raw", self.path("raw"))];
+        let peer = self.peer.clone();
+        files.extend(peer.map(|folder| ("btrfs", folder.join("file.bench"))));
+        for (name, path) in files {
+            self.make(&path, len)?;
+            self.ask(json!({ "do": "open", "name": name, "path": path }))?;
+        }
+        let device = self.path("device");
+        self.make(&device, self.options.size)
+    }
+
+    /// A pool `tank` on these files, instead of what was on them.
+    fn new_pool(&mut self, kind: &str, paths: &[PathBuf]) -> Result<(), String> {
+        // There may be none.
+        let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
+        let vdevs = json!([{ "kind": kind, "paths": paths }]);
+        self.ask(json!({ "do": "create", "name": "tank", "vdevs": vdevs, "force": true }))?;
+        Ok(())
+    }
+
+    fn new_volume(&mut self, size: u64, block_size: u64) -> Result<(), String> {
+        self.ask(json!({
+            "do": "change", "verb": "create", "name": "tank/v",
+            "size": size, "block_size": block_size, "sparse": true,
+        }))?;
+        Ok(())
+    }
+
+    fn new_disk_pool(&mut self, size: u64, block_size: u64) -> Result<(), String> {
+        let device = self.path("device");
+        self.new_pool("disk", &[device])?;
+        self.new_volume(size, block_size)
+    }
+
+    fn one(&mut self, load: Load) -> Result<Figures, String> {
+        let figures = self.loader.load(&[load])?;
+        figures.first().copied().ok_or("no figures came".into())
+    }
+
+    fn sides(&self) -> Vec<Side> {
+        let peer = self.peer.is_some().then_some(Side::Btrfs);
+        [Side::Raw, Side::Pool].into_iter().chain(peer).collect()
+    }
+
+    /// A load on all sides, in turns.
+    fn compare(
+        &mut self,
+        mut line: Line,
+        figure: fn(&Figures) -> f64,
+        load: impl Fn(Side) -> Load,
+    ) -> Result<(), String> {
+        let sides = self.sides();
+        for round in 0..self.options.rounds {
+            for turn in 0..sides.len() {
+                let side = sides[(round + turn) % sides.len()];
+                let load = load(side).seed(round as u64 + 1).on(target(side));
+                let figures = self.one(load)?;
+                line.push(side, figure(&figures));
+            }
+        }
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// Writes into a volume that holds nothing.
+    fn fresh(&mut self) -> Result<(), String> {
+        let size = self.filling();
+        let load = Load::random_write(4096, 32).bytes(size / 4).flushed();
+        let name = "4K random write QD32 + flush, fresh";
+        let mut line = Line::new(name, "K/s", &[Wanted::OfRaw(1.2), Wanted::OfBtrfs(10.0)]);
+        let sides = self.sides();
+        for round in 0..self.options.rounds {
+            for turn in 0..sides.len() {
+                let side = sides[(round + turn) % sides.len()];
+                if side == Side::Pool {
+                    self.new_disk_pool(size, 4 * KIB)?;
+                }
+                let load = load.clone().seed(round as u64 + 1).on(target(side));
+                let figures = self.one(load)?;
+                line.push(side, kiops(&figures));
+            }
+        }
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// Large requests of incompressible data, in their order.
+    fn sequential(&mut self) -> Result<(), String> {
+        let size = self.filling();
+        let names = [
+            "1 MiB sequential write QD4 + flush",
+            "1 MiB sequential read QD4",
+        ];
+        let wanted = [Wanted::OfRaw(0.85)];
+        let [mut writes, mut reads] = names.map(|name| Line::new(name, "MB/s", &wanted));
+        let sides = self.sides();
+        let bytes = size / 2;
+        for round in 0..self.options.rounds {
+            for turn in 0..sides.len() {
+                let side = sides[(round + turn) % sides.len()];
+                if side == Side::Pool {
+                    self.new_disk_pool(size, 16 * KIB)?;
+                }
+                let write = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
+                let figures = self.one(write.on(target(side)))?;
+                writes.push(side, figures.mb_s());
+                let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
+                let figures = self.one(read.on(target(side)))?;
+                reads.push(side, figures.mb_s());
+            }
+        }
+        self.table.push(writes);
+        self.table.push(reads);
+        Ok(())
+    }
+
+    /// A pool with a 4K volume of which every block was written, in order.
+    fn fill(&mut self) -> Result<(), String> {
+        let size = self.filling();
+        self.new_disk_pool(size, 4 * KIB)?;
+        let write = Load::sequential_write(MIB as u32, 4).bytes(size).flushed();
+        self.one(write.on("tank/v"))?;
+        Ok(())
+    }
+
+    /// Reads, durable writes, and both together.
+    fn filled(&mut self) -> Result<(), String> {
+        self.fill()?;
+        let seconds = self.options.seconds;
+        let line = Line::new("4K random read QD32, cold", "K/s", &[Wanted::OfRaw(0.9)]);
+        let read = Load::random_read(4096, 32).seconds(seconds);
+        self.compare(line, kiops, |_| read.clone())?;
+        let line = Line::new("4K random read QD1, cold", "K/s", &[Wanted::Nothing]);
+        let read = Load::random_read(4096, 1).seconds(seconds);
+        self.compare(line, kiops, |_| read.clone())?;
+        self.hot()?;
+        let wanted = [Wanted::OfRaw(0.8), Wanted::OfBtrfs(10.0)];
+        let line = Line::new(
+            "4K random write QD16, each durable (raw: O_DSYNC)",
+            "K/s",
+            &wanted,
+        );
+        let write = Load::random_write(4096, 16).seconds(seconds).durable();
+        self.compare(line, kiops, |_| write.clone())?;
+        let line = Line::new(
+            "4K random write QD1, each durable (raw: fdatasync)",
+            "K/s",
+            &wanted,
+        );
+        let write = Load::random_write(4096, 1).seconds(seconds);
+        self.compare(line, kiops, |side| match side {
+            Side::Pool => write.clone().durable(),
+            Side::Raw | Side::Btrfs => write.clone().flushed_each(),
+        })?;
+        self.beside_writes()?;
+        let known = self.options.cache + LOAD_DATA;
+        let beyond = self.loader.peak_memory()?.saturating_sub(known);
+        let name = "memory beyond the cache's cap, the program's too";
+        let wanted = Wanted::AtMost(64.0);
+        let line = Line::single(name, "MiB", wanted, beyond as f64 / MIB as f64);
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// Reads of what the cache holds.
+    fn hot(&mut self) -> Result<(), String> {
+        let within = self.options.cache / 4;
+        let warm = Load::sequential_read(MIB as u32, 4).within(within);
+        for _ in 0..2 {
+            self.one(warm.clone().bytes(within).on("tank/v"))?;
+        }
+        let line = Line::new("4K random read QD32, hot", "K/s", &[Wanted::OfRaw(5.0)]);
+        let read = Load::random_read(4096, 32).seconds(self.options.seconds);
+        self.compare(line, kiops, |side| match side {
+            Side::Pool => read.clone().within(within),
+            // Direct I/O has no cache.
+            Side::Raw | Side::Btrfs => read.clone(),
+        })
+    }
+
+    /// Reads alone, then beside as many writes as the pool takes.
+    fn beside_writes(&mut self) -> Result<(), String> {
+        let seconds = self.options.seconds;
+        let mut line = Line::new(
+            "4K random read QD32 beside writes QD32 / alone",
+            "ratio",
+            &[Wanted::AtLeast(0.3)],
+        );
+        let sides = self.sides();
+        for round in 0..self.options.rounds {
+            for side in &sides {
+                let read = Load::random_read(4096, 32).seed(round as u64);
+                let read = read.seconds(seconds).on(target(*side));
+                let write = Load::random_write(4096, 32).on(target(*side));
+                let alone = self.one(read.clone())?;
+                let both = self.loader.load(&[read, write])?;
+                line.push(*side, both[0].iops() / alone.iops());
+            }
+        }
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// Overwritten three times in a scattered order, then measured.
+    fn aged(&mut self) -> Result<(), String> {
+        self.fill()?;
+        let size = self.filling();
+        let before = self.loader.written()?;
+        let write = Load::random_write(4096, 32).bytes(3 * size).flushed();
+        self.one(write.seed(99).on("tank/v"))?;
+        let written = self.loader.written()? - before;
+        let name = "device bytes for a byte of 4K random writes";
+        let amplification = written as f64 / (3 * size) as f64;
+        let line = Line::single(name, "ratio", Wanted::AtMost(1.5), amplification);
+        self.table.push(line);
+        let name = "4K random write QD32 + flush, overwritten 3 times";
+        let wanted = [Wanted::OfRaw(0.8), Wanted::OfBtrfs(10.0)];
+        let line = Line::new(name, "K/s", &wanted);
+        let bytes = size / 4;
+        self.compare(line, kiops, |_| {
+            Load::random_write(4096, 32).bytes(bytes).flushed()
+        })
+    }
+
+    /// A volume of 1 TiB of which as much is written as the device holds.
+    fn snapshots(&mut self) -> Result<(), String> {
+        self.new_disk_pool(1 << 40, 4 * KIB)?;
+        let bytes = self.options.size / 2;
+        let write = Load::random_write(4096, 32).bytes(bytes).flushed();
+        self.one(write.on("tank/v"))?;
+        let snapshot = |name: &str| json!({ "do": "change", "verb": "snapshot", "names": [name] });
+        let mut line = Line::new(
+            format!(
+                "snapshot of 1 TiB, {} K blocks written",
+                bytes / 4096 / 1000
+            ),
+            "ms",
+            &[Wanted::AtMost(10.0)],
+        );
+        for round in 0..self.options.rounds {
+            let answer = self.ask(snapshot(&format!("tank/v@s{round}")))?;
+            line.push(
+                Side::Pool,
+                answer["took_s"].as_f64().unwrap_or(f64::NAN) * 1e3,
+            );
+        }
+        self.table.push(line);
+        self.destroy_beside_reads(bytes)
+    }
+
+    /// How much longer the slowest hundredth takes while blocks of a destroyed volume are freed.
+    fn destroy_beside_reads(&mut self, bytes: u64) -> Result<(), String> {
+        let small = self.options.size / 16;
+        self.ask(json!({
+            "do": "change", "verb": "create", "name": "tank/w",
+            "size": small, "block_size": 4096, "sparse": true,
+        }))?;
+        let fill = Load::sequential_write(MIB as u32, 4).bytes(small).flushed();
+        self.one(fill.on("tank/w"))?;
+        let read = Load::random_read(4096, 16).seconds(self.options.seconds);
+        let write = Load::random_write(4096, 4).seconds(self.options.seconds);
+        let loads = [read.on("tank/w"), write.on("tank/w")];
+        let before = self.loader.load(&loads)?;
+        let destroy = json!({
+            "do": "change", "verb": "destroy", "names": ["tank/v"], "recursive": true,
+        });
+        let took = self.ask(destroy)?["took_s"].as_f64().unwrap_or(f64::NAN);
+        let during = self.loader.load(&loads)?;
+        for (at, what) in ["reads", "writes"].into_iter().enumerate() {
+            let name = format!("p99 of {what} while {} MiB are freed / before", bytes / MIB);
+            let ratio = during[at].p99_us / before[at].p99_us;
+            let line = Line::single(name, "ratio", Wanted::AtMost(2.0), ratio);
+            self.table.push(line);
+        }
+        let line = Line::single("destroy", "ms", Wanted::Nothing, took * 1e3);
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// The process is killed when the log is long, and the pool imported by another one.
+    fn crash(&mut self) -> Result<(), String> {
+        self.fill()?;
+        // Just less than what a checkpoint is made after, once the one under way is done.
+        let write = Load::random_write(4096, 32).flushed();
+        self.one(write.clone().bytes(4096 * 1000).on("tank/v"))?;
+        self.ask(json!({
+            "do": "change", "verb": "snapshot", "names": ["tank/v@before"],
+        }))?;
+        self.one(write.seconds(20.0).bytes(4096 * 1_000_000).on("tank/v"))?;
+        let next = Loader::start(&self.program, &self.path("crash"), self.options.cache)?;
+        std::mem::replace(&mut self.loader, next).kill()?;
+        let device = self.path("device");
+        let answer = self.ask(json!({
+            "do": "import", "pool": "tank", "paths": [device], "force": true,
+        }))?;
+        let took = answer["took_s"].as_f64().unwrap_or(f64::NAN);
+        let name = "import after a crash, log of a million changes";
+        let line = Line::single(name, "s", Wanted::AtMost(3.0), took);
+        self.table.push(line);
+        let files = self
+            .peer
+            .clone()
+            .map(|folder| ("btrfs", folder.join("file.bench")));
+        for (name, path) in files.into_iter().chain([("raw", self.path("raw"))]) {
+            self.ask(json!({ "do": "open", "name": name, "path": path }))?;
+        }
+        Ok(())
+    }
+
+    /// Other block sizes and redundancies: what they take and what they write.
+    fn variants(&mut self) -> Result<(), String> {
+        // There may be none; the next files need its room.
+        let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
+        let leaf = (self.options.size / 8).max(512 * MIB);
+        let leaves: Vec<PathBuf> = (0..4).map(|at| self.path(&format!("leaf{at}"))).collect();
+        for path in &leaves {
+            self.make(path, leaf)?;
+        }
+        let shapes = [("disk", 1), ("mirror", 2), ("raidz1", 3), ("raidz2", 4)];
+        for (kind, count) in shapes {
+            for block_size in [4 * KIB, 16 * KIB, 64 * KIB] {
+                self.variant(kind, &leaves[..count], leaf, block_size)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn variant(
+        &mut self,
+        kind: &str,
+        leaves: &[PathBuf],
+        leaf: u64,
+        block_size: u64,
+    ) -> Result<(), String> {
+        self.new_pool(kind, leaves)?;
+        let size = leaf / 2;
+        self.new_volume(size, block_size)?;
+        let fill = Load::sequential_write(MIB as u32, 4).bytes(size).flushed();
+        self.one(fill.on("tank/v"))?;
+        let name = format!(
+            "{} of {}, volblocksize {}K",
+            kind,
+            leaves.len(),
+            block_size / KIB
+        );
+        for (what, request) in [("4K", 4 * KIB), ("whole blocks", block_size)] {
+            if what != "4K" && block_size == 4 * KIB {
+                continue;
+            }
+            let before = self.loader.written()?;
+            let write = Load::random_write(request as u32, 32);
+            let write = write.seconds(self.options.seconds).flushed();
+            let figures = self.one(write.on("tank/v"))?;
+            let written = self.loader.written()? - before;
+            let line = format!("{name}: random write of {what}");
+            let single = Line::single(line.clone(), "K/s", Wanted::Nothing, kiops(&figures));
+            self.table.push(single);
+            let ratio = written as f64 / figures.bytes as f64;
+            let single = Line::single(
+                format!("{line}, device bytes"),
+                "ratio",
+                Wanted::Nothing,
+                ratio,
+            );
+            self.table.push(single);
+        }
+        Ok(())
+    }
+}
+
+fn target(side: Side) -> &'static str {
+    match side {
+        Side::Raw => "raw",
+        Side::Pool => "tank/v",
+        Side::Btrfs => "btrfs",
+    }
+}
