@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::completion::size;
 use super::pool::confirm;
-use super::table::{Column, ListArgs, extra, left, print, right};
+use super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::Error;
 use crate::pool::dataset::{DatasetChange, DatasetView};
@@ -327,16 +327,17 @@ fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
     print(t, &args.list, &COLUMNS, &rows, "no datasets available")
 }
 
-const COLUMNS: [Column<DatasetView>; 9] = [
+const COLUMNS: [Column<DatasetView>; 20] = [
     left("name", |d, _| d.name.clone()),
-    right("volsize", |d, n| d.size.map_or("-".into(), |b| n.size(b))),
-    right("refer", |d, n| {
-        d.referenced.map_or("-".into(), |b| n.size(b))
-    }),
+    right("used", |d, n| n.size(d.used)),
     right("avail", |d, n| match d.kind.as_str() {
         "volume" => d.available.map_or("-".into(), |b| n.size(b)),
         _ => "-".into(),
     }),
+    right("refer", |d, n| {
+        d.referenced.map_or("-".into(), |b| n.size(b))
+    }),
+    right("volsize", |d, n| d.size.map_or("-".into(), |b| n.size(b))),
     right("volblock", |d, n| {
         d.block_size.map_or("-".into(), |b| n.size(b.into()))
     }),
@@ -346,7 +347,35 @@ const COLUMNS: [Column<DatasetView>; 9] = [
     })),
     extra(right("creation", |d, _| d.created_s.to_string())),
     extra(left("guid", |d, _| property(d, "guid"))),
+    extra(right("usedbydataset", |d, n| figure(d, n, "usedbydataset"))),
+    extra(right("usedbysnapshots", |d, n| {
+        figure(d, n, "usedbysnapshots")
+    })),
+    extra(right("usedbyrefreservation", |d, n| {
+        figure(d, n, "usedbyrefreservation")
+    })),
+    extra(right("refreservation", |d, n| {
+        figure(d, n, "refreservation")
+    })),
+    extra(right("written", |d, n| figure(d, n, "written"))),
+    extra(left("compression", |d, _| property(d, "compression"))),
+    extra(left("checksum", |d, _| property(d, "checksum"))),
+    extra(left("sync", |d, _| property(d, "sync"))),
+    extra(left("primarycache", |d, _| property(d, "primarycache"))),
+    extra(left("readonly", |d, _| property(d, "readonly"))),
 ];
+
+/// A property that is a number.
+fn figure(dataset: &DatasetView, numbers: Numbers, name: &str) -> String {
+    let found = dataset.properties.iter().find(|p| p.name == name);
+    found.map_or_else(
+        || "-".to_owned(),
+        |property| match numbers {
+            Numbers::Short => property.rounded.clone(),
+            Numbers::Exact => property.value.clone(),
+        },
+    )
+}
 
 fn property(dataset: &DatasetView, name: &str) -> String {
     let found = dataset.properties.iter().find(|p| p.name == name);
@@ -388,8 +417,8 @@ fn get(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> Done {
         left("name", |r: &Row, _| r.name.clone()),
         left("property", |r: &Row, _| r.property.clone()),
         left("value", |r: &Row, n| match n {
-            super::table::Numbers::Short => r.rounded.clone(),
-            super::table::Numbers::Exact => r.value.clone(),
+            Numbers::Short => r.rounded.clone(),
+            Numbers::Exact => r.value.clone(),
         }),
         left("source", |r: &Row, _| r.source.clone()),
     ];

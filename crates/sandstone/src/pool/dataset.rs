@@ -8,11 +8,12 @@ use store::catalog::request::{
     CloneSnapshot, CreateFolder, CreateVolume, Destroy, Inherit, Rename, Resize, Rollback,
     SetProperties, Stamp, TakeSnapshots, Texts,
 };
-use store::catalog::size::parse_size;
+use store::catalog::size::{parse_size, print_size};
 use store::catalog::{
-    Catalog, CatalogError, Dataset, ErrorKind as Refusal, Operation, PROPERTIES, Property, Source,
+    Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Operation, PROPERTIES, Property,
+    Source,
 };
-use store::pool::{Plan, Pool, PoolError};
+use store::pool::{DatasetUsage, Plan, Pool, PoolError};
 use utoipa::ToSchema;
 
 use super::registry::{OpenPool, Pools};
@@ -144,7 +145,11 @@ pub struct DatasetView {
     pub size: Option<u64>,
     /// volblocksize in bytes.
     pub block_size: Option<u32>,
-    /// Bytes of its blocks as of the last checkpoint, parity included.
+    /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot what only it
+    /// has. As of the last checkpoint, parity not counted.
+    #[serde(default)]
+    pub used: u64,
+    /// Bytes of its blocks as of the last checkpoint, parity not counted.
     pub referenced: Option<u64>,
     /// Bytes that its data may still take.
     pub available: Option<u64>,
@@ -485,13 +490,47 @@ fn failed(error: &PoolError) -> Error {
 /// All datasets of a pool.
 fn views(pool: &Pool) -> Vec<DatasetView> {
     let catalog = pool.catalog();
+    let usage = pool.usage();
     let all = catalog.subtree(store::catalog::ROOT);
     all.into_iter()
-        .map(|dataset| view(pool, catalog, dataset))
+        .map(|dataset| {
+            let usage = usage.get(&dataset.id).copied().unwrap_or_default();
+            view(pool, catalog, dataset, usage)
+        })
         .collect()
 }
 
-fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset) -> DatasetView {
+/// What a dataset takes, by the names of zfs's properties.
+fn figures(kind: &Kind, usage: DatasetUsage, available: Option<u64>) -> Vec<PropertyView> {
+    let mut figures = vec![("used", usage.used)];
+    match kind {
+        Kind::Folder => figures.push(("usedbychildren", usage.by_children)),
+        Kind::Volume(_) => figures.extend([
+            ("referenced", usage.referenced),
+            ("usedbydataset", usage.by_dataset),
+            ("usedbysnapshots", usage.by_snapshots),
+            ("usedbyrefreservation", usage.by_refreservation),
+            ("written", usage.written),
+        ]),
+        Kind::Snapshot(_) => {
+            figures.extend([("referenced", usage.referenced), ("written", usage.written)])
+        }
+    }
+    if let Some(available) = available.filter(|_| !matches!(kind, Kind::Snapshot(_))) {
+        figures.push(("available", available));
+    }
+    let figures = figures.into_iter();
+    figures
+        .map(|(name, bytes)| PropertyView {
+            name: name.to_owned(),
+            value: bytes.to_string(),
+            rounded: print_size(bytes),
+            source: "-".to_owned(),
+        })
+        .collect()
+}
+
+fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) -> DatasetView {
     let space = pool.dataset_space(dataset.id);
     let geometry = dataset.geometry();
     let table = PROPERTIES.iter().filter_map(|info| {
@@ -511,6 +550,11 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset) -> DatasetView {
             Source::None => "-".to_owned(),
         },
     });
+    let available = space.map(|space| space.available);
+    let mut properties: Vec<PropertyView> = properties.collect();
+    let figures = figures(&dataset.kind, usage, available);
+    properties.retain(|known| figures.iter().all(|figure| figure.name != known.name));
+    properties.extend(figures);
     DatasetView {
         name: catalog.full_name(dataset.id),
         kind: dataset.kind.as_str().to_owned(),
@@ -518,9 +562,10 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset) -> DatasetView {
         size: geometry.map(|(size, _)| size),
         block_size: geometry.map(|(_, block_size)| block_size),
         referenced: space.map(|space| space.referenced),
-        available: space.map(|space| space.available),
+        available,
+        used: usage.used,
         origin: catalog.origin(dataset.id).map(|id| catalog.full_name(id)),
-        properties: properties.collect(),
+        properties,
     }
 }
 

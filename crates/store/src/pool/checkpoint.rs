@@ -50,7 +50,7 @@ pub(super) struct Making {
     /// What became of each layer.
     merged: Vec<merge::Merged>,
     /// Dead lists of the datasets at that moment.
-    dead: BTreeMap<DatasetId, Deadlist>,
+    pub(super) dead: BTreeMap<DatasetId, Deadlist>,
     /// Snapshots taken since then, which have the dead list of their volume as of that moment.
     pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
     jobs: VecDeque<Job>,

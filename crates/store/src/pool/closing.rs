@@ -9,7 +9,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 pub struct DatasetSpace {
     /// The size that clients see.
     pub size: u64,
-    /// What its blocks take as of the last checkpoint, parity included.
+    /// What its blocks take as of the last checkpoint, parity not counted.
     pub referenced: u64,
     /// What data of it may still take.
     pub available: u64,

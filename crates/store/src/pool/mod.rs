@@ -15,6 +15,7 @@
 //! | how are datasets changed | `administer.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs` |
+//! | what do datasets take | `usage.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 
@@ -31,6 +32,7 @@ mod read;
 mod request;
 mod scan;
 mod state;
+mod usage;
 mod vdevs;
 mod write;
 
@@ -45,4 +47,5 @@ pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Openin
 pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
+pub use usage::DatasetUsage;
 pub use vdevs::PoolStatus;

@@ -5,5 +5,6 @@ mod checks;
 mod datasets;
 mod full;
 mod opening;
+mod usage;
 mod vdevs;
 mod world;

@@ -25,6 +25,14 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
     );
     let got = process.done("volume get -H -p -o name,value refreservation tank/vm1 tank/vm2");
     assert_eq!(got, "tank/vm1\tnone\ntank/vm2\t67108864\n");
+    let columns = "name,used,refer,usedbyrefreservation,refreservation";
+    let listed = process.done(&format!("volume list -H -p -t volume -o {columns}"));
+    assert_eq!(
+        listed,
+        "tank/vm1\t0\t0\t0\tnone\ntank/vm2\t67108864\t0\t67108864\t67108864\n"
+    );
+    let listed = process.done("volume get -H -p -o value,source usedbyrefreservation tank/vm2");
+    assert_eq!(listed, "67108864\t-\n");
     let listed = process.done("lu list -H -o name,backend,physical plain vm1 vm2");
     assert_eq!(
         listed,
