@@ -1,4 +1,5 @@
-//! The store's pool withstands the crash laboratory: every family of histories, a bounded run of each.
+//! The store's pool withstands the crash laboratory: a bounded run of families of honest disks, and of
+//! disks that fail and say so.
 //!
 //! `SANDSTONE_HISTORIES=<count>` runs so many seeds of each family, `SANDSTONE_FIRST=<seed>` from there
 //! on. What fails names its family and seed; the example `soak` replays it and tells every step.
@@ -41,17 +42,23 @@ fn withstands(family: Family, histories: u64) -> Summary {
 
 #[test]
 fn power_cuts_and_kills_at_any_moment_lose_nothing_that_was_durable() {
-    let summary = withstands(Family::PowerCuts, 60);
+    let summary = withstands(Family::PowerCuts, 180);
     assert_eq!(summary.total.errors, 0);
     assert!(summary.total.crashes >= 2 * summary.histories, "{summary}");
 }
 
 #[test]
 fn snapshots_clones_and_destruction_survive_power_cuts() {
-    assert_eq!(withstands(Family::Datasets, 60).total.errors, 0);
+    assert_eq!(withstands(Family::Datasets, 800).total.errors, 0);
 }
 
 #[test]
 fn a_full_pool_survives_power_cuts() {
-    withstands(Family::Full, 30);
+    withstands(Family::Full, 40);
+}
+
+#[test]
+fn disks_that_fail_and_say_so_cost_errors_and_nothing_else() {
+    let summary = withstands(Family::Failing, 340);
+    assert!(summary.total.struck.failed_writes > 0, "{summary}");
 }

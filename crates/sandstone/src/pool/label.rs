@@ -8,6 +8,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use pages::Pages;
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
 use store::pool::{LeafLabels, PoolConfig};
@@ -29,7 +30,7 @@ pub(super) fn read(path: &Path) -> io::Result<LeafLabels> {
             let mut bytes = vec![0; LABEL_SIZE];
             // A copy that cannot be read is one that says nothing; the others may.
             if file.read_exact_at(&mut bytes, offset).is_ok() {
-                *copy = bytes;
+                *copy = Pages::from_bytes(&bytes);
             }
         }
     }
@@ -42,7 +43,7 @@ pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
     let decoded = labels
         .copies
         .iter()
-        .filter_map(|copy| Label::decode(copy).ok());
+        .filter_map(|copy| Label::read(copy).ok());
     let newest = decoded.max_by_key(|label| label.generation)?;
     Some((PoolConfig::decode(&newest.config).ok()?, newest.leaf))
 }

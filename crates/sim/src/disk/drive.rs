@@ -69,6 +69,8 @@ pub struct Disk {
     has_forgotten: bool,
     /// By when they are answered.
     in_flight: BTreeMap<(u64, u64), InFlight>,
+    /// How many of these may change sectors.
+    changing: usize,
     submitted: u64,
     presence: Presence,
     behaviour: Behaviour,
@@ -92,6 +94,7 @@ impl Disk {
             next_number: 0,
             has_forgotten: false,
             in_flight: BTreeMap::new(),
+            changing: 0,
             submitted: 0,
             presence: Presence::Here,
             behaviour,
@@ -163,6 +166,7 @@ impl Disk {
             doomed: false,
         };
         let due = (now_us + latency_us, self.submitted);
+        self.changing += usize::from(request.may_change());
         self.in_flight.insert(due, request);
     }
 
@@ -189,6 +193,7 @@ impl Disk {
     pub fn complete(&mut self, now_us: u64) -> Option<Completion> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
         let (_, request) = self.in_flight.pop_first()?;
+        self.changing -= usize::from(request.may_change());
         let InFlight { id, op, below, .. } = request;
         let outcome = match op {
             _ if request.doomed || self.presence == Presence::Gone => {
@@ -233,6 +238,9 @@ impl Disk {
 
     /// A read may see parts of the writes that are in flight with it.
     fn with_glimpses(&mut self, sector: u64, count: u64, data: Pages) -> Pages {
+        if self.changing == 0 {
+            return data;
+        }
         let mut seen: Option<Medium> = None;
         for request in self.in_flight.values() {
             let Some(write) = as_write(request, &self.behaviour) else {
@@ -437,8 +445,9 @@ impl Disk {
         in_flight
             .values_mut()
             .for_each(|request| request.doomed = true);
+        let changing = self.changing;
         self.restore(medium);
-        self.in_flight = in_flight;
+        (self.in_flight, self.changing) = (in_flight, changing);
     }
 
     /// The power fails and returns: requests in flight are never answered, and of what is not safe the
@@ -457,6 +466,7 @@ impl Disk {
         }
         self.abandon();
         self.in_flight.clear();
+        self.changing = 0;
     }
 
     /// Lets any part of each write in flight take effect, and nothing more of it.
@@ -494,6 +504,13 @@ impl Disk {
         self.loose.clear();
         self.has_forgotten = false;
         self.in_flight.clear();
+        self.changing = 0;
+    }
+}
+
+impl InFlight {
+    fn may_change(&self) -> bool {
+        matches!(self.op, DeviceOp::Write { .. } | DeviceOp::Trim { .. })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Copies are made by reference, so that an image of a disk costs nothing until one of the two changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,20 +15,42 @@ pub const SLICE_SIZE: usize = 512;
 /// Slices of a sector.
 pub const SLICES: u32 = (SECTOR_SIZE / SLICE_SIZE) as u32;
 
+/// Sectors that are copied together when an image changes.
+const CHUNK: usize = 64;
+
+type Chunk = [Option<Page>; CHUNK];
+
 /// All sectors of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct Medium {
-    sectors: Arc<BTreeMap<u64, Page>>,
+    chunks: Arc<Vec<Option<Arc<Chunk>>>>,
     unreadable: Arc<BTreeSet<u64>>,
 }
 
 impl Medium {
     /// A sector's bytes, whether or not it can be read.
     pub fn sector(&self, sector: u64) -> Page {
-        self.sectors
-            .get(&sector)
+        self.written_sector(sector)
             .cloned()
             .unwrap_or_else(Page::zero)
+    }
+
+    fn written_sector(&self, sector: u64) -> Option<&Page> {
+        let (chunk, slot) = place(sector);
+        self.chunks.get(chunk)?.as_ref()?[slot].as_ref()
+    }
+
+    fn set(&mut self, sector: u64, page: Option<Page>) {
+        let (chunk, slot) = place(sector);
+        if page.is_none() && self.written_sector(sector).is_none() {
+            return;
+        }
+        let chunks = Arc::make_mut(&mut self.chunks);
+        if chunks.len() <= chunk {
+            chunks.resize(chunk + 1, None);
+        }
+        let chunk = chunks[chunk].get_or_insert_with(|| Arc::new([const { None }; CHUNK]));
+        Arc::make_mut(chunk)[slot] = page;
     }
 
     /// Sectors as one run of bytes; `None` where one of them cannot be read.
@@ -50,12 +72,8 @@ impl Medium {
         if !self.unreadable.is_empty() && self.unreadable.contains(&sector) {
             Arc::make_mut(&mut self.unreadable).remove(&sector);
         }
-        let sectors = Arc::make_mut(&mut self.sectors);
-        if page.is_zero() {
-            sectors.remove(&sector);
-        } else {
-            sectors.insert(sector, page);
-        }
+        let page = (!page.is_zero()).then_some(page);
+        self.set(sector, page);
     }
 
     /// Replaces the slices of a sector whose bits are set.
@@ -79,7 +97,7 @@ impl Medium {
         let bit = bit as usize % (SECTOR_SIZE * 8);
         let mut page = PageMut::copy_of(&self.sector(sector));
         page[bit / 8] ^= 1 << (bit % 8);
-        Arc::make_mut(&mut self.sectors).insert(sector, page.freeze());
+        self.set(sector, Some(page.freeze()));
     }
 
     /// Lets a sector no longer be read until it is written.
@@ -88,14 +106,30 @@ impl Medium {
     }
 
     /// The sectors that are not zeros by never having been written, ascending.
-    pub fn written(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
-        self.sectors.keys().copied()
+    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        self.written_from(0)
+    }
+
+    fn written_from(&self, sector: u64) -> impl Iterator<Item = u64> + '_ {
+        let (first, _) = place(sector);
+        let chunks = self.chunks.iter().enumerate().skip(first);
+        let filled = chunks.filter_map(|(number, chunk)| Some((number, chunk.as_ref()?)));
+        let sectors = filled.flat_map(|(number, chunk)| {
+            let slots = (0..CHUNK).filter(|slot| chunk[*slot].is_some());
+            slots.map(move |slot| (number * CHUNK + slot) as u64)
+        });
+        sectors.filter(move |at| *at >= sector)
     }
 
     /// The written sector at or after `sector`, or else the first one.
     pub fn written_near(&self, sector: u64) -> Option<u64> {
-        let after = self.sectors.range(sector..).next();
-        let (found, _) = after.or_else(|| self.sectors.first_key_value())?;
-        Some(*found)
+        let after = self.written_from(sector).next();
+        after.or_else(|| self.written().next())
     }
+}
+
+/// The chunk of a sector, and where in it.
+fn place(sector: u64) -> (usize, usize) {
+    let sector = sector as usize;
+    (sector / CHUNK, sector % CHUNK)
 }

@@ -95,7 +95,7 @@ fn a_flush_covers_only_what_was_answered_before_it_was_asked() {
         let flush = bench.submit(DeviceOp::Flush);
         let order = [bench.next().id, bench.next().id];
         bench.disk.power_cut();
-        order == [early, flush] && bench.disk.snapshot().written().len() == 0
+        order == [early, flush] && bench.disk.snapshot().written().count() == 0
     });
     assert!(lost, "the write was in flight when the flush was asked for");
 }
@@ -153,7 +153,7 @@ fn lies_are_told_on_demand_and_counted() {
     bench.disk.arm(1, Fault::MisdirectedWrite);
     bench.write(1, 3).unwrap();
     assert_eq!(bench.read(1), Ok(1), "it landed elsewhere");
-    assert_eq!(bench.disk.snapshot().written().len(), 2);
+    assert_eq!(bench.disk.snapshot().written().count(), 2);
     bench.disk.arm(1, Fault::FailedRead);
     assert_eq!(bench.read(1), Err(DeviceErrorKind::Medium));
     assert_eq!(bench.read(1), Ok(1), "only once");

@@ -1,16 +1,12 @@
 //! The labels of all disks, read before a pool is opened.
 
-use pages::Pages;
-use store::format::label::{COPIES, LABEL_SIZE, RING_OFFSET};
+use store::format::label::{COPIES, LABEL_SIZE};
 use store::pool::LeafLabels;
 use store::vdev::layout::label_offset;
 
 use crate::disk::{DeviceOp, DeviceOutcome};
 use crate::operation::BLOCK_SIZE;
 use crate::subject::{DiskRequest, Geometry};
-
-/// Where a configuration of the laboratory ends at the latest.
-const HEAD: usize = 16 << 10;
 
 /// What is known of them so far.
 pub(super) struct Labels {
@@ -24,7 +20,7 @@ impl Labels {
         let size = geometry.disk_sectors * BLOCK_SIZE as u64;
         let leaf = LeafLabels {
             size,
-            copies: [const { Vec::new() }; 4],
+            ..LeafLabels::default()
         };
         let mut requests = Vec::new();
         for disk in 0..geometry.disks {
@@ -50,16 +46,7 @@ impl Labels {
     pub(super) fn take(&mut self, disk: usize, copy: u64, outcome: DeviceOutcome) {
         self.waiting -= 1;
         if let Ok(data) = outcome {
-            self.leaves[disk].copies[copy as usize] = used_part(&data);
+            self.leaves[disk].copies[copy as usize] = data;
         }
     }
-}
-
-/// What lies between the configuration and the ring is never written.
-fn used_part(data: &Pages) -> Vec<u8> {
-    let mut bytes = vec![0; data.len()];
-    for range in [0..HEAD, RING_OFFSET..data.len()] {
-        data.slice(range.clone()).copy_to(&mut bytes[range]);
-    }
-    bytes
 }

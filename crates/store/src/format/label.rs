@@ -20,12 +20,15 @@
 //! The copies of one end are never written together with those of the other, so that a torn label
 //! leaves an intact one.
 
+use pages::Pages;
+
 use super::bytes::Reader;
 use super::{SECTOR_SIZE, VERSION};
 use crate::checksum;
 
 const MAGIC: &[u8; 8] = b"SANDLABL";
 const HEADER: usize = 96;
+const LEN: std::ops::Range<usize> = 40..48;
 const CHECKSUM: std::ops::Range<usize> = 48..64;
 
 /// Bytes of one copy.
@@ -104,7 +107,26 @@ impl Label {
         bytes
     }
 
+    /// From a copy; of one that could not be read nothing is there.
+    ///
+    /// # Errors
+    /// There is none that can be used.
+    pub fn read(copy: &Pages) -> Result<Self, NoLabel> {
+        let mut head = [0; HEADER];
+        if copy.len() < HEADER {
+            return Err(NoLabel::Absent);
+        }
+        copy.slice(0..HEADER).copy_to(&mut head);
+        let len = u64::from_le_bytes(head[LEN].try_into().unwrap_or_default());
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let end = HEADER + len.min(Self::MAX_CONFIG);
+        Self::decode(&copy.slice(0..end.min(copy.len())).to_vec())
+    }
+
     /// From the front of a copy.
+    ///
+    /// # Errors
+    /// There is none that can be used.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoLabel> {
         let mut reader = Reader(bytes);
         if reader.take(8).ok_or(NoLabel::Absent)? != MAGIC {

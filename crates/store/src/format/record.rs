@@ -159,6 +159,9 @@ impl Record {
 
     /// The record in a sector and its checksum; `None` where it is torn, damaged or another pool's.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<(Self, u128)> {
+        if !sector.starts_with(MAGIC) {
+            return None;
+        }
         let mut blank: [u8; SECTOR_SIZE] = sector.try_into().ok()?;
         let mut reader = Reader(sector);
         let is_record = reader.take(8)? == MAGIC && reader.u16()? == VERSION;

@@ -89,6 +89,9 @@ impl Root {
 
     /// The root in a sector; `None` where it is torn, damaged, of another pool or a later version.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<Self> {
+        if !sector.starts_with(MAGIC) {
+            return None;
+        }
         let mut blank: [u8; SECTOR_SIZE] = sector.try_into().ok()?;
         let stored = u128::from_le_bytes(blank[CHECKSUM].try_into().ok()?);
         blank[CHECKSUM].fill(0);

@@ -13,6 +13,7 @@
 
 mod labels;
 mod replay;
+mod search;
 mod space;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -109,7 +110,7 @@ enum Wanted {
     Record,
     Operation,
     Block(usize),
-    Search(u64),
+    Search(search::Run),
     Spread,
     Flush,
 }
@@ -299,8 +300,7 @@ impl Opening {
             (Wanted::Record | Wanted::Block(_), Err(error)) => {
                 self.failed = Some(self.untold_end(&error));
             }
-            // Beyond the end of the vdev, or unreadable: nothing can be proven by it.
-            (Wanted::Search(_), Err(_)) => {}
+            (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
             (_, Err(error)) => {
                 let context = format!("{wanted:?} of the pool cannot be read: {error}");
                 self.failed = Some(OpenError::damaged(context));

@@ -101,7 +101,7 @@ impl World {
                 size: disk.size,
                 copies: [0, 1, 2, 3].map(|copy| {
                     let offset = vdev::layout::label_offset(copy, disk.size).expect("a leaf");
-                    disk.read(offset, 256 << 10)
+                    Pages::from_bytes(&disk.read(offset, 256 << 10))
                 }),
             })
             .collect();

@@ -1,11 +1,13 @@
 //! What the labels of a set of devices say: which pool they are of, and which checkpoints there are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use pages::Pages;
 
 use super::super::config::PoolConfig;
 use super::{OpenError, OpenErrorKind};
-use crate::format::label::{LABEL_SIZE, NoLabel, RING_OFFSET};
-use crate::format::{Epoch, Label, Root, SECTOR_SIZE};
+use crate::format::label::{NoLabel, RING_OFFSET, RING_SLOTS};
+use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 use crate::vdev::LeafState;
 
 /// The four label copies of a device, each as it was read; empty where it could not be.
@@ -14,7 +16,7 @@ pub struct LeafLabels {
     /// Bytes of the device.
     pub size: u64,
     /// 256 KiB each.
-    pub copies: [Vec<u8>; 4],
+    pub copies: [Pages; 4],
 }
 
 /// What labels say together.
@@ -116,7 +118,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
 fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
     let mut labels = Vec::new();
     for copy in &device.copies {
-        match Label::decode(copy) {
+        match Label::read(copy) {
             Ok(label) => labels.push(label),
             Err(NoLabel::Absent | NoLabel::Damaged) => {}
             Err(NoLabel::Later(version)) => {
@@ -136,26 +138,66 @@ fn roots(
     leaves: &[Option<u64>],
     config: &PoolConfig,
 ) -> (Vec<Candidate>, Vec<Option<Epoch>>, BTreeSet<Epoch>) {
-    let mut found: BTreeMap<(Epoch, Vec<u8>), u32> = BTreeMap::new();
+    // Nearly all sectors of a slot are equal: each content is looked at once.
+    let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
     let mut last_seen = Vec::new();
     for (device, leaf) in devices.iter().zip(leaves) {
         let mut last = None;
         for copy in device.copies.iter().filter(|_| leaf.is_some()) {
-            let ring = copy.get(RING_OFFSET..LABEL_SIZE).unwrap_or_default();
-            for sector in ring.chunks_exact(SECTOR_SIZE) {
-                if let Some(root) = Root::decode(sector, config.key()) {
-                    last = last.max(Some(root.epoch));
-                    *found.entry((root.epoch, sector.to_vec())).or_default() += 1;
+            for (number, slot) in slots.iter_mut().enumerate() {
+                let start = RING_OFFSET + number * SECTOR_SIZE;
+                if copy.len() >= start + SECTOR_SIZE {
+                    let sector = copy.slice(start..start + SECTOR_SIZE);
+                    last = last.max(Sector::count(slot, sector, config.key()));
                 }
             }
         }
         last_seen.push(last);
     }
-    let seen = found.keys().map(|(epoch, _)| *epoch).collect();
-    let roots = found.into_iter().rev().filter(|(_, copies)| *copies >= 2);
-    let roots = roots.filter_map(|((_, sector), copies)| {
-        let root = Root::decode(&sector, config.key())?;
-        Some(Candidate { root, copies })
-    });
-    (roots.collect(), last_seen, seen)
+    let found = slots.into_iter().flatten();
+    let mut found: Vec<Candidate> = found
+        .filter_map(|sector| {
+            let (root, copies) = (sector.root?, sector.copies);
+            Some(Candidate { root, copies })
+        })
+        .collect();
+    let seen = found.iter().map(|candidate| candidate.root.epoch).collect();
+    found.retain(|candidate| candidate.copies >= 2);
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
+    (found, last_seen, seen)
+}
+
+/// What lies in a sector of rings, and in how many of them.
+#[derive(Clone)]
+struct Sector {
+    bytes: Vec<u8>,
+    root: Option<Root>,
+    copies: u32,
+}
+
+impl Sector {
+    /// Counts what lies in a slot's sector once more; the epoch of its root.
+    fn count(slot: &mut Vec<Self>, sector: Pages, key: PoolKey) -> Option<Epoch> {
+        let is_equal = |known: &&mut Self| {
+            let mut at = 0;
+            sector.chunks().all(|chunk| {
+                at += chunk.len();
+                known.bytes[at - chunk.len()..at] == *chunk
+            })
+        };
+        if let Some(known) = slot.iter_mut().find(is_equal) {
+            known.copies += 1;
+            return Some(known.root.as_ref()?.epoch);
+        }
+        let bytes = sector.to_vec();
+        let root = Root::decode(&bytes, key);
+        let epoch = root.as_ref().map(|root| root.epoch);
+        let copies = 1;
+        slot.push(Self {
+            bytes,
+            root,
+            copies,
+        });
+        epoch
+    }
 }

@@ -8,22 +8,17 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::super::commit::Commit;
 use super::space::fault;
-use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
+use super::{Block, OpenError, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
-use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root, SECTOR_SIZE};
-use crate::log::chain::Chain;
+use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Found, Replay};
 use crate::vdev::{VdevEvent, Verify};
-
-/// Sectors that are searched for later records behind the end of the log.
-const SEARCH: u64 = replay::SEARCH as u64 / SECTOR_SIZE as u64;
 
 /// How far the replay is.
 #[derive(Debug)]
 pub(super) struct State {
-    replay: Replay,
+    pub(super) replay: Replay,
     /// Found and not done yet.
     waiting: VecDeque<Found>,
     /// Groups that were done.
@@ -149,42 +144,8 @@ impl Opening {
         self.begin_search()
     }
 
-    /// Looks for proof that more was durable than was found.
-    fn begin_search(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Search;
-        let end = self.replay.replay.address();
-        let last = (end.sector() + SEARCH).min(self.pool.space.size(end.vdev()));
-        for sector in end.sector() + 1..last {
-            let block = Block {
-                address: Address::new(end.vdev(), sector),
-                sectors: 1,
-                birth: self.pool.epoch,
-                verify: Verify::None,
-            };
-            self.read(Wanted::Search(sector), block);
-        }
-        Ok(())
-    }
-
-    pub(super) fn take_search(&mut self) -> Result<(), OpenError> {
-        let replay = &self.replay.replay;
-        for data in std::mem::take(&mut self.got).values() {
-            if let Some(damage) = replay.search(&data.to_vec()) {
-                let context = format!(
-                    "the log is damaged: group {} at {} is missing, and group {} says that it was durable. \
-                     What was written from there on can only be given up by rewinding",
-                    damage.seq, damage.address, damage.proven_by
-                );
-                return Err(OpenError::new(OpenErrorKind::LogDamaged, context));
-            }
-        }
-        let (last, next) = (replay.seq() - 1, replay.address());
-        self.pool.commit = Commit::new(Chain::new(last, next, replay.previous()));
-        self.spread()
-    }
-
     /// Brings the groups that are not known to have been durable onto all their leaves.
-    fn spread(&mut self) -> Result<(), OpenError> {
+    pub(super) fn spread(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Spread;
         for block in std::mem::take(&mut self.replay.unproven) {
             let tag = self.note_tag(Wanted::Spread);

@@ -290,8 +290,8 @@ impl World {
                 copies: [0, 1, 2, 3].map(|copy| {
                     let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
                     match self.absent.contains(&number) {
-                        true => Vec::new(),
-                        false => read(disk, offset, 256 << 10).to_vec(),
+                        true => Pages::new(),
+                        false => read(disk, offset, 256 << 10),
                     }
                 }),
             })
