@@ -22,6 +22,7 @@ pub mod nbd;
 pub mod node;
 pub mod pdu;
 pub mod root;
+pub mod stream;
 pub mod text_keys;
 pub mod unpack;
 
@@ -47,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("node", node::run),
     ("pdu", pdu::run),
     ("root", root::run),
+    ("stream", stream::run),
     ("text_keys", text_keys::run),
     ("unpack", unpack::run),
 ];

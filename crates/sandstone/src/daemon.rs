@@ -145,6 +145,7 @@ impl Daemon {
 
     /// No new logins, a logout request to every initiator, everything answered that was begun.
     pub fn stop(self) {
+        self.pools.begin_ending();
         drop(self.control);
         self.service.shutdown();
         self.service.join();

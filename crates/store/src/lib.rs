@@ -20,6 +20,7 @@ pub mod map;
 pub mod pool;
 pub mod snapshot;
 pub mod space;
+pub mod stream;
 pub mod vdev;
 pub mod volume;
 

@@ -30,9 +30,11 @@ pub mod serve;
 mod session;
 mod share;
 mod status;
+mod stream;
 mod table;
 mod target;
 mod volume;
+mod wire;
 
 pub use connection::Connection;
 

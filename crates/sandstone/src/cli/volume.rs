@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::completion::size;
 use super::pool::confirm;
+use super::stream;
 use super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::Error;
@@ -40,6 +41,11 @@ pub(super) enum Verb {
     Set(Set),
     /// Let a property be what it is above, or by default
     Inherit(Inherit),
+    /// Write a snapshot, or what changed since another one, as a stream
+    Send(stream::Send),
+    /// Make a volume and its snapshots of a stream
+    #[command(visible_alias = "recv")]
+    Receive(stream::Receive),
 }
 
 #[derive(Debug, Args)]
@@ -202,6 +208,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let change = match verb {
         Verb::List(args) => return list(t, connection, &args),
         Verb::Get(args) => return get(t, connection, &args),
+        Verb::Send(args) => return stream::send(args, connection, t),
+        Verb::Receive(args) => return stream::receive(&args, connection, t),
         Verb::Destroy(args) => {
             if !args.yes {
                 let all = args.names.join(" ");

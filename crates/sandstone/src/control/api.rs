@@ -26,6 +26,7 @@ mod pool;
 mod rules;
 mod session;
 mod status;
+mod stream;
 mod target;
 mod volume;
 
@@ -93,6 +94,10 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::export))
         .routes(routes!(pool::import))
         .routes(routes!(volume::list, volume::change))
+        .routes(routes!(stream::send))
+        .routes(routes!(stream::estimate))
+        .routes(routes!(stream::receive))
+        .routes(routes!(stream::abort))
         .routes(routes!(target::list, target::create))
         .routes(routes!(target::show, target::modify, target::delete))
         .routes(routes!(target::add_portal))

@@ -18,7 +18,7 @@ use super::answer::Problem;
 use crate::config::{Error, ErrorKind};
 
 /// How long a connection may take to be accepted.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
 
 /// A daemon to talk to.
 #[derive(Clone, Debug)]
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    fn unreachable(&self, source: &io::Error) -> Error {
+    pub(super) fn unreachable(&self, source: &io::Error) -> Error {
         let (message, next) = match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => (
                 format!("no Sandstone daemon answers at {}", self.address),
@@ -168,7 +168,7 @@ impl Client {
     }
 }
 
-fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
     let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
     serde_json::from_slice(bytes).map_err(|e| {
         let next = "use a command line and a daemon of the same version: sandstone --version, sandstone status";
@@ -177,7 +177,7 @@ fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
     })
 }
 
-fn strange(status: StatusCode) -> Error {
+pub(super) fn strange(status: StatusCode) -> Error {
     let message = format!("what answers is no Sandstone daemon: HTTP status {status}");
     Error::new(
         ErrorKind::Unavailable,

@@ -13,6 +13,7 @@ pub mod client;
 pub mod data_plane;
 mod new_unit;
 pub mod server;
+mod streaming;
 pub mod transaction;
 
 pub use address::ControlAddress;

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -20,6 +21,9 @@ use super::address::ControlAddress;
 use super::answer::Problem;
 use super::api::{Plane, router};
 use crate::config::{Error, ErrorKind};
+
+/// How long connections may take to end when the daemon does.
+const LAST_ANSWERS: Duration = Duration::from_secs(20);
 
 /// The running control thread; dropping it stops the thread and removes the socket.
 #[derive(Debug)]
@@ -49,20 +53,35 @@ impl ControlServer {
         };
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
-            let stopped = async move { drop(stopped.await) };
+            let (begun, has_begun) = oneshot::channel();
+            let stopped = async move {
+                drop(stopped.await);
+                // Nobody may wait any more.
+                let _ = begun.send(());
+            };
             // An accept loop ends only through `stopped`; errors of one connection end that one.
-            let _ = runtime.block_on(async move {
-                match listener {
-                    Listener::Unix(unix) => {
-                        axum::serve(unix, router(plane))
-                            .with_graceful_shutdown(stopped)
-                            .await
+            runtime.block_on(async move {
+                let served = async move {
+                    match listener {
+                        Listener::Unix(unix) => {
+                            let serve = axum::serve(unix, router(plane));
+                            serve.with_graceful_shutdown(stopped).await
+                        }
+                        Listener::Tcp(tcp) => {
+                            let serve = axum::serve(tcp, loopback_only(router(plane)));
+                            serve.with_graceful_shutdown(stopped).await
+                        }
                     }
-                    Listener::Tcp(tcp) => {
-                        axum::serve(tcp, loopback_only(router(plane)))
-                            .with_graceful_shutdown(stopped)
-                            .await
+                };
+                // Who does not take the rest of a stream keeps nobody from ending.
+                let patience = async move {
+                    if has_begun.await.is_ok() {
+                        tokio::time::sleep(LAST_ANSWERS).await;
                     }
+                };
+                tokio::select! {
+                    _ = served => {}
+                    () = patience => {}
                 }
             });
         };

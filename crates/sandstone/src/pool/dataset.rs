@@ -13,7 +13,7 @@ use store::catalog::{
     Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Operation, PROPERTIES, Property,
     Source,
 };
-use store::pool::{DatasetUsage, Plan, Pool, PoolError};
+use store::pool::{DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
 use utoipa::ToSchema;
 
 use super::registry::{OpenPool, Pools};
@@ -366,7 +366,7 @@ impl DatasetChange {
 }
 
 /// One question to the catalogue.
-type Step = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
+pub(super) type Step = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
 
 fn step(
     plan: impl FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send + 'static,
@@ -409,7 +409,7 @@ fn several(name: &str) -> &str {
 }
 
 /// A pool's name, and the rest of a dataset's.
-fn split(name: &str) -> (&str, &str) {
+pub(super) fn split(name: &str) -> (&str, &str) {
     match name.find(['/', '@']) {
         Some(at) if name[at..].starts_with('/') => (&name[..at], &name[at + 1..]),
         Some(at) => (&name[..at], &name[at..]),
@@ -439,7 +439,7 @@ impl Pools {
     }
 }
 
-fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
+pub(super) fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
     // The refusal itself says more than the pool's error that comes of it.
     let refusal: Arc<Mutex<Option<CatalogError>>> = Arc::default();
     let seen = Arc::clone(&refusal);
@@ -456,7 +456,7 @@ fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
     done.map_err(|error| refusal.map_or_else(|| failed(&error), refused))
 }
 
-fn refused(error: CatalogError) -> Error {
+pub(super) fn refused(error: CatalogError) -> Error {
     let kind = match error.kind {
         Refusal::Exists => ErrorKind::Exists,
         Refusal::NotFound => ErrorKind::NotFound,
@@ -479,7 +479,14 @@ fn refused(error: CatalogError) -> Error {
     Error::new(kind, error.problem, next)
 }
 
-fn failed(error: &PoolError) -> Error {
+pub(super) fn failed(error: &PoolError) -> Error {
+    if error.kind == PoolErrorKind::Modified {
+        return Error::new(
+            ErrorKind::InUse,
+            error.to_string(),
+            "keep it as a clone of a new snapshot, or let -F roll it back",
+        );
+    }
     Error::new(
         ErrorKind::Refused,
         error.to_string(),

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use store::pool::{Answer, Event, Pool, PoolError, PoolErrorKind, RequestId};
@@ -42,6 +43,7 @@ pub(super) struct Engine {
 enum Waiter {
     Lane { ticket: Ticket, lane: Remote },
     Administrator(Reply),
+    Stream(Sender<Result<Answer, PoolError>>),
 }
 
 struct Closing {
@@ -132,6 +134,11 @@ impl Engine {
                 self.waiting.insert(self.next_id, waiter);
                 pool.submit(RequestId(self.next_id), request, now_us);
             }
+            Order::Stream { request, reply } => {
+                self.next_id += 1;
+                self.waiting.insert(self.next_id, Waiter::Stream(reply));
+                pool.submit(RequestId(self.next_id), request, now_us);
+            }
             Order::Administer { plan, reply } => {
                 self.next_id += 1;
                 let waiter = Waiter::Administrator(reply);
@@ -177,6 +184,7 @@ impl Engine {
             match self.waiting.remove(&id) {
                 Some(Waiter::Lane { ticket, lane }) => lane.complete(ticket, outcome(result)),
                 // Nobody may wait any more.
+                Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
                 None => debug_assert!(false, "request {id} was answered twice"),
             }
@@ -251,6 +259,7 @@ impl Engine {
             match waiter {
                 Waiter::Lane { ticket, lane } => lane.complete(ticket, Err(block_error(error))),
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
+                Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
             }
         }
         for order in self.orders.drain(..) {
@@ -266,6 +275,7 @@ impl Engine {
 fn refuse(order: Order, error: &PoolError) {
     match order {
         Order::Serve { ticket, lane, .. } => lane.complete(ticket, Err(block_error(error))),
+        Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
         Order::Administer { reply, .. } | Order::Close { reply, .. } => {
             // Nobody may wait any more.
             let _ = reply.send(Err(error.clone()));
@@ -293,7 +303,8 @@ fn said(panic: &(dyn Any + Send)) -> String {
 
 fn outcome(result: Result<Answer, PoolError>) -> Outcome {
     match result {
-        Ok(Answer::Done) => Ok(Done::Nothing),
+        // No lane asks what only streams ask.
+        Ok(Answer::Done | Answer::Changes(_) | Answer::Stored(_)) => Ok(Done::Nothing),
         Ok(Answer::Data(data)) => Ok(Done::Pages(data)),
         Ok(Answer::Extents(runs)) => Ok(Done::Extents(runs)),
         Err(error) => Err(block_error(&error)),
@@ -305,7 +316,9 @@ fn block_error(error: &PoolError) -> BlockError {
     let kind = match error.kind {
         PoolErrorKind::Invalid | PoolErrorKind::Refused => BlockErrorKind::Invalid,
         PoolErrorKind::NotFound => BlockErrorKind::Gone,
-        PoolErrorKind::ReadOnly => BlockErrorKind::ReadOnly,
+        PoolErrorKind::ReadOnly | PoolErrorKind::Receiving | PoolErrorKind::Modified => {
+            BlockErrorKind::ReadOnly
+        }
         PoolErrorKind::NoSpace => BlockErrorKind::NoSpace,
         PoolErrorKind::Damaged => BlockErrorKind::Medium,
         PoolErrorKind::Device | PoolErrorKind::Suspended => BlockErrorKind::Gone,

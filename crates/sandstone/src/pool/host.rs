@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use store::cache::Cache;
-use store::pool::{Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
+use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
 
 use super::devices::Devices;
 use super::engine::Engine;
@@ -55,6 +55,11 @@ pub(super) enum Order {
         request: Request,
         ticket: Ticket,
         lane: Remote,
+    },
+    /// A request of a stream; the answer goes to whoever waits for it.
+    Stream {
+        request: Request,
+        reply: Sender<Result<Answer, PoolError>>,
     },
     /// A change of datasets.
     Administer { plan: Plan, reply: Reply },
@@ -159,6 +164,19 @@ impl PoolHost {
             let context = format!("pool {} is not open any more", self.shared.name);
             Submitted::Ready(Err(BlockError::new(BlockErrorKind::Gone, context)))
         }
+    }
+
+    /// Hands a request to the engine; the answer comes to whoever keeps what is returned. Where the pool
+    /// is not open any more, no answer comes.
+    pub(super) fn begin(&self, request: Request) -> Receiver<Result<Answer, PoolError>> {
+        let (reply, answer) = channel();
+        self.shared.send(Order::Stream { request, reply });
+        answer
+    }
+
+    /// Why an order may never be answered.
+    pub(super) fn ended(&self) -> PoolError {
+        self.shared.ended()
     }
 
     /// Changes datasets; waits until that outlives a power cut.

@@ -9,6 +9,7 @@
 //! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs` |
 //! | how is it, in zpool's words | `status.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs` |
+//! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs` |
 
 pub mod create;
@@ -22,6 +23,7 @@ mod label;
 mod opening;
 pub mod registry;
 pub mod status;
+pub mod stream;
 pub mod volume;
 
 #[cfg(test)]

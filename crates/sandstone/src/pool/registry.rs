@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use store::cache::Cache;
@@ -32,6 +33,8 @@ pub struct Pools {
     state: Mutex<State>,
     /// Held while a pool comes or goes, so that these happen one after the other.
     changing: Mutex<()>,
+    /// The daemon ends: streams are not waited for.
+    is_ending: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ impl Pools {
             options,
             state: Mutex::default(),
             changing: Mutex::default(),
+            is_ending: AtomicBool::new(false),
         };
         for pool in known {
             if let Err(error) = pools.import_known(&pool) {
@@ -100,6 +104,7 @@ impl Pools {
             },
             state: Mutex::default(),
             changing: Mutex::default(),
+            is_ending: AtomicBool::new(false),
         })
     }
 
@@ -161,6 +166,16 @@ impl Pools {
         })
     }
 
+    /// Streams that are under way end soon: the daemon does.
+    pub fn begin_ending(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether streams should end.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
     /// Closes all pools in order: everything that was taken is on their devices when this returns.
     pub fn close(&self) {
         let _changing = self.changing();
@@ -196,6 +211,7 @@ impl Pools {
 
     /// A pool is open from now on, and to be imported at the next start.
     pub(super) fn add(&self, pool: OpenPool) -> Result<(), Error> {
+        super::stream::forget_interrupted(&pool);
         let name = pool.host.name().to_owned();
         let mut state = self.lock();
         state.absent.remove(&name);

@@ -16,7 +16,7 @@ use crate::config::ErrorKind;
 
 const FILE: u64 = 128 << 20;
 
-fn pools(state: &Path) -> Arc<Pools> {
+pub(super) fn pools(state: &Path) -> Arc<Pools> {
     Pools::start(PoolsOptions {
         state: state.to_owned(),
         installation: "0123456789".to_owned(),
@@ -26,7 +26,7 @@ fn pools(state: &Path) -> Arc<Pools> {
     .expect("pools")
 }
 
-fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool {
+pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool {
     let paths: Vec<PathBuf> = (0..count).map(|n| folder.join(format!("d{n}"))).collect();
     CreatePool {
         name: "tank".to_owned(),
@@ -36,7 +36,7 @@ fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool {
     }
 }
 
-fn create_volume(pools: &Pools, name: &str, size: u64) {
+pub(super) fn create_volume(pools: &Pools, name: &str, size: u64) {
     let change = DatasetChange::Create {
         name: name.to_owned(),
         size: Some(size),
@@ -64,7 +64,13 @@ fn ask(volume: &PoolVolume, lane: &mut Lane, request: Request) -> Outcome {
     }
 }
 
-fn write(volume: &PoolVolume, lane: &mut Lane, offset: u64, bytes: &[u8], durable: bool) {
+pub(super) fn write(
+    volume: &PoolVolume,
+    lane: &mut Lane,
+    offset: u64,
+    bytes: &[u8],
+    durable: bool,
+) {
     let data = Pages::from_bytes(bytes);
     let request = Request::Write {
         offset,
@@ -74,14 +80,14 @@ fn write(volume: &PoolVolume, lane: &mut Lane, offset: u64, bytes: &[u8], durabl
     ask(volume, lane, request).expect("written");
 }
 
-fn read(volume: &PoolVolume, lane: &mut Lane, offset: u64, len: u32) -> Vec<u8> {
+pub(super) fn read(volume: &PoolVolume, lane: &mut Lane, offset: u64, len: u32) -> Vec<u8> {
     match ask(volume, lane, Request::Read { offset, len }).expect("read") {
         Done::Pages(data) => data.to_vec(),
         other => panic!("{other:?}"),
     }
 }
 
-fn pattern(len: usize, tag: u8) -> Vec<u8> {
+pub(super) fn pattern(len: usize, tag: u8) -> Vec<u8> {
     (0..len).map(|at| (at / 7) as u8 ^ tag).collect()
 }
 

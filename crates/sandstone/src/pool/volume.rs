@@ -63,6 +63,11 @@ impl PoolVolume {
                 pool::PoolError::new(pool::PoolErrorKind::Invalid, context)
             })?;
             let is_snapshot = dataset.as_snapshot().is_some();
+            if catalog.receiving(dataset.id).is_some() {
+                let context = format!("a stream is being received into {full_name}");
+                let kind = pool::PoolErrorKind::Receiving;
+                return Err(pool::PoolError::new(kind, context));
+            }
             let sync = catalog.settings(dataset.id).sync;
             Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, sync, full_name))
         });

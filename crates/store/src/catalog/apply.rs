@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::applied::{Applied, Step};
-use super::dataset::{Dataset, Kind, Snapshot, Volume};
+use super::dataset::{Dataset, Kind, Receiving, Snapshot, Volume};
 use super::error::CatalogError;
 use super::operation::{NewDataset, NewSnapshots, NewVolume, Operation};
 use super::properties::Properties;
@@ -37,6 +37,7 @@ impl Catalog {
                     dataset: clone.dataset.clone(),
                     size,
                     block_size,
+                    receiving: None,
                 };
                 steps.push(self.add_volume(&volume, Some(clone.origin)));
             }
@@ -47,6 +48,7 @@ impl Catalog {
                 refreservation,
             } => {
                 self.destroy(destroy, &mut steps);
+                self.set_receiving(*volume, None);
                 steps.push(self.roll_back(*volume, *snapshot));
                 self.set_refreservation(*volume, *refreservation, &mut steps);
             }
@@ -89,8 +91,46 @@ impl Catalog {
             Operation::Release { snapshots, tag } => self.change_holds(snapshots, |holds| {
                 holds.remove(tag);
             }),
+            Operation::BeginReceive { .. }
+            | Operation::NoteReceived { .. }
+            | Operation::EndReceive { .. } => self.receive(operation, &mut steps),
         }
         Ok(Applied { steps })
+    }
+
+    /// A stream comes into a volume.
+    fn receive(&mut self, operation: &Operation, steps: &mut Vec<Step>) {
+        match operation {
+            Operation::BeginReceive {
+                volume,
+                size,
+                receiving,
+                refreservation,
+            } => {
+                steps.push(self.resize(*volume, *size));
+                self.set_refreservation(*volume, *refreservation, steps);
+                self.set_receiving(*volume, Some(receiving.clone()));
+                steps.push(Step::Settings { dataset: *volume });
+            }
+            Operation::NoteReceived { volume, position } => {
+                if let Some(Kind::Volume(state)) = self.kind_mut(*volume)
+                    && let Some(receiving) = &mut state.receiving
+                {
+                    receiving.position = *position;
+                }
+            }
+            Operation::EndReceive { taken, received } => {
+                for new in &taken.snapshots {
+                    self.set_receiving(new.volume, None);
+                    self.set_properties(new.volume, received, true);
+                    steps.push(Step::Settings {
+                        dataset: new.volume,
+                    });
+                }
+                self.take_snapshots(taken, steps);
+            }
+            _ => {}
+        }
     }
 
     fn add(&mut self, new: &NewDataset, kind: Kind) {
@@ -118,6 +158,7 @@ impl Catalog {
             size,
             block_size,
             previous,
+            receiving: new.receiving.clone(),
         });
         self.add(&new.dataset, kind);
         match previous {
@@ -249,6 +290,12 @@ impl Catalog {
                 false => &mut dataset.properties,
             };
             set.0.extend(properties.0.clone());
+        }
+    }
+
+    fn set_receiving(&mut self, id: DatasetId, to: Option<Receiving>) {
+        if let Some(Kind::Volume(volume)) = self.kind_mut(id) {
+            volume.receiving = to;
         }
     }
 

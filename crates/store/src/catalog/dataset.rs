@@ -82,6 +82,33 @@ pub struct Volume {
     /// one that it was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<DatasetId>,
+    /// What is being received into it: it is nobody's until that is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<Receiving>,
+}
+
+/// A snapshot that comes with a stream, and how much of it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receiving {
+    /// A number for this try: who tries again has another, and changes of the one before count no more.
+    pub attempt: u64,
+    /// The snapshot's guid.
+    pub snapshot: u64,
+    /// The guid of the one that it is told relative to: the volume's newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The snapshot's whole name where it comes from, for people.
+    pub source: String,
+    /// Blocks below this one are there.
+    pub position: u64,
+    /// Whether the volume was made for it, and goes with it where it is given up; otherwise it becomes
+    /// again what its newest snapshot is.
+    pub is_new: bool,
+    /// Whether it goes on another time where it is interrupted.
+    pub is_resumable: bool,
+    /// Whether properties come with it.
+    pub with_properties: bool,
 }
 
 /// What only snapshots have.

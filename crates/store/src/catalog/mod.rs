@@ -28,7 +28,7 @@ mod tests;
 
 pub use applied::{Applied, Step};
 pub use dataset::{
-    Dataset, Kind, MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, Snapshot, Volume,
+    Dataset, Kind, MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, Receiving, Snapshot, Volume,
 };
 pub use error::{CatalogError, ErrorKind};
 pub use index::Catalog;

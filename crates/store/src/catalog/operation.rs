@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dataset::epoch_number;
+use super::dataset::{Receiving, epoch_number};
 use super::error::CatalogError;
 use super::properties::Properties;
 use crate::format::{DatasetId, Epoch};
@@ -111,6 +111,33 @@ pub enum Operation {
         /// Whose.
         tag: String,
     },
+    /// A snapshot is going to be received into a volume that there is. Into a new one: see [`NewVolume`].
+    BeginReceive {
+        /// Which.
+        volume: DatasetId,
+        /// Bytes from now on.
+        size: u64,
+        /// What is received.
+        receiving: Receiving,
+        /// The refreservation after it, where that has to change with volsize; 0 is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refreservation: Option<u64>,
+    },
+    /// More of it is there: all blocks that were received until now.
+    NoteReceived {
+        /// Which volume.
+        volume: DatasetId,
+        /// Blocks below this one are there.
+        position: u64,
+    },
+    /// All of it is there: the snapshot is taken, and the volume is its users' again.
+    EndReceive {
+        /// The snapshot: exactly one.
+        taken: NewSnapshots,
+        /// What came with the stream for the volume.
+        #[serde(default, skip_serializing_if = "Properties::is_empty")]
+        received: Properties,
+    },
 }
 
 /// What is new, and is no snapshot: number, place, name, time, guid and properties.
@@ -148,6 +175,9 @@ pub struct NewVolume {
     pub size: u64,
     /// Bytes; a power of two.
     pub block_size: u32,
+    /// What it is made to receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<Receiving>,
 }
 
 /// A clone that is made.

@@ -37,6 +37,7 @@ pub enum Native {
     Clones,
     Userrefs,
     Guid,
+    ReceiveResumeToken,
     Createtxg,
 }
 
@@ -302,6 +303,12 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         "a number that stays with it when it is sent elsewhere",
     ),
     computed(
+        Native::ReceiveResumeToken,
+        "receive_resume_token",
+        "v",
+        "what 'volume send -t' takes to go on with an interrupted receive",
+    ),
+    computed(
         Native::Createtxg,
         "createtxg",
         "s",
@@ -355,6 +362,15 @@ impl Property {
             problem,
             "names of your own contain ':' and otherwise lowercase letters, digits and + . _ - only",
         ))
+    }
+
+    /// Whether it goes with a stream: what is set by hand and says nothing of a pool's space.
+    pub fn travels(&self) -> bool {
+        match self {
+            Self::Native(Native::Refreservation | Native::Volsize | Native::SnapshotLimit) => false,
+            Self::Native(native) => native.info().change == Change::Settable,
+            Self::User(_) => true,
+        }
     }
 
     /// Whether what lies below takes it over.

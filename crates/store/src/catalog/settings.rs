@@ -6,6 +6,7 @@ use super::property::{Native, Property};
 use super::value::{CachePolicy, ChecksumChoice, CompressionChoice, SyncPolicy, Value};
 use super::{Catalog, Dataset};
 use crate::format::DatasetId;
+use crate::stream::ResumeToken;
 
 /// What the engine asks of a volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +136,25 @@ impl Catalog {
         })
     }
 
+    /// Where an interrupted receive goes on; `-` where there is none.
+    fn resume_token(&self, volume: &Dataset) -> String {
+        let receiving = volume
+            .as_volume()
+            .and_then(|volume| volume.receiving.as_ref());
+        receiving.map_or_else(
+            || "-".to_owned(),
+            |receiving| {
+                let token = ResumeToken {
+                    snapshot: receiving.snapshot,
+                    from: receiving.from,
+                    position: receiving.position,
+                    with_properties: receiving.with_properties,
+                };
+                token.to_string()
+            },
+        )
+    }
+
     /// What a dataset is by itself, whatever was set.
     fn value_by_nature(&self, dataset: &Dataset, native: Native) -> Option<Value> {
         let names = |ids: Vec<DatasetId>| {
@@ -154,6 +174,7 @@ impl Catalog {
             Native::Clones => names(self.clones(dataset.id)),
             Native::SnapshotCount => Value::Number(self.count_snapshots(dataset.id)),
             Native::Userrefs => Value::Number(dataset.as_snapshot()?.holds.len() as u64),
+            Native::ReceiveResumeToken => Value::Text(self.resume_token(dataset)),
             Native::Createtxg => Value::Number(dataset.as_snapshot()?.epoch.0),
             Native::Readonly if matches!(dataset.kind, Kind::Snapshot(_)) => Value::Switch(true),
             _ => return None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::check::{check_geometry, check_properties};
+use super::check::{check_geometry, check_properties, check_receiving};
 use super::dataset::{Dataset, Kind};
 use super::error::CatalogError;
 use super::name::{MAX_DEPTH, MAX_NAME, check_component};
@@ -154,6 +154,7 @@ impl Catalog {
     fn validate_link(&self, dataset: &Dataset) -> Result<(), CatalogError> {
         let (size, block_size) = dataset.geometry().unwrap_or_default();
         check_geometry(size, block_size)?;
+        check_receiving(self.receiving(dataset.id), size, block_size)?;
         let epoch = dataset.as_snapshot().map(|snapshot| snapshot.epoch);
         if epoch.is_some_and(|epoch| epoch == Epoch(0) || epoch >= Epoch::LAST) {
             return Err(damage(dataset, "its epoch cannot be"));

@@ -1,7 +1,7 @@
 //! Every byte that lies on a disk: structures, their encoding and their bounds. All numbers are
 //! little-endian; `docs/format.md` draws them.
 
-mod bytes;
+pub(crate) mod bytes;
 pub mod extent;
 pub mod label;
 pub mod list;

@@ -80,6 +80,10 @@ impl Pool {
                 self.waiting.push_front(Waiting { id, plan, entropy });
                 return;
             }
+            if let Err(error) = self.check_receivable(&operation) {
+                self.answer(id, Err(error));
+                continue;
+            }
             if let Err(error) = self.change(&operation) {
                 self.answer(id, Err(error));
                 continue;
@@ -91,7 +95,10 @@ impl Pool {
     /// Whether an operation exchanges what a volume holds while a block of it is being written in part:
     /// the rest of that block was read before, and would come back.
     fn is_written_in_part(&self, operation: &Operation) -> bool {
-        let (Operation::Rollback { volume, .. } | Operation::Resize { volume, .. }) = operation
+        let (Operation::Rollback { volume, .. }
+        | Operation::Resize { volume, .. }
+        | Operation::BeginReceive { volume, .. }
+        | Operation::NoteReceived { volume, .. }) = operation
         else {
             return false;
         };
@@ -215,6 +222,7 @@ impl Pool {
             size,
             block_size,
             settings: Settings::default(),
+            attempt: None,
             dead,
             referenced,
         };
@@ -305,7 +313,10 @@ impl Pool {
 fn takes_lists(operation: &Operation) -> bool {
     matches!(
         operation,
-        Operation::Destroy { .. } | Operation::Rollback { .. } | Operation::Resize { .. }
+        Operation::Destroy { .. }
+            | Operation::Rollback { .. }
+            | Operation::Resize { .. }
+            | Operation::BeginReceive { .. }
     )
 }
 

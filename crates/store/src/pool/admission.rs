@@ -118,8 +118,13 @@ impl Pool {
                 volume,
                 refreservation,
                 ..
+            }
+            | Operation::BeginReceive {
+                volume,
+                refreservation,
+                ..
             } => self.additional(*volume, *refreservation),
-            Operation::Snapshot(taken) => {
+            Operation::Snapshot(taken) | Operation::EndReceive { taken, .. } => {
                 let volumes = taken.snapshots.iter();
                 let needs = volumes.filter_map(|new| {
                     let of = self.contents.get(&new.volume)?;
@@ -186,8 +191,10 @@ impl Pool {
     /// What holds for a dataset now.
     pub(super) fn refresh_settings(&mut self, dataset: DatasetId) {
         let settings: catalog::Settings = self.catalog.settings(dataset);
+        let receiving = self.catalog.receiving(dataset);
         if let Some(contents) = self.contents.get_mut(&dataset) {
             contents.settings = settings;
+            contents.attempt = receiving.map(|receiving| receiving.attempt);
         }
         self.count_reserved();
     }

@@ -273,5 +273,6 @@ impl Pool {
         self.count_reserved();
         self.count_vain_checkpoint();
         self.answer_syncs();
+        self.changes_are_settled();
     }
 }

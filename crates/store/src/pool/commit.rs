@@ -296,8 +296,13 @@ impl Pool {
         let ids = waiting.into_iter().map(|(_, id)| id);
         let syncs = std::mem::take(&mut self.syncs);
         let syncs = syncs.into_iter().map(|(_, id)| id);
+        let unsettled = self.give_up_unsettled();
         let stalled_ids = stalled.iter().map(|ready| ready.id);
-        let ids: Vec<RequestId> = ids.chain(stalled_ids).chain(syncs).collect();
+        let ids: Vec<RequestId> = ids
+            .chain(stalled_ids)
+            .chain(syncs)
+            .chain(unsettled)
+            .collect();
         // Those behind them find the pool suspended.
         stalled.into_iter().for_each(|ready| self.let_go_on(ready));
         for id in ids {

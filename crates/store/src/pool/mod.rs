@@ -13,6 +13,7 @@
 //! | how does a pool open after a crash | `open.rs` |
 //! | what happens when it is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs` |
+//! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs` |
 //! | what do datasets take | `usage.rs` |
@@ -29,8 +30,10 @@ mod config;
 mod manifest;
 mod open;
 mod read;
+mod receive;
 mod request;
 mod scan;
+mod send;
 mod state;
 mod usage;
 mod vdevs;
@@ -44,7 +47,10 @@ pub use closing::DatasetSpace;
 pub use config::PoolConfig;
 pub use manifest::normal_manifest;
 pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};
-pub use request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+pub use request::{
+    Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,
+    WantedChanges,
+};
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
 pub use usage::DatasetUsage;

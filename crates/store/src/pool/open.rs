@@ -366,6 +366,7 @@ impl Opening {
                     size,
                     block_size,
                     settings: pool.catalog.settings(record.id),
+                    attempt: pool.catalog.receiving(record.id).map(|of| of.attempt),
                     dead: dead.ok_or_else(damaged)?,
                     referenced: record.referenced,
                 };
@@ -449,6 +450,7 @@ fn empty(
         checkpoints: 0,
         scan: None,
         syncs: Vec::new(),
+        unsettled: Vec::new(),
         // What is amiss from the start is looked at, too.
         seen_events: 1,
         tended_events: 0,

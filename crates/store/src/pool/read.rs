@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use pages::Pages;
 
-use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
-use super::state::{Pool, Tag};
+use super::request::{Answer, PoolError, PoolErrorKind, RequestId, WantedChanges};
+use super::state::{Contents, Pool, Tag};
 use crate::cache::{Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
@@ -35,6 +35,17 @@ pub(super) enum Pending {
         dataset: DatasetId,
         offset: u64,
         len: u64,
+    },
+    Changes {
+        id: RequestId,
+        wanted: WantedChanges,
+    },
+    Stored {
+        id: RequestId,
+        dataset: DatasetId,
+        block: u64,
+        /// Where it lies, once that is known.
+        pointer: Pointer,
     },
 }
 
@@ -73,6 +84,10 @@ struct Reading {
 pub(super) enum NodeWaiter {
     Block(Wanted),
     Extents(u64),
+    /// Differences of snapshots.
+    Changes(u64),
+    /// A block for a stream.
+    Stored(u64),
     /// The checkpoint looks again by itself.
     Checkpoint,
     /// So does the scan.
@@ -86,10 +101,26 @@ enum Found {
     At(Pointer),
 }
 
+impl Pending {
+    /// Who asks something that is no data.
+    pub(super) fn questioner(&self) -> Option<RequestId> {
+        match self {
+            Self::Extents { id, .. } | Self::Changes { id, .. } | Self::Stored { id, .. } => {
+                Some(*id)
+            }
+            Self::Read(_) | Self::Write(_) => None,
+        }
+    }
+}
+
 impl Pool {
     pub(super) fn begin_read(&mut self, id: RequestId, dataset: DatasetId, offset: u64, len: u32) {
-        let block_size = match self.check_range(dataset, offset, len.into()) {
-            Ok(block_size) => block_size as usize,
+        let block_size = match self.in_range(dataset, offset, len.into()) {
+            Ok(of) if of.attempt.is_some() => {
+                let error = super::receive::out_of_turn(of.attempt);
+                return self.answer(id, Err(error));
+            }
+            Ok(of) => of.block_size as usize,
             Err(error) => return self.answer(id, Err(error)),
         };
         let parts: Vec<Part> = blocks::parts(offset, len as usize, block_size).collect();
@@ -130,6 +161,10 @@ impl Pool {
         offset: u64,
         len: u64,
     ) -> Result<u32, PoolError> {
+        self.in_range(dataset, offset, len).map(|of| of.block_size)
+    }
+
+    fn in_range(&self, dataset: DatasetId, offset: u64, len: u64) -> Result<&Contents, PoolError> {
         let contents = self.contents.get(&dataset).ok_or_else(|| {
             PoolError::new(PoolErrorKind::NotFound, format!("no dataset {}", dataset.0))
         })?;
@@ -138,7 +173,7 @@ impl Pool {
             let context = format!("{len} bytes at {offset} of {}", contents.size);
             return Err(PoolError::new(PoolErrorKind::Invalid, context));
         }
-        Ok(contents.block_size)
+        Ok(contents)
     }
 
     /// Gets a block for a pending request: at once, or when it is read.
@@ -279,8 +314,16 @@ impl Pool {
                 (NodeWaiter::Block(wanted), Ok(())) => self.want(wanted),
                 (NodeWaiter::Block(wanted), Err(error)) => self.arrived(wanted, Err(error.clone())),
                 (NodeWaiter::Extents(pending), Ok(())) => self.tell_extents(pending),
-                (NodeWaiter::Extents(pending), Err(error)) => {
-                    if let Some(Pending::Extents { id, .. }) = self.pending.remove(&pending) {
+                (NodeWaiter::Changes(pending), Ok(())) => self.tell_changes(pending),
+                (NodeWaiter::Stored(pending), Ok(())) => self.find_stored(pending),
+                (
+                    NodeWaiter::Extents(pending)
+                    | NodeWaiter::Changes(pending)
+                    | NodeWaiter::Stored(pending),
+                    Err(error),
+                ) => {
+                    let waiting = self.pending.remove(&pending);
+                    if let Some(id) = waiting.and_then(|waiting| waiting.questioner()) {
                         self.answer(id, Err(error.clone()));
                     }
                 }
@@ -294,7 +337,8 @@ impl Pool {
     /// A block that was wanted is here, or never will be.
     fn arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
         match self.pending.get_mut(&wanted.pending) {
-            None | Some(Pending::Extents { .. }) => {}
+            None
+            | Some(Pending::Extents { .. } | Pending::Changes { .. } | Pending::Stored { .. }) => {}
             Some(Pending::Write(_)) => self.old_arrived(wanted, result),
             Some(Pending::Read(read)) => match result {
                 Err(error) => {

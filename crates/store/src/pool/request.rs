@@ -5,7 +5,8 @@ use std::fmt;
 use pages::Pages;
 
 use crate::catalog::CatalogError;
-use crate::format::DatasetId;
+use crate::format::{Compression, DatasetId};
+use crate::map::Change;
 use crate::vdev::{ArrayError, DeviceRequest, LeafId, VdevEvent};
 
 /// What the caller calls a request; comes back with its answer.
@@ -62,6 +63,64 @@ pub enum Request {
         /// How many bytes, not 0.
         len: u64,
     },
+    /// Change blocks of a volume into which a stream is received.
+    Receive {
+        /// Of whom.
+        dataset: DatasetId,
+        /// Which try: where another one took over, or it was given up, nothing is changed.
+        attempt: u64,
+        /// From here on; the beginning of a block.
+        offset: u64,
+        /// What.
+        content: Received,
+    },
+    /// Tell which blocks of a snapshot differ from those of an older one.
+    Changes(WantedChanges),
+    /// Answer with a block as it lies on the devices.
+    Stored {
+        /// Of which snapshot.
+        dataset: DatasetId,
+        /// Its number.
+        block: u64,
+    },
+}
+
+/// What a stream brings.
+#[derive(Clone, Debug)]
+pub enum Received {
+    /// Whole blocks.
+    Data(Pages),
+    /// As many bytes of holes.
+    Holes(u64),
+}
+
+/// Which differences are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedChanges {
+    /// The older snapshot; without one all blocks differ that are no holes.
+    pub from: Option<DatasetId>,
+    /// The snapshot.
+    pub to: DatasetId,
+    /// From this block on.
+    pub start: u64,
+}
+
+/// Some differences, in the order of block numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// They; none behind the snapshot's end.
+    pub changes: Vec<Change>,
+    /// Where there may be more; `None`: these are all.
+    pub next: Option<u64>,
+}
+
+/// A block as it lies on the devices.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// How it is packed.
+    pub compression: Compression,
+    /// What of; whole sectors.
+    pub payload: Pages,
 }
 
 /// How a request ended well.
@@ -74,6 +133,10 @@ pub enum Answer {
     /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether it holds
     /// data.
     Extents(Vec<(u64, bool)>),
+    /// Differences.
+    Changes(Changes),
+    /// The block.
+    Stored(Stored),
 }
 
 /// The kind of a [`PoolError`]: what the caller does about it.
@@ -85,6 +148,10 @@ pub enum PoolErrorKind {
     NotFound,
     /// The dataset cannot be written.
     ReadOnly,
+    /// A stream is being received into it.
+    Receiving,
+    /// It is not what its newest snapshot is, and a stream goes on from that.
+    Modified,
     /// The pool has no space left for it.
     NoSpace,
     /// The data cannot be read: no copy of it is right. It will not get better by itself.

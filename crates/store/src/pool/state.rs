@@ -75,6 +75,8 @@ pub(super) struct Contents {
     /// Bytes.
     pub(super) block_size: u32,
     pub(super) settings: Settings,
+    /// While a stream is received into it: whose changes count. Nobody else changes or reads it.
+    pub(super) attempt: Option<u64>,
     /// Blocks of the snapshot before it that are not its own any more.
     pub(super) dead: Deadlist,
     /// Sectors of its blocks as of the last checkpoint, parity included.
@@ -100,6 +102,8 @@ pub(super) enum Tag {
     Node(Address),
     /// The read of a volume's block.
     Block(Address),
+    /// The read of a block for a stream; by the number of who waits for it.
+    Stored(u64),
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
     ScanChunk(Address),
@@ -162,6 +166,8 @@ pub struct Pool {
     pub(super) scan: Option<Scan>,
     /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
     pub(super) syncs: Vec<(u64, RequestId)>,
+    /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.
+    pub(super) unsettled: Vec<u64>,
     /// Changes of leaves that were seen, and up to which they were acted upon.
     pub(super) seen_events: u64,
     pub(super) tended_events: u64,
@@ -206,6 +212,14 @@ impl Pool {
                 offset,
                 len,
             } => self.begin_extents(id, dataset, offset, len),
+            Request::Receive {
+                dataset,
+                attempt,
+                offset,
+                content,
+            } => self.begin_write(id, Write::received(dataset, offset, content, attempt)),
+            Request::Changes(wanted) => self.begin_changes(id, wanted),
+            Request::Stored { dataset, block } => self.begin_stored(id, dataset, block),
         }
         self.serve();
         self.hand_out();
@@ -304,6 +318,7 @@ impl Pool {
             (Tag::Flush(seq), ArrayDone::Flushed(result)) => self.flushed(seq, result),
             (Tag::Node(address), ArrayDone::Read(result)) => self.node_read(address, result),
             (Tag::Block(address), ArrayDone::Read(result)) => self.block_read(address, result),
+            (Tag::Stored(pending), ArrayDone::Read(result)) => self.stored_read(pending, result),
             (Tag::Checkpoint(write), ArrayDone::Written(result)) => {
                 self.checkpoint_written(write, result)
             }

@@ -5,6 +5,7 @@ mod checks;
 mod datasets;
 mod full;
 mod opening;
+mod streams;
 mod usage;
 mod vdevs;
 mod world;

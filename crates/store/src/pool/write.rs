@@ -11,7 +11,7 @@ use std::ops::Range;
 use pages::Pages;
 
 use super::read::{Pending, Wanted, cache_key};
-use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
+use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
 use crate::catalog::{CachePolicy, SyncPolicy};
 use crate::format::{Algorithm, DatasetId, Pointer, SECTOR_SIZE};
@@ -27,6 +27,8 @@ pub(super) struct Write {
     pub(super) offset: u64,
     content: Content,
     is_durable: bool,
+    /// Which try to receive a stream it belongs to.
+    attempt: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,27 @@ impl Write {
             offset,
             content,
             is_durable,
+            attempt: None,
+        }
+    }
+
+    /// What a stream brings.
+    pub(super) fn received(
+        dataset: DatasetId,
+        offset: u64,
+        content: Received,
+        attempt: u64,
+    ) -> Self {
+        let content = match content {
+            Received::Data(data) => Content::Data(data),
+            Received::Holes(len) => Content::Zeros(len),
+        };
+        Self {
+            dataset,
+            offset,
+            content,
+            is_durable: false,
+            attempt: Some(attempt),
         }
     }
 
@@ -78,6 +101,7 @@ impl Write {
             offset,
             content,
             is_durable,
+            attempt: None,
         }
     }
 
@@ -173,8 +197,24 @@ impl Pool {
         if let Some(error) = self.suspension() {
             return Err(error);
         }
-        self.check_range(write.dataset, write.offset, write.len())?;
-        let settings = self.contents.get(&write.dataset).map(|of| of.settings);
+        let block_size = self.check_range(write.dataset, write.offset, write.len())?;
+        let contents = self.contents.get(&write.dataset);
+        let attempt = contents.and_then(|of| of.attempt);
+        if attempt != write.attempt {
+            return Err(super::receive::out_of_turn(attempt));
+        }
+        if attempt.is_some() {
+            let size = u64::from(block_size);
+            return match write.offset.is_multiple_of(size) && write.len().is_multiple_of(size) {
+                // It is read-only for others.
+                true => Ok(()),
+                false => Err(PoolError::new(
+                    PoolErrorKind::Invalid,
+                    "streams bring whole blocks",
+                )),
+            };
+        }
+        let settings = contents.map(|of| of.settings);
         if settings.is_some_and(|settings| settings.is_readonly) {
             let context = "the dataset is read-only".to_owned();
             return Err(PoolError::new(PoolErrorKind::ReadOnly, context));

@@ -14,9 +14,11 @@ use super::{Catalog, ROOT};
 use crate::format::{DatasetId, Epoch};
 
 mod place;
+mod receive;
 mod values;
 
 use place::{Growth, take_id};
+pub(super) use receive::check_receiving;
 pub(super) use values::{check_geometry, check_properties, check_settable};
 use values::{check_volume_properties, too_much_reserved};
 
@@ -33,10 +35,15 @@ impl Catalog {
             Operation::CreateVolume { folders, volume } => {
                 self.check_new(folders, Some(&volume.dataset))?;
                 check_geometry(volume.size, volume.block_size)?;
+                check_receiving(volume.receiving.as_ref(), volume.size, volume.block_size)?;
                 check_volume_properties(volume)
             }
             Operation::Destroy { ids } => self.check_destroy(ids, None),
-            Operation::Snapshot(taken) => self.check_snapshots(taken),
+            Operation::Snapshot(taken) => {
+                self.check_snapshots(taken)?;
+                let volumes = taken.snapshots.iter().map(|new| new.volume);
+                self.check_not_receiving(volumes)
+            }
             Operation::Clone { folders, clone } => {
                 self.check_new(folders, Some(&clone.dataset))?;
                 let origin = self.existing(clone.origin)?;
@@ -47,6 +54,7 @@ impl Catalog {
                     dataset: clone.dataset.clone(),
                     size: snapshot.size,
                     block_size: snapshot.block_size,
+                    receiving: None,
                 })
             }
             Operation::Rollback {
@@ -73,10 +81,21 @@ impl Catalog {
                     return Err(self.not_a(dataset, "volume"));
                 };
                 check_geometry(*size, block_size)?;
+                self.check_not_receiving([*volume])?;
                 self.check_reservation_after(*volume, *size, *refreservation)
             }
             Operation::Hold { snapshots, tag, .. } => self.check_holds(snapshots, tag, true),
             Operation::Release { snapshots, tag } => self.check_holds(snapshots, tag, false),
+            Operation::BeginReceive {
+                volume,
+                size,
+                receiving,
+                refreservation,
+            } => self.check_begin_receive(*volume, *size, receiving, *refreservation),
+            Operation::NoteReceived { volume, position } => {
+                self.check_note_received(*volume, *position)
+            }
+            Operation::EndReceive { taken, received } => self.check_end_receive(taken, received),
         }
     }
 
@@ -174,6 +193,7 @@ impl Catalog {
             let Some(snapshot) = dataset.as_snapshot() else {
                 continue;
             };
+            self.check_no_base(*id, |follower| !doomed.contains(&follower))?;
             if let Some(tag) = snapshot.holds.keys().next() {
                 return Err(CatalogError::new(
                     ErrorKind::Held,
@@ -268,6 +288,7 @@ impl Catalog {
         }
         let prefix = self.name(id);
         for moved in self.promoted(id) {
+            self.check_no_base(moved.id, |_| true)?;
             let name = format!("{prefix}@{}", moved.name);
             if self.child(id, &moved.name).is_some() {
                 return Err(CatalogError::new(

@@ -50,6 +50,7 @@ impl Catalog {
                 dataset,
                 size: request.size,
                 block_size: request.block_size,
+                receiving: None,
             },
         })
     }

@@ -5,6 +5,7 @@ mod create;
 mod destroy;
 mod hold;
 mod property;
+mod receive;
 mod rename;
 pub mod request;
 mod resize;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::format::Epoch;
+use crate::stream::Begin;
 
 /// Properties as texts.
 pub type Texts = BTreeMap<String, String>;
@@ -144,6 +145,21 @@ pub struct Resize {
     pub size: u64,
     /// What lies beyond a smaller size is lost; this says that it may be.
     pub may_shrink: bool,
+}
+
+/// `receive NAME`: what a part of a stream begins with.
+#[derive(Clone, Debug)]
+pub struct ReceiveInto {
+    /// The volume.
+    pub name: String,
+    /// What comes.
+    pub begin: Begin,
+    /// A number of this try; random.
+    pub attempt: u64,
+    /// Whether it goes on another time where it is interrupted (`-s`).
+    pub is_resumable: bool,
+    /// Whether missing folders above are made too.
+    pub with_parents: bool,
 }
 
 /// `hold TAG SNAPSHOT…` and `release TAG SNAPSHOT…`.

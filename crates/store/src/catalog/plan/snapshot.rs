@@ -70,7 +70,9 @@ impl Catalog {
         if above.as_volume().is_some() {
             return Ok(vec![above]);
         }
-        let volumes = self.volumes_below(above.id);
+        let mut volumes = self.volumes_below(above.id);
+        // Who takes one of everything does not mean what is half received.
+        volumes.retain(|volume| self.receiving(volume.id).is_none());
         if !is_recursive || volumes.is_empty() {
             let shown = self.full_name(above.id);
             let (problem, next) = match is_recursive {
@@ -86,7 +88,10 @@ impl Catalog {
         Ok(volumes)
     }
 
-    fn check_limits_of_new(&self, snapshots: &[NewSnapshot]) -> Result<(), CatalogError> {
+    pub(super) fn check_limits_of_new(
+        &self,
+        snapshots: &[NewSnapshot],
+    ) -> Result<(), CatalogError> {
         let mut more: BTreeMap<DatasetId, u64> = BTreeMap::new();
         for above in snapshots.iter().flat_map(|new| self.lineage(new.volume)) {
             *more.entry(above.id).or_default() += 1;

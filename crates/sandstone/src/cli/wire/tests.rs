@@ -1,0 +1,111 @@
+//! Two ends of a wire, and somebody in between.
+
+use std::thread;
+
+use super::*;
+
+fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    (listener, address)
+}
+
+#[test]
+fn what_is_sent_arrives_and_is_answered() {
+    let (listener, address) = listener();
+    let key = Key::random();
+    let own: Key = key.to_string().parse().expect("as printed");
+    let receiver = thread::spawn(move || {
+        let mut wire = Wire::accept(&listener, &own).expect("a sender");
+        let mut all = Vec::new();
+        wire.read_to_end(&mut all).expect("all of it");
+        wire.write_all(b"thanks").expect("answered");
+        wire.end().expect("ended");
+        all
+    });
+    let mut wire = Wire::connect(&address, &key).expect("connects");
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|at| at as u8).collect();
+    wire.write_all(&sent).expect("sent");
+    wire.end().expect("ended");
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).expect("an answer");
+    assert_eq!(answer, "thanks");
+    assert_eq!(receiver.join().expect("the receiver"), sent);
+}
+
+#[test]
+fn who_does_not_know_the_key_gets_nothing_and_delays_nobody() {
+    let (listener, address) = listener();
+    let key = Key::random();
+    let own = key.clone();
+    let receiver = thread::spawn(move || {
+        let mut all = Vec::new();
+        let mut wire = Wire::accept(&listener, &own).expect("a sender");
+        wire.read_to_end(&mut all).expect("all of it");
+        all
+    });
+    Wire::connect(&address, &Key::random()).expect_err("another key");
+    let mut garbage = TcpStream::connect(&address).expect("connects");
+    garbage.write_all(&[7; 4096]).expect("sent");
+    drop(garbage);
+    let mut wire = Wire::connect(&address, &key).expect("connects");
+    wire.write_all(b"mine").expect("sent");
+    wire.end().expect("ended");
+    assert_eq!(receiver.join().expect("the receiver"), b"mine");
+    for wrong in ["", "12", &"g".repeat(64), &"é".repeat(32)] {
+        wrong.parse::<Key>().expect_err(wrong);
+    }
+}
+
+/// Passes a connection on, and does something to what the sender says behind its greeting.
+fn between(address: String, change: fn(Vec<u8>) -> Vec<u8>) -> String {
+    let (listener, own) = listener();
+    thread::spawn(move || {
+        let (mut sender, _) = listener.accept().expect("a sender");
+        let mut receiver = TcpStream::connect(address).expect("connects");
+        let mut greeting = [0; 48];
+        sender.read_exact(&mut greeting).expect("a greeting");
+        receiver.write_all(&greeting).expect("passed on");
+        let mut answer = [0; 64];
+        receiver.read_exact(&mut answer).expect("an answer");
+        sender.write_all(&answer).expect("passed on");
+        let mut rest = Vec::new();
+        sender.read_to_end(&mut rest).expect("the rest");
+        // The receiver may be gone by then.
+        let _ = receiver.write_all(&change(rest));
+    });
+    own
+}
+
+#[test]
+fn whoever_is_between_changes_nothing_unseen() {
+    // Behind the proof (32): a piece of 4 bytes (4 + 4 + 32), another one, the end.
+    let changes: [fn(Vec<u8>) -> Vec<u8>; 5] = [
+        |mut bytes| {
+            bytes[32 + 4] ^= 1;
+            bytes
+        },
+        |bytes| [&bytes[..72], &bytes[32..]].concat(),
+        |bytes| [&bytes[..32], &bytes[72..]].concat(),
+        |bytes| [&bytes[..32], &bytes[72..112], &bytes[32..72], &bytes[112..]].concat(),
+        |bytes| bytes[..112].to_vec(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let (listener, address) = listener();
+        let key = Key::random();
+        let own = key.clone();
+        let receiver = thread::spawn(move || {
+            let mut wire = Wire::accept(&listener, &own).expect("a sender");
+            wire.read_to_end(&mut Vec::new()).map(drop)
+        });
+        let mut wire = Wire::connect(&between(address, change), &key).expect("connects");
+        wire.write_all(b"one.").expect("sent");
+        wire.write_all(b"two.").expect("sent");
+        wire.end().expect("ended");
+        drop(wire);
+        receiver
+            .join()
+            .expect("the receiver")
+            .expect_err(&number.to_string());
+    }
+}

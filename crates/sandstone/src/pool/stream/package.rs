@@ -1,0 +1,228 @@
+//! Which snapshots a stream carries, each relative to which: decided by names, or by a token.
+
+use std::collections::BTreeSet;
+
+use store::catalog::request::Texts;
+use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind};
+use store::format::DatasetId;
+use store::stream::{Begin, ResumeToken};
+
+use super::SendRequest;
+use crate::pool::dataset::split;
+
+/// One snapshot of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) snapshot: DatasetId,
+    pub(super) from: Option<DatasetId>,
+    /// What stands behind `@` of that one.
+    pub(super) from_name: Option<String>,
+    pub(super) begin: Begin,
+}
+
+/// The parts of a stream, in their order.
+///
+/// # Errors
+/// A name means nothing, or snapshots do not build on each other.
+pub(super) fn parts(
+    catalog: &Catalog,
+    pool: u64,
+    request: &SendRequest,
+) -> Result<Vec<Part>, CatalogError> {
+    let (_, name) = split(&request.snapshot);
+    let mut parts = Vec::new();
+    if request.recursive {
+        let (above, snapshot) = name.split_once('@').ok_or_else(|| unnamed(name))?;
+        let root = catalog.find(above)?.id;
+        let from = request.from.as_deref().map(|from| last(from).to_owned());
+        for volume in catalog.volumes_below(root) {
+            let own = catalog.snapshots(volume.id);
+            if own.is_empty() && catalog.receiving(volume.id).is_some() {
+                continue;
+            }
+            let to = own.iter().find(|of| of.name == snapshot).ok_or_else(|| {
+                CatalogError::new(
+                    ErrorKind::NotFound,
+                    format!(
+                        "'{}' has no snapshot '{snapshot}'",
+                        catalog.full_name(volume.id)
+                    ),
+                    "take one of all at the same moment with 'volume snapshot -r'",
+                )
+            })?;
+            let from = own.iter().find(|of| Some(&of.name) == from.as_ref());
+            let is_whole = request.intermediate || from.is_none();
+            steps(catalog, to, from.copied(), is_whole, true, &mut parts)?;
+        }
+        let prefix = catalog.name(root);
+        for part in &mut parts {
+            part.begin.path = below(catalog, &prefix, part.snapshot);
+        }
+    } else {
+        let to = catalog.find_snapshot(name)?;
+        let from = request.from.as_deref();
+        let from = from.map(|from| base(catalog, to, from)).transpose()?;
+        steps(
+            catalog,
+            to,
+            from,
+            request.intermediate && from.is_some(),
+            false,
+            &mut parts,
+        )?;
+    }
+    for part in &mut parts {
+        part.begin.pool = pool;
+        if request.properties || request.recursive {
+            part.begin.properties = properties(catalog, part.snapshot);
+        }
+    }
+    Ok(parts)
+}
+
+/// What a receive that was interrupted still needs.
+///
+/// # Errors
+/// The snapshots are not there any more.
+pub(super) fn rest(
+    catalog: &Catalog,
+    pool: u64,
+    token: &ResumeToken,
+) -> Result<Part, CatalogError> {
+    let gone = |what: &str| {
+        CatalogError::new(
+            ErrorKind::NotFound,
+            format!("the {what} of the interrupted receive is not here any more"),
+            "give the receive up with 'volume receive -A', and send it anew",
+        )
+    };
+    let to = catalog.snapshot_by_guid(token.snapshot);
+    let to = to.ok_or_else(|| gone("snapshot"))?;
+    let from = match token.from {
+        None => None,
+        Some(guid) => {
+            let base = catalog.chain(to.id).find(|older| older.guid == guid);
+            Some(base.ok_or_else(|| gone("snapshot that goes before that"))?)
+        }
+    };
+    let mut part = part(catalog, to, from);
+    part.begin.pool = pool;
+    part.begin.start = token.position.min(part.begin.blocks());
+    if token.with_properties {
+        part.begin.properties = properties(catalog, part.snapshot);
+    }
+    Ok(part)
+}
+
+/// The parts that lead to a snapshot: from another one, or from nothing; with all in between or without.
+fn steps<'a>(
+    catalog: &'a Catalog,
+    to: &'a Dataset,
+    from: Option<&'a Dataset>,
+    is_whole: bool,
+    is_own: bool,
+    parts: &mut Vec<Part>,
+) -> Result<(), CatalogError> {
+    let mut chain = vec![to];
+    if is_whole {
+        let older = catalog.chain(to.id);
+        let older = older.take_while(|older| !is_own || older.parent == to.parent);
+        chain.extend(older.take_while(|older| from.is_none_or(|from| older.id != from.id)));
+    }
+    let mut before = from;
+    for snapshot in chain.into_iter().rev() {
+        parts.push(part(catalog, snapshot, before));
+        before = Some(snapshot);
+    }
+    Ok(())
+}
+
+fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
+    let (size, block_size) = to.geometry().unwrap_or_default();
+    let volume = catalog.dataset(to.parent).map_or(0, |volume| volume.guid);
+    Part {
+        snapshot: to.id,
+        from: from.map(|from| from.id),
+        from_name: from.map(|from| from.name.clone()),
+        begin: Begin {
+            pool: 0,
+            volume,
+            snapshot: to.guid,
+            from: from.map(|from| from.guid),
+            source: catalog.full_name(to.id),
+            path: String::new(),
+            name: to.name.clone(),
+            created_s: to.created_s,
+            size,
+            block_size,
+            start: 0,
+            properties: Texts::new(),
+        },
+    }
+}
+
+/// The snapshot that another is told relative to: `@a`, or its whole name.
+fn base<'a>(
+    catalog: &'a Catalog,
+    to: &'a Dataset,
+    name: &str,
+) -> Result<&'a Dataset, CatalogError> {
+    let wanted = match name.split_once('@') {
+        Some((volume, _)) if !volume.is_empty() => catalog.find_snapshot(split(name).1)?.id,
+        _ => {
+            let volume = catalog.name(to.parent);
+            catalog
+                .find_snapshot(&format!("{volume}@{}", last(name)))?
+                .id
+        }
+    };
+    let mut chain = catalog.chain(to.id);
+    chain.find(|older| older.id == wanted).ok_or_else(|| {
+        CatalogError::new(
+            ErrorKind::InvalidValue,
+            format!("'{name}' is not older than '{}'", catalog.full_name(to.id)),
+            "name an older snapshot of the same volume, or of what it was cloned of",
+        )
+    })
+}
+
+/// A volume's name below what is sent.
+fn below(catalog: &Catalog, prefix: &str, snapshot: DatasetId) -> String {
+    let volume = catalog.volume_of(snapshot).unwrap_or(snapshot);
+    let name = catalog.name(volume);
+    let rest = name.strip_prefix(prefix).unwrap_or(&name);
+    rest.trim_start_matches('/').to_owned()
+}
+
+/// What was set on a snapshot's volume and may go with it.
+fn properties(catalog: &Catalog, snapshot: DatasetId) -> Texts {
+    let volume = catalog
+        .volume_of(snapshot)
+        .and_then(|id| catalog.dataset(id));
+    let Some(volume) = volume else {
+        return Texts::new();
+    };
+    let names: BTreeSet<_> = (volume.properties.0.keys())
+        .chain(volume.received.0.keys())
+        .filter(|property| property.travels())
+        .collect();
+    let texts = names.into_iter().filter_map(|property| {
+        let own = volume.properties.get(property);
+        let value = own.or(volume.received.get(property))?;
+        Some((property.to_string(), value.to_string()))
+    });
+    texts.collect()
+}
+
+/// What stands behind `@`.
+fn last(name: &str) -> &str {
+    name.rsplit('@').next().unwrap_or(name)
+}
+
+fn unnamed(name: &str) -> CatalogError {
+    CatalogError::new(
+        ErrorKind::InvalidName,
+        format!("'{name}' names no snapshot"),
+        "add '@' and the snapshot's name",
+    )
+}

@@ -1,0 +1,444 @@
+//! A stream comes into a pool. Nothing of it counts before its end; what is interrupted goes away, or goes
+//! on another time from where it is durable.
+
+use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use store::catalog::request::{ReceiveInto, Rollback};
+use store::catalog::{Catalog, CatalogError, Operation, Stamp};
+use store::format::DatasetId;
+use store::pool::{Answer, PoolError, Received, Request};
+use store::stream::{Begin, Decoder, Item, Packed, ResumeToken, StreamError};
+use utoipa::{IntoParams, ToSchema};
+
+use super::apply;
+use crate::config::{Error, ErrorKind};
+use crate::pool::Pools;
+use crate::pool::dataset::{administer, failed, split};
+use crate::pool::registry::OpenPool;
+
+/// Bytes of blocks that the pool was given and has not taken.
+const WINDOW: usize = 16 << 20;
+/// Changes that it was given and has not taken.
+const CHANGES: usize = 512;
+/// So many bytes, or so long, after which it is noted how much is there.
+const NOTE_BYTES: u64 = 64 << 20;
+const NOTE_AFTER: Duration = Duration::from_secs(5);
+
+/// Where a stream goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiveRequest {
+    /// The volume; of a package the folder that its volumes will lie in.
+    pub name: String,
+    /// Roll the volume back to its newest snapshot first.
+    #[serde(default)]
+    pub rollback: bool,
+    /// Where it is interrupted, keep what is there, to go on another time.
+    #[serde(default)]
+    pub resumable: bool,
+    /// Make missing folders above it.
+    #[serde(default)]
+    pub parents: bool,
+    /// Only see whether the stream is whole; nothing is changed.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A snapshot that was received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReceiveView {
+    /// Its whole name.
+    pub snapshot: String,
+    /// Its whole name where it comes from.
+    pub source: String,
+    /// Bytes of its blocks.
+    pub bytes: u64,
+}
+
+/// Refuses a volume that logical units serve.
+pub type RefuseServed<'a> = dyn Fn(&str) -> Result<(), Error> + 'a;
+
+/// Takes a stream, in any pieces, into a pool.
+pub struct Receiver<'a> {
+    pool: Arc<OpenPool>,
+    request: ReceiveRequest,
+    refuse_served: &'a RefuseServed<'a>,
+    decoder: Decoder,
+    part: Option<Part>,
+    done: Vec<ReceiveView>,
+}
+
+/// A snapshot that is being received.
+struct Part {
+    /// Without the pool's name.
+    name: String,
+    begin: Begin,
+    /// `None`: nothing is changed.
+    into: Option<Target>,
+    bytes: u64,
+}
+
+struct Target {
+    volume: DatasetId,
+    attempt: u64,
+    given: VecDeque<Given>,
+    given_bytes: usize,
+    /// The pool has all blocks below this one.
+    position: u64,
+    /// And knows that it has those below this one.
+    noted: u64,
+    noted_bytes: u64,
+    noted_at: Instant,
+}
+
+/// A change that the pool was given.
+struct Given {
+    answer: mpsc::Receiver<Result<Answer, PoolError>>,
+    bytes: usize,
+    /// The block behind it.
+    next: u64,
+}
+
+impl Pools {
+    /// Ready to take a stream.
+    ///
+    /// # Errors
+    /// The pool is not open.
+    pub fn receiver<'a>(
+        &self,
+        request: ReceiveRequest,
+        refuse_served: &'a RefuseServed<'a>,
+    ) -> Result<Receiver<'a>, Error> {
+        Ok(Receiver {
+            pool: self.get(split(&request.name).0)?,
+            request,
+            refuse_served,
+            decoder: Decoder::new(),
+            part: None,
+            done: Vec::new(),
+        })
+    }
+
+    /// Gives up what was received in part into a volume.
+    ///
+    /// # Errors
+    /// Nothing was.
+    pub fn abort_receive(&self, name: &str) -> Result<(), Error> {
+        let (pool, local) = split(name);
+        let (pool, local) = (self.get(pool)?, local.to_owned());
+        apply(&pool, move |catalog| {
+            let volume = catalog.find_volume(&local)?.id;
+            catalog.plan_abort_receive(volume, None)
+        })
+    }
+}
+
+impl Receiver<'_> {
+    /// The next bytes of the stream.
+    ///
+    /// # Errors
+    /// What is wrong with it, or why the pool does not take it. Give it up then: [`Receiver::give_up`].
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.decoder.feed(bytes);
+        while let Some(item) = self.decoder.next_item().map_err(broken)? {
+            match item {
+                Item::Begin(begin) => self.begin(*begin)?,
+                Item::Data { block, packed } => self.data(block, &packed)?,
+                Item::Free { first, count } => self.free(first, count)?,
+                Item::End => self.end()?,
+                Item::Close => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// No more bytes come: what was received.
+    ///
+    /// # Errors
+    /// The stream is not complete.
+    pub fn finish(&mut self) -> Result<Vec<ReceiveView>, Error> {
+        self.decoder.finish().map_err(broken)?;
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// It ends here, because of `error`: what is half received goes, or waits for its rest. Returns the error
+    /// with what became of that.
+    pub fn give_up(mut self, error: Error) -> Error {
+        let mut left: Vec<String> = Vec::new();
+        let received = self.done.iter().map(|view| view.snapshot.as_str());
+        let received: Vec<&str> = received.collect();
+        if !received.is_empty() {
+            left.push(format!("{} was received and stays", received.join(", ")));
+        }
+        let mut next = error.next.clone();
+        if let Some(part) = self.part.take()
+            && let Some(into) = part.into
+        {
+            let volume = format!("{}/{}", self.pool.host.name(), part.name);
+            let (text, advice) = self.leave(&volume, &part.begin, into);
+            left.push(text);
+            next = advice.unwrap_or(next);
+        }
+        let left = match left.is_empty() {
+            true => error.not_changed.clone(),
+            false => left.join("; "),
+        };
+        Error::new(error.kind, error.message, next).not_changed(left)
+    }
+
+    fn begin(&mut self, begin: Begin) -> Result<(), Error> {
+        let (pool, local) = split(&self.request.name);
+        let name = match (local, begin.path.as_str()) {
+            (local, "") => local.to_owned(),
+            ("", path) => path.to_owned(),
+            (local, path) => format!("{local}/{path}"),
+        };
+        if name.is_empty() || name.contains('@') {
+            return Err(Error::invalid(
+                format!("'{}' is no name of a volume", self.request.name),
+                format!("name one, as in {pool}/vm1; the snapshot keeps its name"),
+            ));
+        }
+        let mut into = None;
+        if !self.request.dry_run {
+            let volume = format!("{pool}/{name}");
+            (self.refuse_served)(&volume)?;
+            if self.request.rollback {
+                roll_back(&self.pool, &name, &begin)?;
+            }
+            into = Some(self.begin_into(&name, &begin)?);
+        }
+        self.part = Some(Part {
+            name,
+            begin,
+            into,
+            bytes: 0,
+        });
+        Ok(())
+    }
+
+    fn begin_into(&self, name: &str, begin: &Begin) -> Result<Target, Error> {
+        let attempt = super::super::random_u64();
+        let request = ReceiveInto {
+            name: name.to_owned(),
+            begin: begin.clone(),
+            attempt,
+            is_resumable: self.request.resumable,
+            with_parents: self.request.parents || !begin.path.is_empty(),
+        };
+        let found: Arc<Mutex<Option<DatasetId>>> = Arc::default();
+        let seen = Arc::clone(&found);
+        let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
+            let operation = catalog.plan_begin_receive(&request, stamp)?;
+            let volume = match &operation {
+                Operation::BeginReceive { volume, .. } => Some(*volume),
+                Operation::CreateVolume { volume, .. } => Some(volume.dataset.id),
+                _ => None,
+            };
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = volume;
+            Ok(operation)
+        };
+        administer(&self.pool, Box::new(plan))?;
+        let volume = *found.lock().unwrap_or_else(PoisonError::into_inner);
+        let volume = volume.ok_or_else(|| failed(&self.pool.host.ended()))?;
+        Ok(Target {
+            volume,
+            attempt,
+            given: VecDeque::new(),
+            given_bytes: 0,
+            position: begin.start,
+            noted: begin.start,
+            noted_bytes: 0,
+            noted_at: Instant::now(),
+        })
+    }
+
+    fn data(&mut self, block: u64, packed: &Packed) -> Result<(), Error> {
+        let Some(part) = &mut self.part else {
+            return Ok(());
+        };
+        part.bytes += u64::from(part.begin.block_size);
+        let data = packed.unpack().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("block {block} of the stream does not unpack"),
+                "send it again",
+            )
+        })?;
+        let len = data.len();
+        self.give(block, 1, Received::Data(data), len)
+    }
+
+    fn free(&mut self, first: u64, count: u64) -> Result<(), Error> {
+        let block_size = self.part.as_ref().map_or(0, |part| part.begin.block_size);
+        let holes = Received::Holes(count.saturating_mul(block_size.into()));
+        self.give(first, count, holes, 0)
+    }
+
+    /// Gives the pool a change; waits where it has many already.
+    fn give(&mut self, block: u64, count: u64, content: Received, len: usize) -> Result<(), Error> {
+        let Some(part) = &mut self.part else {
+            return Ok(());
+        };
+        let Some(into) = &mut part.into else {
+            return Ok(());
+        };
+        let request = Request::Receive {
+            dataset: into.volume,
+            attempt: into.attempt,
+            offset: block * u64::from(part.begin.block_size),
+            content,
+        };
+        into.given.push_back(Given {
+            answer: self.pool.host.begin(request),
+            bytes: len,
+            next: block + count,
+        });
+        into.given_bytes += len;
+        into.noted_bytes += len as u64;
+        let refused = |error| refused_by_pool(&part.begin, &error);
+        while into.given_bytes > WINDOW || into.given.len() > CHANGES {
+            into.wait(&self.pool).map_err(refused)?;
+        }
+        let is_due = into.noted_bytes >= NOTE_BYTES || into.noted_at.elapsed() >= NOTE_AFTER;
+        if self.request.resumable && is_due {
+            into.note(&self.pool)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(mut part) = self.part.take() else {
+            return Ok(());
+        };
+        if let Some(into) = &mut part.into
+            && let Err(error) = finish_part(&self.pool, into, &part.begin)
+        {
+            self.part = Some(part);
+            return Err(error);
+        }
+        let (pool, name) = (self.pool.host.name(), &part.name);
+        self.done.push(ReceiveView {
+            snapshot: format!("{pool}/{name}@{}", part.begin.name),
+            source: part.begin.source,
+            bytes: part.bytes,
+        });
+        Ok(())
+    }
+
+    /// What becomes of a part without an end, and what to do about it.
+    fn leave(&self, volume: &str, begin: &Begin, mut into: Target) -> (String, Option<String>) {
+        // Those that failed are what it is given up for.
+        while !into.given.is_empty() && into.wait(&self.pool).is_ok() {}
+        into.given.clear();
+        if self.request.resumable {
+            // Where it cannot be noted, what was noted before counts.
+            let _ = into.note(&self.pool);
+            let token = ResumeToken {
+                snapshot: begin.snapshot,
+                from: begin.from,
+                position: into.noted,
+                with_properties: !begin.properties.is_empty(),
+            };
+            let kept = format!(
+                "what was received of {volume} is kept, and nobody sees it until the rest is there"
+            );
+            let next = format!(
+                "send the rest with `sandstone volume send -t {token}`, or give it up with `sandstone volume receive -A {volume}`"
+            );
+            return (kept, Some(next));
+        }
+        let (id, attempt) = (into.volume, into.attempt);
+        let aborted = apply(&self.pool, move |catalog| {
+            catalog.plan_abort_receive(id, Some(attempt))
+        });
+        match aborted {
+            Ok(()) if begin.from.is_some() => (format!("{volume} is what it was before"), None),
+            Ok(()) => (format!("nothing of {volume} was kept"), None),
+            Err(error) => (
+                format!("{volume} is not complete: {}", error.message),
+                Some(format!("sandstone volume receive -A {volume}")),
+            ),
+        }
+    }
+}
+
+impl Target {
+    /// Waits for the oldest change.
+    fn wait(&mut self, pool: &OpenPool) -> Result<(), PoolError> {
+        let Some(given) = self.given.pop_front() else {
+            return Ok(());
+        };
+        self.given_bytes -= given.bytes;
+        let answer = given.answer.recv();
+        answer.unwrap_or_else(|_| Err(pool.host.ended()))?;
+        self.position = given.next;
+        Ok(())
+    }
+
+    /// What the pool has taken outlives a power cut, and it knows that.
+    fn note(&mut self, pool: &OpenPool) -> Result<(), Error> {
+        let (volume, attempt, position) = (self.volume, self.attempt, self.position);
+        if position > self.noted {
+            apply(pool, move |catalog| {
+                catalog.plan_note_received(volume, attempt, position)
+            })?;
+        }
+        self.noted = position;
+        self.noted_bytes = 0;
+        self.noted_at = Instant::now();
+        Ok(())
+    }
+}
+
+fn finish_part(pool: &OpenPool, into: &mut Target, begin: &Begin) -> Result<(), Error> {
+    while !into.given.is_empty() {
+        into.wait(pool)
+            .map_err(|error| refused_by_pool(begin, &error))?;
+    }
+    let (volume, attempt, begin) = (into.volume, into.attempt, begin.clone());
+    administer(
+        pool,
+        Box::new(move |catalog, stamp| catalog.plan_end_receive(volume, attempt, &begin, stamp)),
+    )
+}
+
+/// The volume becomes what its newest snapshot is, where the stream goes on from that one.
+fn roll_back(pool: &OpenPool, name: &str, begin: &Begin) -> Result<(), Error> {
+    let (wanted, from) = (name.to_owned(), begin.from);
+    let newest = pool.host.ask(move |pool| {
+        let catalog = pool.catalog();
+        let volume = catalog.find_volume(&wanted).ok()?.id;
+        let newest = catalog.snapshots(volume).pop()?;
+        let fits = Some(newest.guid) == from && catalog.receiving(volume).is_none();
+        fits.then(|| catalog.name(newest.id))
+    });
+    let Some(snapshot) = newest.map_err(|error| failed(&error))? else {
+        return Ok(());
+    };
+    let request = Rollback {
+        snapshot,
+        ..Rollback::default()
+    };
+    apply(pool, move |catalog| catalog.plan_rollback(&request))
+}
+
+fn broken(error: StreamError) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the stream is not whole: {error}"),
+        "send it again",
+    )
+}
+
+fn refused_by_pool(begin: &Begin, error: &PoolError) -> Error {
+    Error::new(
+        ErrorKind::Refused,
+        format!("{} cannot be received: {error}", begin.source),
+        "see `sandstone pool status`",
+    )
+}

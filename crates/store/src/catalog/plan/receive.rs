@@ -1,0 +1,300 @@
+//! Receiving streams: which volume a snapshot goes to, and whether it fits there.
+
+use super::request::{ReceiveInto, Stamp, Texts};
+use crate::catalog::error::{CatalogError, ErrorKind};
+use crate::catalog::operation::{NewSnapshot, NewSnapshots, NewVolume, Operation};
+use crate::catalog::properties::Properties;
+use crate::catalog::property::Property;
+use crate::catalog::value::Value;
+use crate::catalog::{Catalog, Dataset, Receiving};
+use crate::format::DatasetId;
+use crate::stream::Begin;
+
+impl Catalog {
+    /// A stream begins: into a new volume, or one whose newest snapshot is what the stream goes on from, or one
+    /// into which this very snapshot was received in part.
+    ///
+    /// # Errors
+    /// Exists, NotFound, InvalidName; Busy where something else is being received; Mismatch where the stream
+    /// does not go on from what is there.
+    pub fn plan_begin_receive(
+        &self,
+        request: &ReceiveInto,
+        stamp: Stamp,
+    ) -> Result<Operation, CatalogError> {
+        let begin = &request.begin;
+        let found = super::Name::parse(&request.name)
+            .ok()
+            .and_then(|name| self.resolve(&name));
+        let Some(dataset) = found else {
+            return self.plan_receive_new(request, stamp);
+        };
+        let Some(volume) = dataset.as_volume() else {
+            return Err(self.not_a(dataset, "volume"));
+        };
+        let receiving = match &volume.receiving {
+            Some(before) => self.resumed(dataset, before, request)?,
+            None => self.continued(dataset, request)?,
+        };
+        if volume.block_size != begin.block_size {
+            return Err(CatalogError::mismatch(format!(
+                "the stream has blocks of {} bytes, '{}' of {}",
+                begin.block_size, request.name, volume.block_size
+            )));
+        }
+        self.planned(Operation::BeginReceive {
+            volume: dataset.id,
+            size: begin.size,
+            receiving,
+            refreservation: self.adapted_reservation(dataset.id, begin.size),
+        })
+    }
+
+    fn plan_receive_new(
+        &self,
+        request: &ReceiveInto,
+        stamp: Stamp,
+    ) -> Result<Operation, CatalogError> {
+        let begin = &request.begin;
+        let shown = self.shown(&request.name);
+        if begin.from.is_some() {
+            return Err(CatalogError::new(
+                ErrorKind::NotFound,
+                format!("the stream holds changes only, and there is no '{shown}' to make them to"),
+                "receive a whole stream first, one that is sent without -i",
+            ));
+        }
+        if begin.start > 0 {
+            return Err(CatalogError::new(
+                ErrorKind::NotFound,
+                format!("the stream goes on in the middle, and '{shown}' has nothing of it"),
+                "send it without a token",
+            ));
+        }
+        let place = self.place(&request.name, request.with_parents, stamp)?;
+        let mut dataset = stamp.dataset(place.next, place.parent, &place.name);
+        dataset.received = known_properties(&begin.properties);
+        self.planned(Operation::CreateVolume {
+            folders: place.folders,
+            volume: NewVolume {
+                dataset,
+                size: begin.size,
+                block_size: begin.block_size,
+                receiving: Some(Receiving {
+                    is_new: true,
+                    ..receiving(request, 0)
+                }),
+            },
+        })
+    }
+
+    /// What was received in part goes on.
+    fn resumed(
+        &self,
+        dataset: &Dataset,
+        before: &Receiving,
+        request: &ReceiveInto,
+    ) -> Result<Receiving, CatalogError> {
+        let (begin, name) = (&request.begin, self.full_name(dataset.id));
+        let is_same = before.snapshot == begin.snapshot && before.from == begin.from;
+        if !is_same || before.position < begin.start {
+            return Err(CatalogError::new(
+                ErrorKind::Busy,
+                format!(
+                    "'{name}' has a part of {}, and this is no rest of it",
+                    before.source
+                ),
+                format!(
+                    "send the rest with the token of 'volume get receive_resume_token {name}', or give it up \
+                     with 'volume receive -A {name}'"
+                ),
+            ));
+        }
+        Ok(Receiving {
+            is_new: before.is_new,
+            ..receiving(request, begin.start)
+        })
+    }
+
+    /// A volume that is there gets what changed.
+    fn continued(
+        &self,
+        dataset: &Dataset,
+        request: &ReceiveInto,
+    ) -> Result<Receiving, CatalogError> {
+        let (begin, name) = (&request.begin, self.full_name(dataset.id));
+        let Some(from) = begin.from else {
+            return Err(CatalogError::new(
+                ErrorKind::Exists,
+                format!("'{name}' exists already, and the stream is a whole volume"),
+                "receive it under another name, or send only what changed with -i",
+            ));
+        };
+        let own = self.snapshots(dataset.id);
+        let has = |guid: u64| own.iter().rev().find(|snapshot| snapshot.guid == guid);
+        if has(begin.snapshot).is_some() || self.child(dataset.id, &begin.name).is_some() {
+            let snapshot = &begin.name;
+            return Err(CatalogError::new(
+                ErrorKind::Exists,
+                format!("'{name}@{snapshot}' exists already"),
+                "send what changed since it, or destroy it first",
+            ));
+        }
+        let newest = own.last();
+        if newest.map(|newest| newest.guid) == Some(from) && begin.start == 0 {
+            return Ok(receiving(request, 0));
+        }
+        if begin.start > 0 {
+            return Err(CatalogError::new(
+                ErrorKind::NotFound,
+                format!("the stream goes on in the middle, and '{name}' has nothing of it"),
+                "send it without a token",
+            ));
+        }
+        let (problem, next) = match (has(from), newest) {
+            (Some(base), Some(newest)) => (
+                format!(
+                    "the stream goes on from '@{}', and '@{}' is newer",
+                    base.name, newest.name
+                ),
+                format!(
+                    "send what changed since '@{}', or go back with 'volume rollback -r {name}@{}'",
+                    newest.name, base.name
+                ),
+            ),
+            _ => (
+                format!("'{name}' has no snapshot that the stream goes on from"),
+                "send what changed since a snapshot that both have".to_owned(),
+            ),
+        };
+        Err(CatalogError::new(ErrorKind::InvalidValue, problem, next))
+    }
+
+    /// All blocks below `position` are there.
+    ///
+    /// # Errors
+    /// Mismatch where something else is being received, or nothing.
+    pub fn plan_note_received(
+        &self,
+        volume: DatasetId,
+        attempt: u64,
+        position: u64,
+    ) -> Result<Operation, CatalogError> {
+        self.check_attempt(volume, attempt)?;
+        self.planned(Operation::NoteReceived { volume, position })
+    }
+
+    /// Everything was received: the snapshot is taken.
+    ///
+    /// # Errors
+    /// Mismatch where something else is being received, or nothing; Exists; LimitReached.
+    pub fn plan_end_receive(
+        &self,
+        volume: DatasetId,
+        attempt: u64,
+        begin: &Begin,
+        stamp: Stamp,
+    ) -> Result<Operation, CatalogError> {
+        self.check_attempt(volume, attempt)?;
+        let snapshots = vec![NewSnapshot {
+            id: self.next,
+            volume,
+            name: begin.name.clone(),
+            guid: begin.snapshot,
+        }];
+        self.check_limits_of_new(&snapshots)?;
+        self.planned(Operation::EndReceive {
+            taken: NewSnapshots {
+                epoch: stamp.epoch,
+                created_s: begin.created_s,
+                snapshots,
+                properties: Properties::default(),
+            },
+            received: known_properties(&begin.properties),
+        })
+    }
+
+    /// What was received in part goes: a new volume as a whole, of another the changes. With an `attempt` only
+    /// what that one received.
+    ///
+    /// # Errors
+    /// Mismatch where nothing is being received.
+    pub fn plan_abort_receive(
+        &self,
+        volume: DatasetId,
+        attempt: Option<u64>,
+    ) -> Result<Operation, CatalogError> {
+        if attempt.is_some_and(|attempt| self.check_attempt(volume, attempt).is_err()) {
+            return Err(CatalogError::mismatch("another try took over"));
+        }
+        let Some(receiving) = self.receiving(volume) else {
+            return Err(CatalogError::new(
+                ErrorKind::NotFound,
+                format!(
+                    "nothing is being received into '{}'",
+                    self.full_name(volume)
+                ),
+                "see 'volume get receive_resume_token'",
+            ));
+        };
+        if receiving.is_new {
+            let ids = vec![volume];
+            return self.planned(Operation::Destroy { ids });
+        }
+        let newest = self.chain(volume).next();
+        let newest = newest.ok_or_else(|| CatalogError::mismatch("its snapshot is gone"))?;
+        let size = newest.geometry().map_or(0, |(size, _)| size);
+        self.planned(Operation::Rollback {
+            volume,
+            snapshot: newest.id,
+            destroy: Vec::new(),
+            refreservation: self.adapted_reservation(volume, size),
+        })
+    }
+
+    /// The volumes into which something is being received.
+    pub fn receiving_volumes(&self) -> Vec<DatasetId> {
+        let all = self.datasets.keys().copied();
+        all.filter(|id| self.receiving(*id).is_some()).collect()
+    }
+
+    /// A snapshot by its guid; the first one in the order of numbers where clones of a stream have the same.
+    pub fn snapshot_by_guid(&self, guid: u64) -> Option<&Dataset> {
+        let mut all = self.datasets.values();
+        all.find(|dataset| dataset.guid == guid && dataset.as_snapshot().is_some())
+    }
+
+    fn check_attempt(&self, volume: DatasetId, attempt: u64) -> Result<(), CatalogError> {
+        let current = self.receiving(volume).map(|receiving| receiving.attempt);
+        if current == Some(attempt) {
+            return Ok(());
+        }
+        Err(CatalogError::mismatch(
+            "what was being received was given up, or another try took over",
+        ))
+    }
+}
+
+fn receiving(request: &ReceiveInto, position: u64) -> Receiving {
+    let begin = &request.begin;
+    Receiving {
+        attempt: request.attempt,
+        snapshot: begin.snapshot,
+        from: begin.from,
+        source: begin.source.clone(),
+        position,
+        is_new: false,
+        is_resumable: request.is_resumable,
+        with_properties: !begin.properties.is_empty(),
+    }
+}
+
+/// Properties of a stream as far as this version knows them and they may come with one.
+fn known_properties(texts: &Texts) -> Properties {
+    let known = texts.iter().filter_map(|(name, text)| {
+        let property = Property::parse(name).ok()?;
+        let value = Value::parse(&property, text).ok()?;
+        property.travels().then_some((property, value))
+    });
+    Properties(known.collect())
+}

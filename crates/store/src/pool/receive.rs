@@ -1,0 +1,67 @@
+//! Volumes into which a stream is received: whose changes count, and whether one may begin.
+
+use super::request::{PoolError, PoolErrorKind};
+use super::state::Pool;
+use crate::catalog::Operation;
+use crate::format::DatasetId;
+
+impl Pool {
+    /// Refuses to receive changes into a volume that is not what its newest snapshot is. A receive that goes
+    /// on finds what it wrote before.
+    pub(super) fn check_receivable(&mut self, operation: &Operation) -> Result<(), PoolError> {
+        let Operation::BeginReceive { volume, .. } = operation else {
+            return Ok(());
+        };
+        let volume = *volume;
+        if self.catalog.receiving(volume).is_some() {
+            return Ok(());
+        }
+        if !self.commit.group.is_empty() {
+            self.seal();
+        }
+        if !self.is_modified(volume) {
+            return Ok(());
+        }
+        let name = self.catalog.full_name(volume);
+        let context = format!("{name} was modified since its newest snapshot");
+        Err(PoolError::new(PoolErrorKind::Modified, context))
+    }
+
+    /// Whether a volume differs from its newest snapshot: both share tree and layers, and are merged together,
+    /// until the volume is written.
+    fn is_modified(&self, volume: DatasetId) -> bool {
+        let newest = self.catalog.dataset(volume).and_then(|of| of.previous());
+        let snapshot = newest.and_then(|id| self.contents.get(&id));
+        let Some((of, snapshot)) = self.contents.get(&volume).zip(snapshot) else {
+            return true;
+        };
+        let (own, its) = (of.map.layers.closed(), snapshot.map.layers.closed());
+        let is_shared = own.len() == its.len()
+            && own
+                .iter()
+                .zip(its)
+                .all(|(own, its)| std::sync::Arc::ptr_eq(own, its));
+        of.size != snapshot.size
+            || of.map.tree != snapshot.map.tree
+            || !of.map.layers.top().is_empty()
+            || !is_shared
+    }
+}
+
+/// Why a change is refused where `attempt` receives, or nobody does.
+pub(super) fn out_of_turn(attempt: Option<u64>) -> PoolError {
+    match attempt {
+        Some(_) => incomplete(),
+        None => PoolError::new(
+            PoolErrorKind::Receiving,
+            "what was being received was given up",
+        ),
+    }
+}
+
+fn incomplete() -> PoolError {
+    PoolError::new(
+        PoolErrorKind::Receiving,
+        "the volume is not complete: a stream is being received into it",
+    )
+}

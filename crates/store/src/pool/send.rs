@@ -1,0 +1,231 @@
+//! What a stream carries: which blocks of a snapshot differ from those of an older one, and blocks as they
+//! lie on the devices, so that they need not be unpacked and packed again.
+//!
+//! Every question is answered by itself, from any block on: a sender keeps a number, and goes on there
+//! after whatever happened.
+
+use pages::Pages;
+
+use super::read::{NodeWaiter, Pending};
+use super::request::{Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges};
+use super::state::{Pool, Tag};
+use crate::format::{DatasetId, Pointer};
+use crate::map::walk::Progress;
+use crate::map::{Change, Diff, Tree};
+use crate::vdev::{ArrayError, Block, Priority};
+
+/// Differences after which an answer is given; a leaf more may be in it.
+const ENOUGH: usize = 1024;
+/// Pairs of nodes that are compared for one answer, where that brought it further.
+const PAIRS: usize = 8;
+
+impl Pool {
+    pub(super) fn begin_changes(&mut self, id: RequestId, wanted: WantedChanges) {
+        let pending = self.next_pending();
+        let changes = Pending::Changes { id, wanted };
+        self.pending.insert(pending, changes);
+        self.tell_changes(pending);
+    }
+
+    /// Answers which blocks differ, when all nodes that say so are here.
+    pub(super) fn tell_changes(&mut self, pending: u64) {
+        let Some(Pending::Changes { id, wanted }) = self.pending.get(&pending) else {
+            return;
+        };
+        let (id, wanted) = (*id, *wanted);
+        let (older, newer, blocks) = match self.compared(wanted) {
+            Ok(Some(compared)) => compared,
+            Ok(None) => {
+                if let Some(error) = self.suspension() {
+                    self.pending.remove(&pending);
+                    return self.answer(id, Err(error));
+                }
+                self.unsettled.push(pending);
+                self.is_checkpoint_wanted = true;
+                return;
+            }
+            Err(error) => {
+                self.pending.remove(&pending);
+                return self.answer(id, Err(error));
+            }
+        };
+        let mut diff = Diff::new(older, newer, wanted.start);
+        let mut changes = Vec::new();
+        let mut pairs = 0;
+        let next = loop {
+            let position = diff.position();
+            let is_further = position > wanted.start;
+            if position >= blocks && is_further {
+                break None;
+            }
+            if is_further && (changes.len() >= ENOUGH || pairs >= PAIRS) {
+                break Some(position);
+            }
+            pairs += 1;
+            match diff.step(&mut self.nodes, &mut 1, |change| changes.push(change)) {
+                Ok(Progress::Done) => break None,
+                Ok(Progress::More) => {}
+                Err(_) if is_further => break Some(position),
+                Err(missing) => return self.read_node(missing, NodeWaiter::Changes(pending)),
+            }
+        };
+        self.pending.remove(&pending);
+        let changes = changes.into_iter();
+        let changes = changes
+            .filter_map(|change| within(change, blocks))
+            .collect();
+        self.answer(id, Ok(Answer::Changes(Changes { changes, next })));
+    }
+
+    /// The trees to be compared, and how many blocks count; `None` while they do not hold all yet.
+    fn compared(&self, wanted: WantedChanges) -> Result<Option<(Tree, Tree, u64)>, PoolError> {
+        let find = |dataset: DatasetId| {
+            self.contents
+                .get(&dataset)
+                .filter(|_| self.is_snapshot(dataset))
+                .ok_or_else(gone)
+        };
+        let to = find(wanted.to)?;
+        let from = wanted.from.map(find).transpose()?;
+        if let Some(id) = wanted.from
+            && !self.catalog.chain(wanted.to).any(|older| older.id == id)
+        {
+            let context = "the snapshot does not build on the one that it is compared with";
+            return Err(PoolError::new(PoolErrorKind::Invalid, context));
+        }
+        let is_settled = to.map.layers.is_empty() && from.is_none_or(|of| of.map.layers.is_empty());
+        if !is_settled {
+            return Ok(None);
+        }
+        let older = from.map_or_else(|| Tree::new(to.map.tree.volume), |of| of.map.tree);
+        let blocks = to.size / u64::from(to.block_size);
+        Ok(Some((older, to.map.tree, blocks)))
+    }
+
+    fn is_snapshot(&self, dataset: DatasetId) -> bool {
+        let found = self.catalog.dataset(dataset);
+        found.is_some_and(|of| of.as_snapshot().is_some())
+    }
+
+    /// A checkpoint was made: what waited for it looks again.
+    pub(super) fn changes_are_settled(&mut self) {
+        for pending in std::mem::take(&mut self.unsettled) {
+            self.tell_changes(pending);
+        }
+    }
+
+    /// No checkpoint will be made any more: who waits for one.
+    pub(super) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
+        let waiting = std::mem::take(&mut self.unsettled).into_iter();
+        let given_up = waiting.filter_map(|pending| self.pending.remove(&pending)?.questioner());
+        given_up.collect()
+    }
+
+    pub(super) fn begin_stored(&mut self, id: RequestId, dataset: DatasetId, block: u64) {
+        let pending = self.next_pending();
+        let stored = Pending::Stored {
+            id,
+            dataset,
+            block,
+            pointer: Pointer::HOLE,
+        };
+        self.pending.insert(pending, stored);
+        self.find_stored(pending);
+    }
+
+    /// Reads a block of a snapshot, when it is known where it lies.
+    pub(super) fn find_stored(&mut self, pending: u64) {
+        let Some(Pending::Stored { dataset, block, .. }) = self.pending.get(&pending) else {
+            return;
+        };
+        let (dataset, block) = (*dataset, *block);
+        let is_snapshot = self.is_snapshot(dataset);
+        let Some(contents) = self.contents.get(&dataset).filter(|_| is_snapshot) else {
+            return self.answer_stored(pending, Err(gone()));
+        };
+        let found = match contents.map.look_up(&mut self.nodes, block) {
+            Ok(found) => found,
+            Err(missing) => return self.read_node(missing, NodeWaiter::Stored(pending)),
+        };
+        if found.is_hole() {
+            let context = format!("block {block} is a hole");
+            let error = PoolError::new(PoolErrorKind::Invalid, context);
+            return self.answer_stored(pending, Err(error));
+        }
+        if found.is_lost() {
+            let context = format!("block {block} was lost: no copy of what led to it was right");
+            let error = PoolError::new(PoolErrorKind::Damaged, context);
+            return self.answer_stored(pending, Err(error));
+        }
+        if let Some(payload) = self.payload_in_flight(&found) {
+            return self.answer_stored(pending, Ok(payload));
+        }
+        if let Some(Pending::Stored { pointer, .. }) = self.pending.get_mut(&pending) {
+            *pointer = found;
+        }
+        let tag = self.tag(Tag::Stored(pending));
+        let block = Block::from(&found);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.read(tag, block, Priority::Background, now, out);
+    }
+
+    /// A block that is still being written, packed by nobody yet.
+    fn payload_in_flight(&self, pointer: &Pointer) -> Option<Stored> {
+        let payload = self.in_flight(pointer.address)?.clone();
+        let compression = crate::format::Compression::Off;
+        Some(Stored {
+            compression,
+            payload,
+        })
+    }
+
+    /// A block of a snapshot was read, or cannot be.
+    pub(super) fn stored_read(&mut self, pending: u64, result: Result<Pages, ArrayError>) {
+        let Some(Pending::Stored {
+            dataset,
+            block,
+            pointer,
+            ..
+        }) = self.pending.get(&pending)
+        else {
+            return;
+        };
+        let compression = pointer.compression;
+        // What was destroyed meanwhile may have been overwritten.
+        let stored = match self.contents.contains_key(dataset) {
+            false => Err(gone()),
+            true => result
+                .map(|payload| Stored {
+                    compression,
+                    payload,
+                })
+                .map_err(|error| {
+                    PoolError::of_array(error, format!("block {block} cannot be read"))
+                }),
+        };
+        self.answer_stored(pending, stored);
+    }
+
+    fn answer_stored(&mut self, pending: u64, stored: Result<Stored, PoolError>) {
+        let waiting = self.pending.remove(&pending);
+        if let Some(id) = waiting.and_then(|waiting| waiting.questioner()) {
+            self.answer(id, stored.map(Answer::Stored));
+        }
+    }
+}
+
+/// A difference as far as it lies below `blocks`.
+fn within(change: Change, blocks: u64) -> Option<Change> {
+    match change {
+        Change::Block { index, .. } => (index < blocks).then_some(change),
+        Change::Holes(range) => {
+            let range = range.start..range.end.min(blocks);
+            (!range.is_empty()).then_some(Change::Holes(range))
+        }
+    }
+}
+
+fn gone() -> PoolError {
+    let context = "there is no such snapshot; it may have been destroyed meanwhile";
+    PoolError::new(PoolErrorKind::NotFound, context)
+}

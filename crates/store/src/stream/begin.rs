@@ -1,0 +1,76 @@
+//! What a part of a stream says of its snapshot before any block comes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::name::check_component;
+use crate::catalog::request::Texts;
+use crate::catalog::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
+
+/// The longest beginning of a part, in bytes of JSON.
+pub const MAX_BEGIN: usize = 1 << 20;
+
+/// One snapshot that a stream makes: all of it, or what changed since another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begin {
+    /// Guid of the pool that it comes from.
+    pub pool: u64,
+    /// Guid of its volume there.
+    pub volume: u64,
+    /// Guid of the snapshot: it has the same where it is received.
+    pub snapshot: u64,
+    /// Guid of the snapshot that blocks are told relative to; without it all blocks come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The snapshot's whole name where it comes from, for people: `tank/vms/disk1@monday`.
+    pub source: String,
+    /// The volume's name below what was sent, `vms/disk1`; empty where that is the volume itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// What stands behind `@`.
+    pub name: String,
+    /// When the snapshot was taken, in seconds since 1970.
+    pub created_s: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes.
+    pub block_size: u32,
+    /// Blocks below this one were received before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: u64,
+    /// Properties of the volume, where they are sent too.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
+    pub properties: Texts,
+}
+
+impl Begin {
+    /// How many blocks the volume has.
+    pub fn blocks(&self) -> u64 {
+        self.size / u64::from(self.block_size.max(1))
+    }
+
+    /// What cannot be.
+    pub(super) fn fault(&self) -> Option<String> {
+        let sizes = MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE;
+        if !sizes.contains(&self.block_size) || !self.block_size.is_power_of_two() {
+            return Some(format!("volblocksize cannot be {}", self.block_size));
+        }
+        let is_whole = self.size.is_multiple_of(self.block_size.into());
+        if self.size == 0 || self.size > MAX_VOLUME_SIZE || !is_whole {
+            return Some(format!("volsize cannot be {}", self.size));
+        }
+        if self.start > self.blocks() {
+            return Some("it begins behind its own end".to_owned());
+        }
+        if self.from == Some(self.snapshot) {
+            return Some("a snapshot is told relative to itself".to_owned());
+        }
+        let parts = self.path.split('/').filter(|_| !self.path.is_empty());
+        let mut names = parts.chain([self.name.as_str()]);
+        names.find_map(|part| check_component(part).err().map(|error| error.problem))
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,157 @@
+//! Writing a stream.
+
+use pages::Pages;
+
+use super::begin::{Begin, MAX_BEGIN};
+use super::record::{Header, Kind, MAX_REASON, checksum, preamble, seed};
+use crate::format::Compression;
+
+/// Writes a stream into memory, from where [`Encoder::take`] fetches it.
+#[derive(Debug)]
+pub struct Encoder {
+    /// Checksum of the last record.
+    chain: u128,
+    /// Of all bytes of the stream that were hashed.
+    strong: blake3::Hasher,
+    out: Vec<u8>,
+    /// How many bytes of `out` are hashed: hashing many at once is far cheaper.
+    hashed: usize,
+    /// Blocks of this part that had bytes, and how many the volume has.
+    blocks: u64,
+    end: u64,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// A stream that begins with its preamble.
+    pub fn new() -> Self {
+        Self {
+            chain: seed(),
+            strong: blake3::Hasher::new(),
+            out: preamble().to_vec(),
+            hashed: 0,
+            blocks: 0,
+            end: 0,
+        }
+    }
+
+    /// Bytes that wait to be taken.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing waits to be taken.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The bytes since the last call.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.hash();
+        self.hashed = 0;
+        std::mem::take(&mut self.out)
+    }
+
+    /// A part begins. `false`: it says too much (long properties) and was not written.
+    #[must_use]
+    pub fn begin(&mut self, begin: &Begin) -> bool {
+        let body = serde_json::to_vec(begin).unwrap_or_default();
+        if body.is_empty() || body.len() > MAX_BEGIN {
+            return false;
+        }
+        self.blocks = 0;
+        self.end = begin.blocks();
+        self.record(Kind::Begin, Compression::Off, (0, 0), &[&body]);
+        true
+    }
+
+    /// A block, packed as it lies on a disk; what only fills up its last sector is left out.
+    pub fn data(&mut self, block: u64, compression: Compression, payload: &Pages) {
+        let mut rest = match compression {
+            Compression::Off => payload.len(),
+            _ => packed_len(payload),
+        };
+        let chunks: Vec<&[u8]> = payload
+            .chunks()
+            .map_while(|chunk| {
+                let part = &chunk[..chunk.len().min(rest)];
+                rest -= part.len();
+                (!part.is_empty()).then_some(part)
+            })
+            .collect();
+        self.blocks += 1;
+        self.record(Kind::Data, compression, (block, 1), &chunks);
+    }
+
+    /// Blocks are holes.
+    pub fn free(&mut self, first: u64, count: u64) {
+        self.record(Kind::Free, Compression::Off, (first, count), &[]);
+    }
+
+    /// The part is complete.
+    pub fn end(&mut self) {
+        self.hash();
+        let strong = self.strong.finalize();
+        let counts = (self.end, self.blocks);
+        self.record(Kind::End, Compression::Off, counts, &[strong.as_bytes()]);
+    }
+
+    /// The stream is complete.
+    pub fn close(&mut self) {
+        self.record(Kind::Close, Compression::Off, (0, 0), &[]);
+    }
+
+    /// The stream ends here, incomplete; why, for whoever reads it.
+    pub fn fail(&mut self, reason: &str) {
+        let mut most = reason.len().min(MAX_REASON);
+        while !reason.is_char_boundary(most) {
+            most -= 1;
+        }
+        let reason = &reason.as_bytes()[..most];
+        self.record(Kind::Failed, Compression::Off, (0, 0), &[reason]);
+    }
+
+    fn record(
+        &mut self,
+        kind: Kind,
+        compression: Compression,
+        (block, count): (u64, u64),
+        body: &[&[u8]],
+    ) {
+        let len: usize = body.iter().map(|chunk| chunk.len()).sum();
+        let header = Header {
+            kind,
+            compression,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            block,
+            count,
+        }
+        .to_bytes();
+        self.chain = checksum(self.chain, &header, body.iter().copied());
+        self.out.extend_from_slice(&header);
+        self.out.extend_from_slice(&self.chain.to_le_bytes());
+        body.iter()
+            .for_each(|chunk| self.out.extend_from_slice(chunk));
+    }
+
+    fn hash(&mut self) {
+        self.strong.update(&self.out[self.hashed..]);
+        self.hashed = self.out.len();
+    }
+}
+
+/// Bytes of a packed block that mean something: its length and that many.
+fn packed_len(payload: &Pages) -> usize {
+    let mut prefix = [0; 4];
+    if payload.len() < prefix.len() {
+        return payload.len();
+    }
+    payload.slice(0..prefix.len()).copy_to(&mut prefix);
+    let packed = prefix.len() + u32::from_le_bytes(prefix) as usize;
+    packed.min(payload.len())
+}

@@ -1,0 +1,73 @@
+//! Where an interrupted receive goes on, as a text that an administrator carries to the sender.
+
+use std::fmt;
+use std::str::FromStr;
+
+use twox_hash::XxHash3_128;
+
+/// What the receiver has, and wants the rest of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeToken {
+    /// Guid of the snapshot.
+    pub snapshot: u64,
+    /// Guid of the snapshot that blocks are told relative to.
+    pub from: Option<u64>,
+    /// Blocks below this one are there.
+    pub position: u64,
+    /// Whether properties were sent too.
+    pub with_properties: bool,
+}
+
+/// What a token begins with: its version.
+const VERSION: &str = "1";
+
+impl ResumeToken {
+    fn check(body: &str) -> u32 {
+        XxHash3_128::oneshot(body.as_bytes()) as u32
+    }
+}
+
+/// `1-SNAPSHOT-FROM-POSITION-FLAGS-CHECK`, in hexadecimal; without a FROM there is nothing.
+impl fmt::Display for ResumeToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self
+            .from
+            .map_or_else(String::new, |from| format!("{from:x}"));
+        let flags = u8::from(self.with_properties);
+        let (snapshot, position) = (self.snapshot, self.position);
+        let body = format!("{VERSION}-{snapshot:x}-{from}-{position:x}-{flags:x}");
+        write!(f, "{body}-{:08x}", Self::check(&body))
+    }
+}
+
+impl FromStr for ResumeToken {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let broken = || format!("'{text}' is no token of an interrupted receive");
+        let (body, check) = text.rsplit_once('-').ok_or_else(broken)?;
+        let check = u32::from_str_radix(check, 16).map_err(|_| broken())?;
+        let mut parts = body.split('-');
+        let number = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
+        if parts.next() != Some(VERSION) || check != Self::check(body) {
+            return Err(broken());
+        }
+        let snapshot = number(parts.next()).ok_or_else(broken)?;
+        let from = match parts.next() {
+            Some("") => None,
+            from => Some(number(from).ok_or_else(broken)?),
+        };
+        let position = number(parts.next()).ok_or_else(broken)?;
+        let flags = number(parts.next()).filter(|flags| *flags < 2);
+        let with_properties = flags.ok_or_else(broken)? == 1;
+        match parts.next() {
+            None => Ok(Self {
+                snapshot,
+                from,
+                position,
+                with_properties,
+            }),
+            Some(_) => Err(broken()),
+        }
+    }
+}
