@@ -164,7 +164,10 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     // WSNZ.
     out[4] = 0x01;
     out[5] = limits::max_compare_and_write(config) as u8;
-    let granularity = 1_u16 << config.physical_exponent;
+    // Writes of whole allocation units cost no reading of old ones, however small the physical blocks are
+    // that clients can bear to hear of.
+    let allocation = u16::try_from(config.unmap_granularity).unwrap_or(0);
+    let granularity = allocation.max(1 << config.physical_exponent);
     out[6..8].copy_from_slice(&granularity.to_be_bytes());
     out.split_off(4)
 }

@@ -5,7 +5,7 @@ use super::api::Plane;
 use super::transaction::{Commit, Committed};
 use crate::block::BlockDevice;
 use crate::config::change::{Change, CreateUnit, NewVolume, Share};
-use crate::config::model::BackendSpec;
+use crate::config::model::{BackendSpec, default_physical_block_size};
 use crate::config::{Error, ErrorKind};
 use crate::pool::dataset::DatasetChange;
 
@@ -81,7 +81,11 @@ impl Plane {
     ) -> Result<CreateUnit, Error> {
         match self.pools.open_volume(volume, request.block_size) {
             Ok(opened) => {
-                let physical = opened.geometry().physical;
+                // ESXi and SQL Server support no larger ones.
+                let physical = opened
+                    .geometry()
+                    .physical
+                    .min(default_physical_block_size());
                 request.physical_block_size.get_or_insert(physical);
             }
             // It may be one that would be made.

@@ -36,7 +36,7 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
     let listed = process.done("lu list -H -o name,backend,physical plain vm1 vm2");
     assert_eq!(
         listed,
-        "plain\tvolumes/plain.img\t4K\nvm1\ttank/vm1\t16K\nvm2\ttank/vm2\t4K\n"
+        "plain\tvolumes/plain.img\t4K\nvm1\ttank/vm1\t4K\nvm2\ttank/vm2\t4K\n"
     );
 
     // What is only asked about makes nothing; nor does what is refused.
