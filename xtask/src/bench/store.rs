@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn options_are_what_was_said() {
-        let options = parse(&words("--quick --size 4 --only cold --dir /x")).expect("fine");
+        let options = parse(&words("--quick --size 4 --only aged --dir /x")).expect("fine");
         assert_eq!((options.size, options.rounds), (4 << 30, 1));
         assert_eq!(options.dir, PathBuf::from("/x"));
-        assert_eq!(options.only, ["cold"]);
+        assert_eq!(options.only, ["aged"]);
     }
 
     #[test]
