@@ -76,9 +76,7 @@ impl Part {
     #[inline]
     pub(super) fn get(&mut self, key: Key, hash: u64) -> Option<&Pages> {
         let Some(number) = self.table.find(key, hash) else {
-            self.misses += 1;
-            let number = self.volumes.number(key.volume);
-            self.volumes.of(number).misses += 1;
+            self.note_miss(key.volume);
             return None;
         };
         self.hits += 1;
@@ -86,6 +84,15 @@ impl Part {
         let entry = self.table.entry(number);
         self.volumes.of(entry.volume).hits += 1;
         Some(&entry.data)
+    }
+
+    /// Counts a miss. A volume that nothing was counted of yet has no counts where they would not fit.
+    fn note_miss(&mut self, volume: u64) {
+        self.misses += 1;
+        if self.volumes.is_counted(volume) || self.bytes() + VolumeCounts::PER_VOLUME <= self.cap {
+            let number = self.volumes.number(volume);
+            self.volumes.of(number).misses += 1;
+        }
     }
 
     #[inline]
@@ -122,12 +129,12 @@ impl Part {
             self.clock = self.clock.wrapping_add((entry.charge() / PAGE_SIZE) as u32);
             entry.born = self.clock;
         }
-        entry.volume = self.volumes.number(key.volume);
         // What takes half of the memory would throw out everything else.
         let charge = entry.charge();
         if charge > self.cap.saturating_sub(self.fixed) / 2 {
             return;
         }
+        entry.volume = self.volumes.number(key.volume);
         if self.make_room(charge, hash_of, gone) {
             self.admit(hash, entry);
         }

@@ -70,7 +70,12 @@ pub(super) struct VolumeCounts {
 impl VolumeCounts {
     /// Bytes of memory that a volume costs at most: its counts while their list grows, and its
     /// share of the map's nodes, which are at least a third full.
-    const PER_VOLUME: usize = 3 * size_of::<VolumeStatistics>() + 64;
+    pub(super) const PER_VOLUME: usize = 3 * size_of::<VolumeStatistics>() + 64;
+
+    /// Whether the volume has counts.
+    pub(super) fn is_counted(&self, volume: u64) -> bool {
+        self.numbers.contains_key(&volume)
+    }
 
     /// The number of the volume's counts.
     pub(super) fn number(&mut self, volume: u64) -> u32 {

@@ -166,6 +166,17 @@ fn the_cap_is_used_but_never_passed() {
 }
 
 #[test]
+fn misses_of_volumes_that_were_never_here_take_no_memory_beyond_the_cap() {
+    let cache = Cache::new(9944, 0);
+    cache.insert(key(0, 1), block(4096, 1), nobody);
+    for volume in 1..100 {
+        assert!(cache.get(key(volume, 11)).is_none());
+        assert!(cache.statistics().bytes <= 9944, "{volume}");
+    }
+    assert_eq!(cache.statistics().misses, 99);
+}
+
+#[test]
 fn a_cut_of_a_long_run_does_not_keep_the_run() {
     let cache = Cache::new(1 << 20, 1);
     let run = block(64 << 10, 7);
