@@ -64,6 +64,32 @@ pub(super) fn lu_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/lus", |item| &item["spec"]["name"]))
 }
 
+pub(super) fn pool_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/pools", |item| &item["name"]))
+}
+
+/// The devices of all pools, spares too.
+pub(super) fn vdev_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let pools: Vec<Value> = daemon().client().get("/v1/pools").unwrap_or_default();
+        let mut names = Vec::new();
+        for pool in &pools {
+            leaf_names(&pool["vdevs"], &mut names);
+            leaf_names(&pool["spares"], &mut names);
+        }
+        names.into_iter().map(CompletionCandidate::new).collect()
+    })
+}
+
+fn leaf_names(vdevs: &Value, names: &mut Vec<String>) {
+    for vdev in vdevs.as_array().into_iter().flatten() {
+        match vdev["children"].as_array() {
+            Some(children) if !children.is_empty() => leaf_names(&vdev["children"], names),
+            _ => names.extend(vdev["name"].as_str().map(str::to_owned)),
+        }
+    }
+}
+
 pub(super) fn target_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/targets", |item| &item["spec"]["iqn"]))
 }

@@ -211,6 +211,7 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
             kind: VdevKind::Mirror,
             paths: DISKS.iter().map(|name| folder.join(name)).collect(),
         }],
+        spares: Vec::new(),
         force: false,
         file_size: Some(size + size / 8 + (256 << 20)),
     })

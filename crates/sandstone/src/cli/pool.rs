@@ -2,17 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use hyper::Method;
 
-use super::completion::size;
+use super::completion::{pool_names, size};
 use super::table::{Column, ListArgs, json, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
+use crate::config::quantity::format_size;
 use crate::control::client::escape;
 use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
 use crate::pool::import::{FoundPool, ImportPool};
 use crate::pool::status::{PoolView, VdevView};
+
+mod check;
+mod vdev;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -28,6 +32,28 @@ pub(super) enum Verb {
     Export(Named),
     /// End a pool; everything in it is lost
     Destroy(Destroy),
+    /// Verify every copy of everything, and repair what is bad
+    Scrub(vdev::Scrub),
+    /// Put devices aside
+    Offline(vdev::Devices),
+    /// Use devices again that were put aside, failed or were away
+    Online(vdev::Online),
+    /// Make a mirror of a device, or give a mirror one more
+    Attach(vdev::Attach),
+    /// Rebuild a device on another one, which then takes its place
+    Replace(vdev::Replace),
+    /// Take a device out of a mirror or a replacement, or a spare out of use
+    Detach(vdev::Device),
+    /// Add vdevs and spares
+    Add(vdev::Add),
+    /// Take away spares that stand ready
+    Remove(vdev::Devices),
+    /// Forget counts of errors, and try devices again that failed
+    Clear(vdev::Clear),
+    /// What happened to a pool
+    Events(vdev::Events),
+    /// Prove a pool that is not open: what it allocates, and every copy of every block
+    Check(check::CheckArgs),
 }
 
 #[derive(Debug, Args)]
@@ -43,14 +69,16 @@ pub(super) struct Create {
     json: bool,
     /// Its name
     name: String,
-    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev
-    #[arg(required = true, value_name = "VDEV")]
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev, `spare`
+    /// before those that stand ready
+    #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
     vdevs: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct List {
     /// Only these
+    #[arg(add = pool_names())]
     names: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
@@ -59,6 +87,7 @@ pub(super) struct List {
 #[derive(Debug, Args)]
 pub(super) struct Status {
     /// Only these
+    #[arg(add = pool_names())]
     names: Vec<String>,
     /// Only pools that are not well
     #[arg(short = 'x')]
@@ -86,6 +115,7 @@ pub(super) struct Import {
 #[derive(Debug, Args)]
 pub(super) struct Named {
     /// The pool
+    #[arg(add = pool_names())]
     name: String,
 }
 
@@ -95,6 +125,7 @@ pub(super) struct Destroy {
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     yes: bool,
     /// The pool
+    #[arg(add = pool_names())]
     name: String,
 }
 
@@ -110,13 +141,26 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             Ok(())
         }
         Verb::Destroy(args) => destroy(t, connection, &args),
+        Verb::Scrub(args) => vdev::scrub(connection, &args),
+        Verb::Offline(args) => vdev::offline(connection, args),
+        Verb::Online(args) => vdev::online(connection, args),
+        Verb::Attach(args) => vdev::attach(connection, args),
+        Verb::Replace(args) => vdev::replace(connection, args),
+        Verb::Detach(args) => vdev::detach(connection, args),
+        Verb::Add(args) => vdev::add(connection, &args),
+        Verb::Remove(args) => vdev::remove(connection, args),
+        Verb::Clear(args) => vdev::clear(connection, args),
+        Verb::Events(args) => vdev::events(t, connection, &args),
+        Verb::Check(args) => check::run(t, &args),
     }
 }
 
 fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done {
+    let (vdevs, spares) = vdevs(&args.vdevs)?;
     let request = CreatePool {
         name: args.name.clone(),
-        vdevs: vdevs(&args.vdevs)?,
+        vdevs,
+        spares,
         force: args.force,
         file_size: args.size,
     };
@@ -129,16 +173,21 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
 }
 
 /// Reads zpool's syntax: words that name a kind begin a vdev, paths before any are vdevs of their own.
-fn vdevs(words: &[String]) -> Result<Vec<VdevRequest>, Error> {
+fn vdevs(words: &[String]) -> Result<(Vec<VdevRequest>, Vec<PathBuf>), Error> {
     let mut vdevs: Vec<VdevRequest> = Vec::new();
-    let mut is_group = false;
+    let mut spares = Vec::new();
+    let (mut is_group, mut is_spare) = (false, false);
     for word in words {
         let kind = match word.as_str() {
             "mirror" => VdevKind::Mirror,
             "raidz" | "raidz1" => VdevKind::Raidz1,
             "raidz2" => VdevKind::Raidz2,
             "raidz3" => VdevKind::Raidz3,
-            "log" | "cache" | "spare" | "special" | "dedup" => {
+            "spare" => {
+                is_spare = true;
+                continue;
+            }
+            "log" | "cache" | "special" | "dedup" => {
                 return Err(Error::invalid(
                     format!("{word} vdevs are not offered yet"),
                     "make the pool without them",
@@ -146,6 +195,10 @@ fn vdevs(words: &[String]) -> Result<Vec<VdevRequest>, Error> {
             }
             path => {
                 let path = absolute(Path::new(path))?;
+                if is_spare {
+                    spares.push(path);
+                    continue;
+                }
                 match vdevs.last_mut().filter(|_| is_group) {
                     Some(group) => group.paths.push(path),
                     None => vdevs.push(VdevRequest {
@@ -156,13 +209,13 @@ fn vdevs(words: &[String]) -> Result<Vec<VdevRequest>, Error> {
                 continue;
             }
         };
-        is_group = true;
+        (is_group, is_spare) = (true, false);
         vdevs.push(VdevRequest {
             kind,
             paths: Vec::new(),
         });
     }
-    Ok(vdevs)
+    Ok((vdevs, spares))
 }
 
 /// A path that means the same to the daemon.
@@ -233,7 +286,8 @@ fn report(pool: &PoolView) -> String {
             text.push_str(&format!("{title}: {}\n", wrapped(words)));
         }
     }
-    text.push_str(&format!("  scan: {}\nconfig:\n\n", pool.scan));
+    let scan = pool.scan.replace('\n', "\n\t");
+    text.push_str(&format!("  scan: {scan}\nconfig:\n\n"));
     let root = VdevView {
         name: pool.name.clone(),
         state: pool.state.clone(),
@@ -242,6 +296,14 @@ fn report(pool: &PoolView) -> String {
     };
     let mut lines = Vec::new();
     tree(&root, 0, &mut lines);
+    let spares = VdevView {
+        name: "spares".to_owned(),
+        children: pool.spares.clone(),
+        ..VdevView::default()
+    };
+    if !pool.spares.is_empty() {
+        tree(&spares, 0, &mut lines);
+    }
     let name = lines.iter().map(|(name, _)| name.chars().count()).max();
     let name = name.unwrap_or(0).max(4);
     text.push_str(&format!(
@@ -249,19 +311,30 @@ fn report(pool: &PoolView) -> String {
         "NAME", "STATE", "READ", "WRITE", "CKSUM"
     ));
     for (label, vdev) in lines {
-        let line = format!(
-            "\t{label:name$}  {:<9} {:>5} {:>5} {:>5}  {}",
-            vdev.state,
-            vdev.read,
-            vdev.write,
-            vdev.checksum,
-            vdev.note.as_deref().unwrap_or_default()
-        );
+        let note = vdev.note.as_deref().unwrap_or_default();
+        // Spares have no counts while they stand by.
+        let line = match vdev.state.as_str() {
+            "" | "AVAIL" | "INUSE" => format!("\t{label:name$}  {:<9} {note}", vdev.state),
+            state => format!(
+                "\t{label:name$}  {state:<9} {:>5} {:>5} {:>5}  {note}",
+                count(vdev.read),
+                count(vdev.write),
+                count(vdev.checksum),
+            ),
+        };
         text.push_str(line.trim_end());
         text.push('\n');
     }
     text.push_str(&format!("\nerrors: {}\n", pool.errors));
     text
+}
+
+/// A number as zpool shortens it: `1.21K`.
+fn count(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        number => format_size(number * 1024 / 1000),
+    }
 }
 
 fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevView)>) {
@@ -310,12 +383,18 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
     }
     for pool in &found {
         writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;
-        let state = match (&pool.problem, pool.missing) {
-            (Some(problem), _) => format!("UNAVAIL: {problem}"),
-            (None, 0) => "ONLINE".to_owned(),
-            (None, missing) => format!("DEGRADED: {missing} devices were not found"),
+        let (state, action) = match (&pool.problem, pool.missing.is_empty()) {
+            (Some(_), _) => ("UNAVAIL", "attach what is missing, or name it with -d"),
+            (None, true) => ("ONLINE", "it can be imported using its name or number"),
+            (None, false) => (
+                "DEGRADED",
+                "it can be imported despite missing devices, as far as redundancy covers them",
+            ),
         };
         writeln!(t.out, "  state: {state}")?;
+        if let Some(problem) = &pool.problem {
+            writeln!(t.out, " status: {}", wrapped(problem))?;
+        }
         if !pool.is_exported {
             let machine = pool.host.split('/').next().unwrap_or_default();
             writeln!(
@@ -323,9 +402,12 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
                 " status: it was last in use by {machine} and not exported"
             )?;
         }
-        writeln!(t.out, " config:\n")?;
+        writeln!(t.out, " action: {action}\n config:\n")?;
         for device in &pool.devices {
-            writeln!(t.out, "\t{}", device.display())?;
+            writeln!(t.out, "\t{}  ONLINE", device.display())?;
+        }
+        for device in &pool.missing {
+            writeln!(t.out, "\t{device}  UNAVAIL  missing")?;
         }
         writeln!(t.out)?;
     }
@@ -374,7 +456,7 @@ mod tests {
 
     fn parsed(words: &str) -> Result<Vec<(VdevKind, usize)>, Error> {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let vdevs = vdevs(&words)?;
+        let (vdevs, _) = vdevs(&words)?;
         Ok(vdevs.iter().map(|v| (v.kind, v.paths.len())).collect())
     }
 

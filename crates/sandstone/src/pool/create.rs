@@ -1,15 +1,16 @@
 //! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::name::check_component;
+use store::pool::PoolStatus;
 use store::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 use utoipa::ToSchema;
 
-use super::host::{Begin, PoolHost, Setup};
+use super::host::{Begin, Place, PoolHost, Setup};
 use super::registry::{OpenPool, Pools};
 use super::{devices, label, opening};
 use crate::block::BlockDevice;
@@ -33,6 +34,10 @@ pub struct CreatePool {
     pub name: String,
     /// Its top-level vdevs; blocks are spread over all of them.
     pub vdevs: Vec<VdevRequest>,
+    /// Devices that stand ready to take another's place.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub spares: Vec<PathBuf>,
     /// Use devices that another pool's labels are on, and vdevs that differ in redundancy.
     #[serde(default)]
     pub force: bool,
@@ -69,7 +74,7 @@ pub enum VdevKind {
 }
 
 impl VdevKind {
-    fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> Kind {
         match self {
             Self::Disk => Kind::Leaf,
             Self::Mirror => Kind::Mirror,
@@ -102,6 +107,13 @@ impl VdevKind {
     }
 }
 
+impl VdevRequest {
+    /// Devices that it may lose.
+    pub(super) fn redundancy(&self) -> usize {
+        self.kind.redundancy(self.paths.len())
+    }
+}
+
 /// An open leaf: its guid, its path and its device.
 type Leaf = (u64, PathBuf, Arc<dyn BlockDevice>);
 
@@ -114,7 +126,9 @@ impl Pools {
         let _changing = self.changing();
         self.check_name(&request.name)?;
         check_shape(request)?;
-        let made = make_files(request)?;
+        let paths = request.vdevs.iter().flat_map(|vdev| &vdev.paths);
+        let paths = paths.chain(&request.spares);
+        let made = make_files(paths.map(PathBuf::as_path), request.file_size)?;
         self.create_on(request).inspect_err(|_| {
             for path in &made {
                 // They are ours, and hold nothing.
@@ -135,14 +149,34 @@ impl Pools {
             }
             top_levels.push(TopLevelSpec::new(vdev.kind.kind(), Class::Normal, specs));
         }
+        let mut spares = Vec::new();
+        for path in &request.spares {
+            let (guid, device) = (super::random_u64(), open_new(path, request.force)?);
+            spares.push((LeafSpec::new(guid, device.geometry().len), path));
+            leaves.push((guid, path.clone(), device));
+        }
         let host = self.host_id();
-        let config = opening::new_config(&request.name, &host, VdevTree { top_levels });
+        let mut config = opening::new_config(&request.name, &host, VdevTree { top_levels });
         let guid = config.guid;
+        let specs = spares.iter().map(|(spec, _)| spec.clone());
+        config.spares = specs.collect();
+        for (spec, path) in &spares {
+            label::write_spare(path, &config, spec.guid).map_err(|error| {
+                Error::storage(format!("write the labels of {}", path.display()), error)
+            })?;
+        }
         let setup = Setup {
             begin: Begin::Create(Box::new(config)),
             devices: leaves
                 .iter()
                 .map(|(guid, _, device)| (*guid, Arc::clone(device)))
+                .collect(),
+            places: leaves
+                .into_iter()
+                .map(|(guid, path, _)| {
+                    let trouble = None;
+                    (guid, Place { path, trouble })
+                })
                 .collect(),
             cache: self.cache_for_one_more(),
             host,
@@ -156,12 +190,8 @@ impl Pools {
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")
         })?;
-        let paths = leaves.into_iter().map(|(guid, path, _)| (guid, path));
-        self.add(OpenPool {
-            host: Arc::new(host),
-            guid,
-            paths: paths.collect::<BTreeMap<_, _>>(),
-        })
+        let host = Arc::new(host);
+        self.add(OpenPool { host, guid })
     }
 
     /// Writes everything that a pool has taken to its devices and lets it go: any host may import it.
@@ -190,11 +220,13 @@ impl Pools {
         let _changing = self.changing();
         let pool = self.get(name)?;
         pool.host.abandon();
-        let paths: Vec<PathBuf> = pool.paths.values().cloned().collect();
+        let places = pool.host.places();
         drop(pool);
         self.remove(name)?;
-        for path in &paths {
-            label::wipe(path).map_err(|error| {
+        // Where a device was missing there is nothing of it; or another one by now.
+        let places = places.iter().filter(|(_, place)| place.path.exists());
+        for (guid, Place { path, .. }) in places {
+            label::wipe_leaf(path, *guid).map_err(|error| {
                 Error::storage(format!("wipe the labels of {}", path.display()), error).not_changed(
                     "the pool is not open any more, but labels of it are left on this device",
                 )
@@ -234,32 +266,8 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
             "name files or devices, as in `sandstone pool create tank mirror /dev/sda /dev/sdb`",
         ));
     }
-    let mut seen = HashSet::new();
-    for vdev in &request.vdevs {
-        let (least, name) = vdev.kind.least();
-        if vdev.paths.len() < least || vdev.kind == VdevKind::Disk && vdev.paths.len() > 1 {
-            return Err(Error::invalid(
-                format!("a {name} of {} devices is none", vdev.paths.len()),
-                format!("name at least {least}"),
-            ));
-        }
-        for path in &vdev.paths {
-            if !path.is_absolute() {
-                return Err(Error::invalid(
-                    format!("{} is no absolute path", path.display()),
-                    "write it in full",
-                ));
-            }
-            let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            if !seen.insert(real) {
-                return Err(Error::invalid(
-                    format!("{} is named twice", path.display()),
-                    "name each device once",
-                ));
-            }
-        }
-    }
-    let redundancy = |vdev: &VdevRequest| vdev.kind.redundancy(vdev.paths.len());
+    check_devices(&request.vdevs, &request.spares)?;
+    let redundancy = VdevRequest::redundancy;
     let first = redundancy(&request.vdevs[0]);
     if let Some(other) = request.vdevs.iter().find(|vdev| redundancy(vdev) != first)
         && !request.force
@@ -275,14 +283,59 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether vdevs and spares are named as they must be.
+pub(super) fn check_devices(vdevs: &[VdevRequest], spares: &[PathBuf]) -> Result<(), Error> {
+    for vdev in vdevs {
+        let (least, name) = vdev.kind.least();
+        if vdev.paths.len() < least || vdev.kind == VdevKind::Disk && vdev.paths.len() > 1 {
+            return Err(Error::invalid(
+                format!("a {name} of {} devices is none", vdev.paths.len()),
+                format!("name at least {least}"),
+            ));
+        }
+    }
+    let mut seen = HashSet::new();
+    for path in vdevs.iter().flat_map(|vdev| &vdev.paths).chain(spares) {
+        if !path.is_absolute() {
+            return Err(Error::invalid(
+                format!("{} is no absolute path", path.display()),
+                "write it in full",
+            ));
+        }
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if !seen.insert(real) {
+            return Err(Error::invalid(
+                format!("{} is named twice", path.display()),
+                "name each device once",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many devices each top-level vdev of a pool may lose.
+pub(super) fn redundancies(status: &PoolStatus) -> Vec<usize> {
+    let tops = status.top_levels.iter();
+    let tops = tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal);
+    tops.map(|top| match top.kind {
+        Kind::Leaf | Kind::Hole => 0,
+        Kind::Mirror => top.slots.len().saturating_sub(1),
+        Kind::Raidz { parity } => parity.into(),
+    })
+    .collect()
+}
+
 /// Makes the files that do not exist, where a size is given; returns them.
-fn make_files(request: &CreatePool) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn make_files<'a>(
+    paths: impl Iterator<Item = &'a Path>,
+    file_size: Option<u64>,
+) -> Result<Vec<PathBuf>, Error> {
     let mut made: Vec<PathBuf> = Vec::new();
-    for path in request.vdevs.iter().flat_map(|vdev| &vdev.paths) {
+    for path in paths {
         if path.exists() {
             continue;
         }
-        let result = match request.file_size {
+        let result = match file_size {
             None => Err(Error::not_found(
                 format!("{} does not exist", path.display()),
                 "check the path, or say how large a file to make of it, as in --size 10G",
@@ -298,15 +351,14 @@ fn make_files(request: &CreatePool) -> Result<Vec<PathBuf>, Error> {
             }
             return Err(error);
         }
-        made.push(path.clone());
+        made.push(path.to_owned());
     }
     Ok(made)
 }
 
 /// Opens a device for a new pool.
-fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>, Error> {
-    let labels = label::read(path)
-        .map_err(|error| Error::storage(format!("read {}", path.display()), error))?;
+pub(super) fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>, Error> {
+    let (device, labels) = devices::open_with_labels(path)?;
     if let Some((config, _)) = label::newest(&labels)
         && !force
     {
@@ -325,8 +377,6 @@ fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>, Error> {
             "use -f to overwrite it, if nothing of that pool is missed",
         ));
     }
-    let device = devices::open(path)
-        .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()))?;
     let len = device.geometry().len;
     if len < MIN_DEVICE {
         return Err(too_small(path, len));

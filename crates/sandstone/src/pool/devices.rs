@@ -6,15 +6,18 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use pages::Pages;
 use slab::Slab;
 use store::format::SECTOR_SIZE;
+use store::pool::{Event, LeafLabels, Pool};
 use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 
+use super::label;
 use crate::block::device::NodeDevice;
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::lane::{Outcome, Waker};
@@ -22,6 +25,7 @@ use crate::block::open::OpenError;
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket,
 };
+use crate::config::{Error, ErrorKind};
 
 /// How files of vdevs are used.
 pub(super) const FILE_OPTIONS: FileOptions = FileOptions {
@@ -43,11 +47,52 @@ pub(super) fn open(path: &Path) -> Result<Arc<dyn BlockDevice>, OpenError> {
     })
 }
 
+/// So long a device may take to be opened and say who it is.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens a file or device node for this pool alone, and reads its labels. First locked, then read: nobody
+/// writes labels in between. One that does not answer is given up.
+///
+/// # Errors
+/// It is not there, is in use, cannot be read, or does not answer.
+pub(super) fn open_with_labels(path: &Path) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
+    let (reply, answer) = channel();
+    let at = path.to_owned();
+    let work = move || {
+        let opened = open(&at)
+            .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
+        let opened = opened.and_then(|device| {
+            let labels = label::read(&at)
+                .map_err(|error| Error::storage(format!("read {}", at.display()), error))?;
+            Ok((device, labels))
+        });
+        // Nobody may wait any more.
+        drop(reply.send(opened));
+    };
+    let thread = std::thread::Builder::new().name("opening".to_owned());
+    thread
+        .spawn(work)
+        .map_err(|error| Error::storage("start a thread", error))?;
+    answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "{} did not answer within {} seconds",
+                path.display(),
+                PATIENCE.as_secs()
+            ),
+            "see the kernel's log, and check the device and its cables",
+        ))
+    })
+}
+
 /// The leaves of a pool and the lane that their requests take.
 #[derive(Debug)]
 pub(super) struct Devices {
     lane: Lane,
     leaves: HashMap<LeafId, Arc<dyn BlockDevice>>,
+    /// Devices of spares that stand ready, by their guids.
+    spares: HashMap<u64, Arc<dyn BlockDevice>>,
     flights: Slab<Flight>,
     /// Answers that came at once.
     ready: Vec<(IoId, DeviceOutcome)>,
@@ -79,6 +124,7 @@ impl Devices {
         Ok(Self {
             lane: Lane::standing_with(io_uring)?,
             leaves: HashMap::new(),
+            spares: HashMap::new(),
             flights: Slab::new(),
             ready: Vec::new(),
             taken: Vec::new(),
@@ -88,6 +134,47 @@ impl Devices {
     /// A leaf has a device.
     pub(super) fn attach(&mut self, leaf: LeafId, device: Arc<dyn BlockDevice>) {
         self.leaves.insert(leaf, device);
+    }
+
+    /// A leaf's device is not used any more. What it was asked is answered yet.
+    pub(super) fn detach(&mut self, leaf: LeafId) -> Option<Arc<dyn BlockDevice>> {
+        self.leaves.remove(&leaf)
+    }
+
+    /// Gives a spare that stands in its device.
+    pub(super) fn heed(&mut self, event: &Event, pool: &Pool) {
+        if let Event::SpareInUse { leaf, guid } = event
+            && pool.leaf(*guid) == Some(*leaf)
+            && let Some(device) = self.spares.remove(guid)
+        {
+            self.attach(*leaf, device);
+        }
+    }
+
+    /// The devices of leaves that are not used any more. From now on the leaves have none.
+    pub(super) fn unused(&mut self, pool: &Pool) -> Vec<(LeafId, Arc<dyn BlockDevice>)> {
+        let is_unused = |leaf: &LeafId| !pool.uses(*leaf);
+        self.leaves.extract_if(|leaf, _| is_unused(leaf)).collect()
+    }
+
+    /// The device of a leaf.
+    pub(super) fn of(&self, leaf: LeafId) -> Option<&Arc<dyn BlockDevice>> {
+        self.leaves.get(&leaf)
+    }
+
+    /// A spare has a device.
+    pub(super) fn keep_spare(&mut self, guid: u64, device: Arc<dyn BlockDevice>) {
+        self.spares.insert(guid, device);
+    }
+
+    /// The device of a spare, which is used from now on, or not kept any more.
+    pub(super) fn take_spare(&mut self, guid: u64) -> Option<Arc<dyn BlockDevice>> {
+        self.spares.remove(&guid)
+    }
+
+    /// The spares that have a device and stand ready.
+    pub(super) fn ready_spares(&self) -> Vec<u64> {
+        self.spares.keys().copied().collect()
     }
 
     /// Wakes [`Devices::wait`]; from any thread.

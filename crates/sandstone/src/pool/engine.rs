@@ -3,23 +3,27 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use store::pool::{Answer, Event, Pool, PoolError, PoolErrorKind, RequestId};
-use store::vdev::{DeviceOutcome, IoId};
+use store::pool::{Answer, Event, Pool, PoolError, PoolErrorKind, RequestId, ScanKind, ScanState};
+use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
 use super::devices::Devices;
-use super::host::{Order, Reply, Shared};
-use super::opening::{Clock, wall_clock_s};
+use super::events::{tell, tell_scan};
+use super::host::{Hands, Order, Reply, Shared};
+use super::opening::{Clock, Opened, paths, wall_clock_s};
 use crate::block::lane::{Outcome, Remote};
-use crate::block::{BlockError, BlockErrorKind, Done, Ticket};
+use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
 
 /// So often in a row the clock may bring nothing before the thread sleeps a little: a defect shall cost
 /// some wake-ups, not a core.
 const VAIN_TICKS: u32 = 1000;
 const NAP: Duration = Duration::from_millis(1);
+/// So long a pool that has everything on its devices waits for one of them that was given up.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pool's thread.
 pub(super) struct Engine {
@@ -38,25 +42,43 @@ pub(super) struct Engine {
     /// Kept between turns to spare its allocation.
     answers: Vec<(IoId, DeviceOutcome)>,
     vain_ticks: u32,
+    /// What scan there was, and where.
+    scan: Option<(ScanKind, ScanState)>,
 }
 
 enum Waiter {
-    Lane { ticket: Ticket, lane: Remote },
+    Lane {
+        ticket: Ticket,
+        lane: Remote,
+    },
     Administrator(Reply),
     Stream(Sender<Result<Answer, PoolError>>),
+    /// A device that the pool will not need any more when the labels say so.
+    Farewell(Farewell),
+}
+
+/// A device that left the pool.
+struct Farewell {
+    guid: u64,
+    path: Option<PathBuf>,
+    device: Option<Arc<dyn BlockDevice>>,
 }
 
 struct Closing {
     is_exported: bool,
     reply: Reply,
+    since: Instant,
 }
 
 impl Engine {
-    pub(super) fn new(pool: Pool, devices: Devices, clock: Clock, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(opened: Opened, shared: Arc<Shared>) -> Self {
+        for event in &opened.events {
+            tell(event, &opened.pool, &shared);
+        }
         Self {
-            pool: Some(Box::new(pool)),
-            devices,
-            clock,
+            pool: Some(Box::new(opened.pool)),
+            devices: opened.devices,
+            clock: opened.clock,
             shared,
             waiting: HashMap::new(),
             next_id: 0,
@@ -65,6 +87,7 @@ impl Engine {
             orders: VecDeque::new(),
             answers: Vec::new(),
             vain_ticks: 0,
+            scan: None,
         }
     }
 
@@ -108,7 +131,8 @@ impl Engine {
 
     fn obey(&mut self, order: Order) {
         let now_us = self.clock.now_us();
-        if self.closing.is_some() && !matches!(order, Order::Ask(_) | Order::Abandon) {
+        let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
+        if self.closing.is_some() && !is_allowed {
             return refuse(order, &closed(self.shared.name()));
         }
         let Some(pool) = &mut self.pool else {
@@ -149,9 +173,30 @@ impl Engine {
                 pool.administer(id, plan, super::random_u64(), now_us);
             }
             Order::Ask(question) => question(pool),
+            Order::Handle(work) => {
+                let (devices, shared) = (&mut self.devices, &self.shared);
+                let mut hands = Hands {
+                    pool,
+                    devices,
+                    shared,
+                    now_us,
+                };
+                work(&mut hands);
+            }
+            Order::Sync { reply } => {
+                self.next_id += 1;
+                let waiter = Waiter::Administrator(reply);
+                self.waiting.insert(self.next_id, waiter);
+                pool.sync(RequestId(self.next_id), now_us);
+            }
             Order::Close { is_exported, reply } => {
                 pool.begin_closing(is_exported, now_us);
-                self.closing = Some(Closing { is_exported, reply });
+                let since = Instant::now();
+                self.closing = Some(Closing {
+                    is_exported,
+                    reply,
+                    since,
+                });
             }
             Order::Abandon => self.is_over = true,
         }
@@ -177,8 +222,18 @@ impl Engine {
         };
         let output = pool.take_output();
         let has_output = !output.requests.is_empty() || !output.answers.is_empty();
+        // First of all: a spare that stands in is asked at once.
+        let is_any = !output.events.is_empty();
+        for event in &output.events {
+            self.devices.heed(event, pool);
+            tell(event, pool, &self.shared);
+        }
         for request in output.requests {
             self.devices.submit(request);
+        }
+        let scan = pool.scan_state();
+        if std::mem::replace(&mut self.scan, scan) != scan {
+            tell_scan(pool, &self.shared);
         }
         for (RequestId(id), result) in output.answers {
             match self.waiting.remove(&id) {
@@ -186,25 +241,32 @@ impl Engine {
                 // Nobody may wait any more.
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
+                Some(Waiter::Farewell(farewell)) => farewell.end(result.is_ok()),
                 None => debug_assert!(false, "request {id} was answered twice"),
             }
         }
-        for event in output.events {
-            self.log(&event);
+        if is_any {
+            self.note_troubles(&output.events);
+            self.unused();
         }
         has_output
     }
 
     fn close_when_at_rest(&mut self) {
-        let Some(pool) = self.pool.as_ref().filter(|_| self.closing.is_some()) else {
+        let (Some(pool), Some(closing)) = (&self.pool, &self.closing) else {
             return;
         };
         let result = match pool.suspended_because() {
             Some(reason) => Err(PoolError::new(PoolErrorKind::Suspended, reason)),
             None if pool.is_settled() && self.devices.is_idle() => Ok(()),
+            // A device that was given up may never answer; what it is asked is not needed.
+            None if pool.is_settled() && closing.since.elapsed() > PATIENCE => Ok(()),
             None => return,
         };
-        if let Some(Closing { is_exported, reply }) = self.closing.take() {
+        if let Some(Closing {
+            is_exported, reply, ..
+        }) = self.closing.take()
+        {
             self.is_over = result.is_ok() || !is_exported;
             // Nobody may wait any more.
             let _ = reply.send(result);
@@ -215,6 +277,9 @@ impl Engine {
         self.vain_ticks = if is_late { self.vain_ticks + 1 } else { 0 };
         let deadline = self.pool.as_ref().and_then(|pool| pool.deadline_us());
         let until = deadline.and_then(|at| self.clock.at(at));
+        let closing = self.closing.as_ref();
+        let patience = closing.map(|closing| closing.since.max(Instant::now()) + PATIENCE);
+        let until = until.into_iter().chain(patience).min();
         let until = if self.vain_ticks > VAIN_TICKS {
             until.map(|until| until.max(Instant::now() + NAP))
         } else {
@@ -226,18 +291,68 @@ impl Engine {
         }
     }
 
-    fn log(&self, event: &Event) {
-        let pool = self.shared.name();
-        match event {
-            Event::Checkpoint { epoch } => tracing::debug!(pool, epoch, "checkpoint"),
-            Event::Suspended { reason } => {
-                tracing::error!(pool, reason, "the pool takes no changes any more");
+    /// Keeps why a device is not used any more, to be shown beside it.
+    fn note_troubles(&self, events: &[Event]) {
+        let Some(pool) = &self.pool else { return };
+        for event in events {
+            let Event::Vdev(VdevEvent::LeafState {
+                leaf,
+                state,
+                reason,
+            }) = event
+            else {
+                continue;
+            };
+            let guid = pool.guid(*leaf).unwrap_or(0);
+            if let Some(place) = self.shared.places().get_mut(&guid) {
+                place.trouble = match state {
+                    State::Faulted | State::Removed => Some(reason.clone()),
+                    State::Unavailable => place.trouble.take().or_else(|| Some(reason.clone())),
+                    _ => None,
+                };
             }
-            Event::SpareInUse { guid, .. } => {
-                let guid = format!("{guid:016x}");
-                tracing::warn!(pool, guid, "a spare stands in");
+        }
+    }
+
+    /// Lets devices go that the pool does not use any more. Those that left it for good are wiped when its
+    /// labels say so: they must not be taken for a part of it.
+    fn unused(&mut self) {
+        let Some(pool) = &mut self.pool else { return };
+        for (leaf, device) in self.devices.unused(pool) {
+            let guid = pool.guid(leaf).unwrap_or(0);
+            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
+                self.devices.keep_spare(guid, device);
+                continue;
             }
-            Event::Vdev(event) => tracing::warn!(pool, ?event, "device"),
+            if pool.leaf(guid).is_some() {
+                // It may be used again: then it is opened again.
+                let farewell = Farewell {
+                    guid,
+                    path: None,
+                    device: Some(device),
+                };
+                farewell.end(false);
+                continue;
+            }
+            let path = self.shared.places().get(&guid).map(|at| at.path.clone());
+            self.next_id += 1;
+            let farewell = Farewell {
+                guid,
+                path,
+                device: Some(device),
+            };
+            self.waiting
+                .insert(self.next_id, Waiter::Farewell(farewell));
+            pool.sync(RequestId(self.next_id), self.clock.now_us());
+        }
+        let mut places = self.shared.places();
+        let before = places.len();
+        places.retain(|guid, _| {
+            let is_spare = || pool.config().spares.iter().any(|spare| spare.guid == *guid);
+            pool.leaf(*guid).is_some() || is_spare()
+        });
+        if places.len() != before {
+            pool.set_paths(paths(&places));
         }
     }
 
@@ -260,6 +375,7 @@ impl Engine {
                 Waiter::Lane { ticket, lane } => lane.complete(ticket, Err(block_error(error))),
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
+                Waiter::Farewell(farewell) => farewell.end(false),
             }
         }
         for order in self.orders.drain(..) {
@@ -276,12 +392,32 @@ fn refuse(order: Order, error: &PoolError) {
     match order {
         Order::Serve { ticket, lane, .. } => lane.complete(ticket, Err(block_error(error))),
         Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
-        Order::Administer { reply, .. } | Order::Close { reply, .. } => {
+        Order::Administer { reply, .. } | Order::Close { reply, .. } | Order::Sync { reply } => {
             // Nobody may wait any more.
             let _ = reply.send(Err(error.clone()));
         }
         // Who asked sees that nobody will answer.
-        Order::Ask(_) | Order::Abandon => {}
+        Order::Ask(_) | Order::Handle(_) | Order::Abandon => {}
+    }
+}
+
+impl Farewell {
+    /// Closes the device, wiped where it left for good. On a thread of its own: a device that failed may
+    /// keep who talks to it waiting for long.
+    fn end(self, is_wiped: bool) {
+        let work = move || {
+            if let Some(path) = self.path.filter(|_| is_wiped)
+                && let Err(error) = super::label::wipe_leaf(&path, self.guid)
+            {
+                let path = path.display();
+                tracing::warn!(%path, %error, "the labels of a device that left its pool are not wiped");
+            }
+            drop(self.device);
+        };
+        // Without a thread the device is closed here, and its labels stay: they are older than the pool's.
+        let _ = std::thread::Builder::new()
+            .name("farewell".to_owned())
+            .spawn(work);
     }
 }
 

@@ -8,8 +8,9 @@
 //! Every order is answered: where the engine fails (a defect), what it owed is answered with errors, and
 //! so is all that comes later. What is on the devices stays as it was.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,7 @@ use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolError
 
 use super::devices::Devices;
 use super::engine::Engine;
+use super::events::{Happening, History};
 use super::opening;
 use crate::block::lane::{Remote, Waker};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
@@ -38,14 +40,33 @@ pub(super) enum Begin {
 pub(super) struct Setup {
     /// How it comes to be.
     pub(super) begin: Begin,
-    /// The devices by the guids of their leaves; those that are missing are missing.
+    /// The devices by the guids of their leaves and spares; those that are missing are missing.
     pub(super) devices: Vec<(u64, Arc<dyn BlockDevice>)>,
+    /// Where leaves and spares are, also those that are missing, and what is known of their devices.
+    pub(super) places: BTreeMap<u64, Place>,
     /// Where blocks of its volumes are kept, and no other pool's.
     pub(super) cache: Arc<Cache>,
     /// Who has it from now on.
     pub(super) host: String,
     /// Use io_uring where the kernel allows it.
     pub(super) io_uring: bool,
+}
+
+/// Where a leaf or spare is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its file or device node.
+    pub path: PathBuf,
+    /// Why it is not used, or what happened to it last; `None` where all is well.
+    pub trouble: Option<String>,
+}
+
+/// What a pool's thread works with.
+pub(super) struct Hands<'a> {
+    pub(super) pool: &'a mut Pool,
+    pub(super) devices: &'a mut Devices,
+    pub(super) shared: &'a Shared,
+    pub(super) now_us: u64,
 }
 
 /// Something to be done by a pool's thread.
@@ -65,6 +86,10 @@ pub(super) enum Order {
     Administer { plan: Plan, reply: Reply },
     /// A question.
     Ask(Box<dyn FnOnce(&Pool) + Send>),
+    /// A change of what the pool is made of, or of what it does beside its work.
+    Handle(Box<dyn FnOnce(&mut Hands<'_>) + Send>),
+    /// Answer when all changes of vdevs until now are in the labels.
+    Sync { reply: Reply },
     /// Everything into a last checkpoint, and the end.
     Close { is_exported: bool, reply: Reply },
     /// The end, as it is.
@@ -84,6 +109,8 @@ pub struct PoolHost {
 pub(super) struct Shared {
     name: String,
     cache: Arc<Cache>,
+    places: Mutex<BTreeMap<u64, Place>>,
+    history: Mutex<History>,
     inbox: Mutex<Inbox>,
     /// Spares the lock where there is nothing, and the waker where it was called already.
     filled: AtomicBool,
@@ -106,6 +133,7 @@ impl PoolHost {
         let failed = |error: std::io::Error| format!("the system refuses a thread: {error}");
         let (opened, is_open) = channel();
         let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
+        let places = Mutex::new(setup.places.clone());
         let name = name.to_owned();
         let work = move || {
             let devices = match Devices::new(setup.io_uring) {
@@ -115,15 +143,17 @@ impl PoolHost {
             let shared = Arc::new(Shared {
                 name,
                 cache,
+                places,
+                history: Mutex::default(),
                 inbox: Mutex::default(),
                 filled: AtomicBool::new(false),
                 waker: devices.waker(),
             });
             match opening::open(setup, devices) {
-                Ok((pool, devices, clock)) => {
+                Ok(pool) => {
                     // Nobody waits any more: then nobody has a way to give orders either.
                     if opened.send(Ok(Arc::clone(&shared))).is_ok() {
-                        Engine::new(pool, devices, clock, shared).run();
+                        Engine::new(pool, shared).run();
                     }
                 }
                 Err(error) => drop(opened.send(Err(error))),
@@ -204,6 +234,41 @@ impl PoolHost {
         answer.recv().map_err(|_| self.shared.ended())
     }
 
+    /// Lets the engine's thread do something to the pool and its devices.
+    ///
+    /// # Errors
+    /// The pool is not open any more, or its engine failed.
+    pub(super) fn handle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Hands<'_>) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let (reply, answer) = channel();
+        // Nobody may wait for the answer any more.
+        let handle = Box::new(move |hands: &mut Hands<'_>| drop(reply.send(work(hands))));
+        if !self.shared.send(Order::Handle(handle)) {
+            return Err(self.shared.ended());
+        }
+        answer.recv().map_err(|_| self.shared.ended())
+    }
+
+    /// Waits until all changes of vdevs are in the labels.
+    ///
+    /// # Errors
+    /// The pool takes no changes.
+    pub(super) fn sync(&self) -> Result<(), PoolError> {
+        self.wait_for(|reply| Order::Sync { reply })
+    }
+
+    /// Where its leaves and spares are, by their guids.
+    pub fn places(&self) -> BTreeMap<u64, Place> {
+        self.shared.places().clone()
+    }
+
+    /// What happened to it lately, oldest first.
+    pub fn happenings(&self) -> Vec<Happening> {
+        self.shared.history().all()
+    }
+
     /// Writes everything into a last checkpoint and ends; with `is_exported` the labels then say that any
     /// host may import the pool.
     ///
@@ -274,6 +339,18 @@ impl Shared {
     /// The pool's name.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where leaves and spares are.
+    pub(super) fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happened to the pool.
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+        // A line more or less is no harm.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ended(&self) -> PoolError {

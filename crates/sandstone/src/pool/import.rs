@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use store::pool::{Examined, LeafLabels, PoolConfig, examine};
 use utoipa::ToSchema;
 
-use super::host::{Begin, PoolHost, Setup};
+use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
 use super::{devices, label};
+use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
 /// `pool import`
@@ -45,14 +46,14 @@ pub struct FoundPool {
     /// What it was found on.
     #[schema(value_type = Vec<String>)]
     pub devices: Vec<PathBuf>,
-    /// Devices of it that were not found.
-    pub missing: usize,
+    /// Devices of it that were not found: where they were last, or their numbers.
+    pub missing: Vec<String>,
     /// Why it cannot be imported; `None` where it can.
     pub problem: Option<String>,
 }
 
 /// Labels by pool: what lies where.
-type Found = BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>;
+pub(super) type Found = BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>;
 
 impl Pools {
     /// The pools that could be imported.
@@ -92,7 +93,7 @@ impl Pools {
         if !is_absent(&pool.name) {
             self.check_name(&pool.name)?;
         }
-        self.open_found(guid, &pool.devices, request.force)?;
+        self.open_found(guid, &pool.devices, request.force, None)?;
         Ok(pool.name)
     }
 
@@ -102,24 +103,37 @@ impl Pools {
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
         let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
         let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
-        self.open_found(guid, &there, false)
+        self.open_found(guid, &there, false, Some(known))
     }
 
-    fn open_found(&self, guid: u64, paths: &[PathBuf], force: bool) -> Result<(), Error> {
+    /// Opens a pool on the devices that can be had. What cannot is missing; whether that is too much, the
+    /// pool decides.
+    fn open_found(
+        &self,
+        guid: u64,
+        paths: &[PathBuf],
+        force: bool,
+        known: Option<&KnownPool>,
+    ) -> Result<(), Error> {
         let mut opened = Vec::new();
-        for path in paths {
-            // First locked, then read: nobody writes labels in between.
-            let device = devices::open(path)
-                .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()))?;
-            let labels = label::read(path)
-                .map_err(|error| Error::storage(format!("read {}", path.display()), error))?;
-            opened.push((path.clone(), device, labels));
+        let mut troubles = Vec::new();
+        for (path, result) in open_all(paths) {
+            match result {
+                Ok((device, labels)) => opened.push((path, device, labels)),
+                Err(error) => {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "a device of a pool cannot be used");
+                    troubles.push(error.message);
+                }
+            }
         }
         let labels: Vec<LeafLabels> = opened.iter().map(|(_, _, labels)| labels.clone()).collect();
         let examined = examine(&labels, Some(guid)).map_err(|error| {
+            let mut reasons = vec![error.to_string()];
+            reasons.append(&mut troubles.clone());
             Error::new(
                 ErrorKind::Refused,
-                error.to_string(),
+                reasons.join("; "),
                 "check that its devices are attached and their paths right",
             )
         })?;
@@ -130,29 +144,33 @@ impl Pools {
         let found: Vec<_> = found
             .filter_map(|((path, device, _), leaf)| Some((leaf?, path, device)))
             .collect();
+        let places = places(&examined.config, &found, known);
+        let missing = missing(&examined.config, &places, &found);
         let setup = Setup {
             begin: Begin::Import(Box::new(examined)),
             devices: found
                 .iter()
                 .map(|(leaf, _, device)| (*leaf, Arc::clone(device)))
                 .collect(),
+            places,
             cache: self.cache_for_one_more(),
             host: self.host_id(),
             io_uring: self.options.io_uring,
         };
         let host = PoolHost::start(&name, setup).map_err(|reason| {
+            let mut reasons = vec![reason];
+            if !missing.is_empty() {
+                reasons.push(format!("missing: {}", missing.join(", ")));
+            }
+            reasons.append(&mut troubles);
             Error::new(
                 ErrorKind::Refused,
-                format!("pool {name} cannot be opened: {reason}"),
+                format!("pool {name} cannot be opened: {}", reasons.join("; ")),
                 "attach what is missing, then import it again",
             )
         })?;
-        let paths = found.into_iter().map(|(leaf, path, _)| (leaf, path));
-        self.add(OpenPool {
-            host: Arc::new(host),
-            guid,
-            paths: paths.collect(),
-        })
+        let host = Arc::new(host);
+        self.add(OpenPool { host, guid })
     }
 
     /// Refuses a pool that another host may have open.
@@ -178,33 +196,38 @@ impl Pools {
     fn scan(&self, paths: &[PathBuf]) -> Found {
         let own = self.all();
         let open: Vec<u64> = own.iter().map(|(_, pool)| pool.guid).collect();
-        let mut found = Found::new();
-        let mut seen = std::collections::HashSet::new();
-        let default = [PathBuf::from("/dev")];
-        let paths = if paths.is_empty() {
-            &default[..]
-        } else {
-            paths
-        };
-        for path in paths.iter().flat_map(|path| candidates(path)) {
-            let Ok(real) = std::fs::canonicalize(&path) else {
-                continue;
-            };
-            if !seen.insert(real) {
-                continue;
-            }
-            // What cannot be read holds no pool that could be imported.
-            let Ok(labels) = label::read(&path) else {
-                continue;
-            };
-            if let Some((config, _)) = label::newest(&labels)
-                && !open.contains(&config.guid)
-            {
-                found.entry(config.guid).or_default().push((path, labels));
-            }
-        }
+        let mut found = scan_paths(paths);
+        found.retain(|guid, _| !open.contains(guid));
         found
     }
+}
+
+/// All pools on what `paths` name; of none, on the devices of /dev.
+pub(super) fn scan_paths(paths: &[PathBuf]) -> Found {
+    let mut found = Found::new();
+    let mut seen = std::collections::HashSet::new();
+    let default = [PathBuf::from("/dev")];
+    let paths = if paths.is_empty() {
+        &default[..]
+    } else {
+        paths
+    };
+    for path in paths.iter().flat_map(|path| candidates(path)) {
+        let Ok(real) = std::fs::canonicalize(&path) else {
+            continue;
+        };
+        if !seen.insert(real) {
+            continue;
+        }
+        // What cannot be read holds no pool that could be imported.
+        let Ok(labels) = label::read(&path) else {
+            continue;
+        };
+        if let Some((config, _)) = label::newest(&labels) {
+            found.entry(config.guid).or_default().push((path, labels));
+        }
+    }
+    found
 }
 
 /// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
@@ -228,7 +251,85 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
+/// An opened device with its path.
+pub(super) type Opened = Result<(Arc<dyn BlockDevice>, LeafLabels), Error>;
+
+/// Opens all devices at once: those that do not answer keep nobody waiting for longer than one of them.
+pub(super) fn open_all(paths: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = paths
+            .iter()
+            .map(|path| (path, scope.spawn(|| devices::open_with_labels(path))))
+            .collect();
+        opening
+            .into_iter()
+            .map(|(path, thread)| {
+                let opened = thread.join().unwrap_or_else(|_| {
+                    let message = format!("{} could not be opened", path.display());
+                    Err(Error::new(ErrorKind::Unavailable, message, "see the log"))
+                });
+                (path.clone(), opened)
+            })
+            .collect()
+    })
+}
+
+/// All leaves of a pool.
+fn leaves(config: &PoolConfig) -> impl Iterator<Item = u64> {
+    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+    slots.flat_map(|slot| slot.leaves.iter().map(|leaf| leaf.guid))
+}
+
+/// Where a leaf was last, or its number.
+fn name_of(config: &PoolConfig, leaf: u64) -> String {
+    let path = config.paths.get(&leaf).cloned();
+    path.unwrap_or_else(|| format!("{leaf:016x}"))
+}
+
+/// Where leaves and spares are; of those that are missing, where they were.
+fn places(
+    config: &PoolConfig,
+    found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
+    known: Option<&KnownPool>,
+) -> BTreeMap<u64, Place> {
+    let spares = config.spares.iter().map(|spare| spare.guid);
+    let known = known.map(|known| &known.devices[..]).unwrap_or_default();
+    let was = |guid: u64| {
+        let number = format!("{guid:016x}");
+        let known = known.iter().find(|on| on.guid == number);
+        let path = known.map(|on| on.path.clone());
+        path.or_else(|| config.paths.get(&guid).map(PathBuf::from))
+    };
+    let place = |guid: u64| match found.iter().find(|(leaf, _, _)| *leaf == guid) {
+        Some((_, path, _)) => Some(Place {
+            path: path.clone(),
+            trouble: None,
+        }),
+        None => Some(Place {
+            path: was(guid)?,
+            trouble: Some("cannot open".to_owned()),
+        }),
+    };
+    let all = leaves(config).chain(spares);
+    all.filter_map(|guid| Some((guid, place(guid)?))).collect()
+}
+
+/// The names of leaves that were not found.
+fn missing(
+    config: &PoolConfig,
+    places: &BTreeMap<u64, Place>,
+    found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
+) -> Vec<String> {
+    let is_found = |guid: &u64| found.iter().any(|(leaf, _, _)| leaf == guid);
+    let name = |guid: u64| match places.get(&guid) {
+        Some(place) => place.path.display().to_string(),
+        None => format!("{guid:016x}"),
+    };
+    let gone = leaves(config).filter(|guid| !is_found(guid));
+    gone.map(name).collect()
+}
+
+pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
     let labels: Vec<LeafLabels> = on.iter().map(|(_, labels)| labels.clone()).collect();
     let devices: Vec<PathBuf> = on.iter().map(|(path, _)| path.clone()).collect();
     let config = labels
@@ -237,17 +338,22 @@ fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         .map(|(config, _)| config)
         .max_by_key(|config| config.generation);
     let examined: Result<Examined, _> = examine(&labels, Some(guid));
-    let tops = config.iter().flat_map(|config| &config.tree.top_levels);
-    let leaves: usize = tops
-        .flat_map(|top| &top.slots)
-        .map(|slot| slot.leaves.len())
-        .sum();
+    let there: Vec<u64> = labels
+        .iter()
+        .filter_map(label::newest)
+        .map(|(_, leaf)| leaf)
+        .collect();
+    let missing = config.iter().flat_map(|config| {
+        let leaves = leaves(config).filter(|leaf| !there.contains(leaf));
+        leaves.map(|leaf| name_of(config, leaf))
+    });
+    let missing: Vec<String> = missing.collect();
     FoundPool {
         name: config.as_ref().map(|c| c.name.clone()).unwrap_or_default(),
         guid: format!("{guid:016x}"),
         is_exported: config.as_ref().is_some_and(|c| c.is_exported),
         host: config.map(|c| c.host).unwrap_or_default(),
-        missing: leaves.saturating_sub(devices.len()),
+        missing,
         devices,
         problem: examined.err().map(|error| error.to_string()),
     }

@@ -48,6 +48,42 @@ pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
     Some((PoolConfig::decode(&newest.config).ok()?, newest.leaf))
 }
 
+/// Writes the labels of a spare, durably: whoever looks at it sees whose it is. They have no generation, so
+/// that what other labels say of the pool counts.
+///
+/// # Errors
+/// It cannot be opened or written.
+pub(super) fn write_spare(path: &Path, config: &PoolConfig, leaf: u64) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    let label = Label {
+        pool: config.guid,
+        leaf,
+        generation: 0,
+        config: config.encode(),
+    };
+    let bytes = label.encode();
+    let zeros = vec![0; LABEL_SIZE];
+    for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
+        file.write_all_at(&zeros, offset)?;
+        file.write_all_at(&bytes, offset)?;
+    }
+    file.sync_all()
+}
+
+/// Wipes the labels of a device that was this leaf, where it still is: there may be another one at the same
+/// path by now.
+///
+/// # Errors
+/// It cannot be opened, read or written.
+pub(super) fn wipe_leaf(path: &Path, leaf: u64) -> io::Result<()> {
+    let labels = read(path)?;
+    match newest(&labels) {
+        Some((_, found)) if found == leaf => wipe(path),
+        _ => Ok(()),
+    }
+}
+
 /// Overwrites all labels with zeros, durably.
 ///
 /// # Errors

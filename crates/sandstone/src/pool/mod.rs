@@ -7,21 +7,28 @@
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
 //! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs` |
-//! | how is it, in zpool's words | `status.rs` |
+//! | how are its devices replaced, put aside, attached, spared | `administer.rs` |
+//! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
+//! | how is it, in zpool's words | `status.rs`; what happened to it: `events.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs` |
 
+pub mod administer;
+pub mod check;
 pub mod create;
 pub mod dataset;
+pub(crate) mod date;
 mod devices;
 mod engine;
+pub mod events;
 pub mod host;
 pub mod import;
 mod known;
 mod label;
 mod opening;
 pub mod registry;
+pub mod scan;
 pub mod status;
 pub mod stream;
 pub mod volume;

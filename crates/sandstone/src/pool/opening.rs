@@ -1,13 +1,14 @@
 //! From labels or a new configuration to an engine at work: makes or opens the pool, on its own thread.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use store::pool::{Examined, Limits, Opening, Pool, PoolConfig};
+use store::pool::{Event, Examined, Limits, Opening, Pool, PoolConfig};
 use store::vdev::{self, DeviceOutcome, IoId};
 
 use super::devices::Devices;
-use super::host::{Begin, Setup};
+use super::host::{Begin, Place, Setup};
 use crate::block::BlockDevice;
 
 /// The engine's time: microseconds since the pool was opened.
@@ -15,6 +16,10 @@ use crate::block::BlockDevice;
 pub(super) struct Clock(Instant);
 
 impl Clock {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
     pub(super) fn now_us(self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -30,12 +35,21 @@ pub(super) fn wall_clock_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// A pool that is open.
+pub(super) struct Opened {
+    pub(super) pool: Pool,
+    pub(super) devices: Devices,
+    pub(super) clock: Clock,
+    /// What happened meanwhile.
+    pub(super) events: Vec<Event>,
+}
+
 /// Opens the pool.
 ///
 /// # Errors
 /// Why it cannot be made or opened, as a sentence without a full stop.
-pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<(Pool, Devices, Clock), String> {
-    let clock = Clock(Instant::now());
+pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String> {
+    let clock = Clock::start();
     let mut pool = match setup.begin {
         Begin::Create(config) => {
             let entropy = super::random_u64();
@@ -49,17 +63,37 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<(Pool, Devices,
             )
             .map_err(|error| error.to_string())?;
             attach(&pool, &setup.devices, &mut devices);
+            pool.set_paths(paths(&setup.places));
             pool.tick(clock.now_us(), wall_clock_s());
             pool
         }
         Begin::Import(examined) => {
             let mut pool = import(&examined, setup.cache, &setup.devices, &mut devices, clock)?;
+            pool.set_paths(paths(&setup.places));
             pool.claim(&setup.host, clock.now_us());
             pool
         }
     };
-    settle(&mut pool, &mut devices, clock)?;
-    Ok((pool, devices, clock))
+    for (guid, device) in setup.devices {
+        if pool.leaf(guid).is_none() {
+            devices.keep_spare(guid, device);
+        }
+    }
+    let events = settle(&mut pool, &mut devices, clock)?;
+    Ok(Opened {
+        pool,
+        devices,
+        clock,
+        events,
+    })
+}
+
+/// What the labels say of where devices are.
+pub(super) fn paths(places: &BTreeMap<u64, Place>) -> BTreeMap<u64, String> {
+    let places = places.iter();
+    places
+        .map(|(guid, place)| (*guid, place.path.display().to_string()))
+        .collect()
 }
 
 fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
@@ -122,10 +156,15 @@ fn import(
 }
 
 /// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's.
-fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<(), String> {
+fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Event>, String> {
+    let mut events = Vec::new();
     let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
     loop {
         let output = pool.take_output();
+        for event in output.events {
+            devices.heed(&event, pool);
+            events.push(event);
+        }
         for request in output.requests {
             devices.submit(request);
         }
@@ -134,7 +173,7 @@ fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<(), St
             return Err(reason.to_owned());
         }
         if pool.is_config_durable() {
-            return Ok(());
+            return Ok(events);
         }
         devices.take(&mut answers);
         let until = pool.deadline_us();
@@ -168,5 +207,6 @@ pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolCo
         host: host.to_owned(),
         tree,
         spares: Vec::new(),
+        paths: BTreeMap::new(),
     }
 }

@@ -51,8 +51,6 @@ pub struct OpenPool {
     pub host: Arc<PoolHost>,
     /// Its number.
     pub guid: u64,
-    /// Where its leaves were found, by their guids.
-    pub paths: BTreeMap<u64, PathBuf>,
 }
 
 /// A pool that should be open.
@@ -232,17 +230,18 @@ impl Pools {
         self.save()
     }
 
-    fn save(&self) -> Result<(), Error> {
+    pub(super) fn save(&self) -> Result<(), Error> {
         let state = self.lock();
         let open = state.open.iter().map(|(name, pool)| KnownPool {
             name: name.clone(),
             guid: format!("{:016x}", pool.guid),
             devices: pool
-                .paths
-                .iter()
-                .map(|(guid, path)| KnownDevice {
+                .host
+                .places()
+                .into_iter()
+                .map(|(guid, place)| KnownDevice {
                     guid: format!("{guid:016x}"),
-                    path: path.clone(),
+                    path: place.path,
                 })
                 .collect(),
         });

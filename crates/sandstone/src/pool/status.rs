@@ -1,12 +1,16 @@
 //! How pools are, in zpool's words: what happened, what it means, what to do.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
-use store::pool::{PoolStatus, ScanKind, ScanState, ScanStatus};
-use store::vdev::{Class, Kind, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
+use store::pool::{PoolStatus, ScanKind, ScanState};
+use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
 use utoipa::ToSchema;
 
+use super::host::Place;
 use super::registry::{AbsentPool, OpenPool, Pools};
+use super::scan::{ScanView, text, view as scan_view};
 use crate::config::{Error, ErrorKind};
 
 /// A pool.
@@ -22,8 +26,10 @@ pub struct PoolView {
     pub status: Option<String>,
     /// What to do about it.
     pub action: Option<String>,
-    /// What scrubs and resilvers did.
+    /// What scrubs and resilvers do or did, in lines.
     pub scan: String,
+    /// The same for programs.
+    pub scan_status: Option<ScanView>,
     /// Bytes of all vdevs, parity included.
     pub size: u64,
     /// Bytes of these in use, parity included.
@@ -34,6 +40,9 @@ pub struct PoolView {
     pub free: u64,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
+    /// Its spares: AVAIL or INUSE.
+    #[serde(default)]
+    pub spares: Vec<VdevView>,
     /// What data was lost, in words.
     pub errors: String,
 }
@@ -85,14 +94,15 @@ impl Pools {
 }
 
 fn view(name: &str, pool: &OpenPool) -> PoolView {
-    match pool.host.ask(|engine| engine.status()) {
-        Ok(status) => of_status(&status, |leaf| {
-            let path = pool.paths.get(&leaf.guid);
-            path.map_or_else(
-                || format!("{:016x}", leaf.guid),
-                |path| path.display().to_string(),
-            )
-        }),
+    let asked = pool.host.handle(|hands| {
+        (
+            hands.pool.status(),
+            hands.devices.ready_spares(),
+            hands.now_us,
+        )
+    });
+    match asked {
+        Ok((status, ready, now_us)) => of_status(&status, &ready, &pool.host.places(), now_us),
         Err(error) => PoolView {
             name: name.to_owned(),
             guid: format!("{:016x}", pool.guid),
@@ -135,10 +145,24 @@ fn absent(pool: &AbsentPool) -> PoolView {
     }
 }
 
-/// A pool in zpool's words; `path` says where a leaf is.
-fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolView {
+/// A pool in zpool's words; `ready` are the spares that have a device.
+fn of_status(
+    status: &PoolStatus,
+    ready: &[u64],
+    places: &BTreeMap<u64, Place>,
+    now_us: u64,
+) -> PoolView {
     let state = state(status);
     let (what, action) = advice(status).unzip();
+    let is_resilvering = status
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
+    let teller = Teller {
+        places,
+        is_resilvering,
+        failing: &status.failing,
+    };
     let unreadable: u64 = status.top_levels.iter().map(|top| top.unreadable).sum();
     PoolView {
         name: status.name.clone(),
@@ -149,7 +173,8 @@ fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolV
         scan: status
             .scan
             .as_ref()
-            .map_or_else(|| "none requested".to_owned(), scan),
+            .map_or_else(|| "none requested".to_owned(), |scan| text(scan, now_us)),
+        scan_status: status.scan.as_ref().map(|scan| scan_view(scan, now_us)),
         size: bytes(status.counts.size),
         allocated: bytes(status.counts.allocated),
         freeing: bytes(status.counts.deferred),
@@ -158,10 +183,12 @@ fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolV
             .top_levels
             .iter()
             .filter(|top| top.kind != Kind::Hole)
-            .map(|top| top_level(top, &path))
+            .map(|top| teller.top_level(top))
             .collect(),
+        spares: teller.spares(status, ready),
         errors: match unreadable {
             0 => "No known data errors".to_owned(),
+            1 => "1 read found no right copy of a block".to_owned(),
             count => format!("{count} reads found no right copy of a block"),
         },
     }
@@ -169,28 +196,6 @@ fn of_status(status: &PoolStatus, path: impl Fn(&LeafStatus) -> String) -> PoolV
 
 fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_SIZE as u64
-}
-
-/// What a scrub or resilver does or did.
-fn scan(scan: &ScanStatus) -> String {
-    let what = match scan.kind {
-        ScanKind::Scrub => "scrub",
-        ScanKind::Resilver => "resilver",
-    };
-    let repaired = format!(
-        "{} repaired, {} with no right copy",
-        scan.repaired, scan.unrecoverable
-    );
-    let percent = scan.examined_sectors.min(scan.total_sectors) * 100 / scan.total_sectors.max(1);
-    match scan.state {
-        ScanState::Running => format!("{what} in progress, {percent}% done, {repaired}"),
-        ScanState::Paused => format!("{what} paused, {percent}% done, {repaired}"),
-        ScanState::Finished => {
-            let took = scan.ended_s.saturating_sub(scan.started_s);
-            format!("{what} done in {took} seconds, {repaired}")
-        }
-        ScanState::Canceled => format!("{what} canceled, {repaired}"),
-    }
 }
 
 fn state(status: &PoolStatus) -> &'static str {
@@ -209,92 +214,224 @@ fn advice(status: &PoolStatus) -> Option<(String, String)> {
         let slots = status.top_levels.iter().flat_map(|top| &top.slots);
         slots.flat_map(|slot| &slot.leaves)
     };
+    let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves().any(is);
+    let name = &status.name;
+    let resilver = status
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
     let (what, action) = if let Some(reason) = &status.suspended {
         (
             format!(
                 "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
             ),
-            "See to the devices, then restart the daemon: it opens the pool anew.",
-        )
-    } else if leaves().any(|leaf| leaf.state == State::Faulted) {
-        (
-            "One or more devices failed too often and are not used any more. Sufficient replicas exist for the \
-             pool to continue functioning in a degraded state."
-                .to_owned(),
-            "See to the device and its cables; the log says what it answered.",
-        )
-    } else if leaves().any(|leaf| matches!(leaf.state, State::Unavailable | State::Removed)) {
-        (
-            "One or more devices could not be opened. Sufficient replicas exist for the pool to continue \
-             functioning in a degraded state."
-                .to_owned(),
-            "Attach the missing device, then export and import the pool.",
+            "See to the devices, then restart the daemon: it opens the pool anew.".to_owned(),
         )
     } else if status.top_levels.iter().any(|top| top.unreadable > 0) {
         (
-            "One or more blocks could not be read with right bytes from any device; reading them fails."
+            "One or more blocks could not be read with right bytes from any device; reading them fails. \
+             Everything else is served."
                 .to_owned(),
-            "Restore what they belonged to from a copy; writing the blocks anew ends the errors.",
+            format!(
+                "Restore what they belonged to from a copy: writing a block anew ends its errors. Then use \
+                 'sandstone pool clear {name}'."
+            ),
         )
-    } else if leaves().any(|leaf| leaf.is_incomplete) {
+    } else if resilver {
+        (
+            "One or more devices is currently being resilvered. The pool will continue to function, possibly \
+             in a degraded state."
+                .to_owned(),
+            "Wait for the resilver to complete.".to_owned(),
+        )
+    } else if any(&|leaf| leaf.state == State::Faulted) {
+        (
+            format!(
+                "One or more devices are faulted in response to persistent errors. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Replace the faulted device with 'sandstone pool replace {name} DEVICE NEW', or use \
+                 'sandstone pool clear {name} DEVICE' to mark it repaired."
+            ),
+        )
+    } else if any(&|leaf| matches!(leaf.state, State::Unavailable | State::Removed)) {
+        (
+            format!(
+                "One or more devices could not be used because they are missing, in use elsewhere or not \
+                 answering. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Attach the missing device and online it using 'sandstone pool online {name} DEVICE', or \
+                 replace it with 'sandstone pool replace'."
+            ),
+        )
+    } else if any(&|leaf| leaf.state == State::Offline) {
+        (
+            format!(
+                "One or more devices has been taken offline by the administrator. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Online the device using 'sandstone pool online {name} DEVICE' or replace it with \
+                 'sandstone pool replace'."
+            ),
+        )
+    } else if !status.failing.is_empty() {
+        (
+            "One or more devices has failed too often to be trusted; what it gets wrong is corrected from \
+             the others."
+                .to_owned(),
+            format!(
+                "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
+                 clear {name}' if the cause is removed."
+            ),
+        )
+    } else if any(&|leaf| leaf.is_incomplete) {
         (
             "One or more devices missed writes while they were away; what they missed is read from others."
                 .to_owned(),
-            "The pool works; keep the other devices attached.",
+            "Keep the other devices attached; a resilver follows by itself.".to_owned(),
         )
-    } else if leaves().any(|leaf| leaf.errors != Default::default()) {
+    } else if any(&|leaf| leaf.errors != Default::default()) {
         (
-            "One or more devices has experienced an error. An attempt was made to correct it. Applications are \
-             unaffected."
+            "One or more devices has experienced an unrecoverable error. An attempt was made to correct the \
+             error. Applications are unaffected."
                 .to_owned(),
-            "Determine if the device needs to be replaced; the log says what it answered.",
+            format!(
+                "Determine if the device needs to be replaced, and clear the errors using 'sandstone pool \
+                 clear {name}' or replace the device with 'sandstone pool replace'."
+            ),
         )
     } else {
         return None;
     };
-    Some((what, action.to_owned()))
+    Some((what, action))
 }
 
-fn top_level(top: &TopLevelStatus, path: &impl Fn(&LeafStatus) -> String) -> VdevView {
-    let mut children: Vec<VdevView> = top.slots.iter().flat_map(|at| slot(at, path)).collect();
-    if top.kind == Kind::Leaf
-        && children.len() == 1
-        && let Some(leaf) = children.pop()
-    {
-        return leaf;
-    }
-    let kind = match top.kind {
-        Kind::Raidz { parity } => format!("raidz{parity}"),
-        _ => "mirror".to_owned(),
-    };
-    VdevView {
-        name: format!("{kind}-{}", top.vdev),
-        state: top.state.to_string(),
-        checksum: top.unreadable,
-        note: (top.class == Class::Log).then(|| "log".to_owned()),
-        children,
-        ..VdevView::default()
+/// What it means that devices are away.
+fn sufficient(status: &PoolStatus) -> &'static str {
+    match state(status) {
+        "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
+        _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
     }
 }
 
-fn slot(slot: &SlotStatus, path: &impl Fn(&LeafStatus) -> String) -> Vec<VdevView> {
-    let why = match slot.kind {
-        SlotKind::Single => None,
-        SlotKind::Replacing => Some("replacing"),
-        SlotKind::Spare => Some("spare"),
-    };
-    let leaves = slot.leaves.iter().map(|leaf| VdevView {
-        name: path(leaf),
-        state: leaf.state.to_string(),
-        read: leaf.errors.read,
-        write: leaf.errors.write,
-        checksum: leaf.errors.checksum,
-        note: match (why, leaf.is_incomplete) {
-            (Some(why), _) => Some(why.to_owned()),
-            (None, true) => Some("missed writes".to_owned()),
-            (None, false) => None,
-        },
-        children: Vec::new(),
-    });
-    leaves.collect()
+/// What is needed to tell of leaves.
+struct Teller<'a> {
+    places: &'a BTreeMap<u64, Place>,
+    is_resilvering: bool,
+    failing: &'a [LeafId],
+}
+
+impl Teller<'_> {
+    fn top_level(&self, top: &TopLevelStatus) -> VdevView {
+        let slots = top.slots.iter().enumerate();
+        let mut children: Vec<VdevView> = slots.map(|(at, slot)| self.slot(at, slot)).collect();
+        if top.kind == Kind::Leaf
+            && children.len() == 1
+            && let Some(leaf) = children.pop()
+        {
+            return leaf;
+        }
+        let kind = match top.kind {
+            Kind::Raidz { parity } => format!("raidz{parity}"),
+            _ => "mirror".to_owned(),
+        };
+        VdevView {
+            name: format!("{kind}-{}", top.vdev),
+            state: top.state.to_string(),
+            checksum: top.unreadable,
+            note: (top.class == Class::Log).then(|| "log".to_owned()),
+            children,
+            ..VdevView::default()
+        }
+    }
+
+    /// A leaf, or those that hold the same for a while.
+    fn slot(&self, at: usize, slot: &SlotStatus) -> VdevView {
+        let mut children: Vec<VdevView> = slot.leaves.iter().map(|leaf| self.leaf(leaf)).collect();
+        let what = match slot.kind {
+            SlotKind::Replacing => "replacing",
+            SlotKind::Single | SlotKind::Spare => "spare",
+        };
+        if children.len() == 1
+            && let Some(leaf) = children.pop()
+        {
+            return leaf;
+        }
+        let is_well = slot
+            .leaves
+            .iter()
+            .all(|leaf| leaf.state == State::Online && !leaf.is_incomplete);
+        let is_any = slot
+            .leaves
+            .iter()
+            .any(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+        let state = match (is_well, is_any) {
+            (true, _) => State::Online,
+            (false, true) => State::Degraded,
+            (false, false) => State::Unavailable,
+        };
+        VdevView {
+            name: format!("{what}-{at}"),
+            state: state.to_string(),
+            children,
+            ..VdevView::default()
+        }
+    }
+
+    fn leaf(&self, leaf: &LeafStatus) -> VdevView {
+        let place = self.places.get(&leaf.guid);
+        let trouble = place.and_then(|place| place.trouble.clone());
+        let is_there = matches!(leaf.state, State::Online | State::Degraded);
+        let note = match leaf.state {
+            _ if is_there && leaf.is_incomplete && self.is_resilvering => {
+                Some("(resilvering)".to_owned())
+            }
+            _ if is_there && leaf.is_incomplete => Some("missed writes".to_owned()),
+            _ if self.failing.contains(&leaf.leaf) => Some("too many errors".to_owned()),
+            State::Faulted | State::Removed | State::Unavailable => trouble,
+            _ => None,
+        };
+        VdevView {
+            name: self.name(leaf.guid),
+            state: leaf.state.to_string(),
+            read: leaf.errors.read,
+            write: leaf.errors.write,
+            checksum: leaf.errors.checksum,
+            note,
+            children: Vec::new(),
+        }
+    }
+
+    fn name(&self, guid: u64) -> String {
+        let place = self.places.get(&guid);
+        place.map_or_else(
+            || format!("{guid:016x}"),
+            |place| place.path.display().to_string(),
+        )
+    }
+
+    fn spares(&self, status: &PoolStatus, ready: &[u64]) -> Vec<VdevView> {
+        let available = status.spares.iter().map(|guid| {
+            let is_ready = ready.contains(guid);
+            (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, None)
+        });
+        let in_use = status
+            .spares_in_use
+            .iter()
+            .map(|guid| (guid, "INUSE", Some("currently in use")));
+        let all = available.chain(in_use);
+        all.map(|(guid, state, note)| VdevView {
+            name: self.name(*guid),
+            state: state.to_owned(),
+            note: note
+                .map(str::to_owned)
+                .or_else(|| self.places.get(guid)?.trouble.clone()),
+            ..VdevView::default()
+        })
+        .collect()
+    }
 }

@@ -31,6 +31,7 @@ pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool
     CreatePool {
         name: "tank".to_owned(),
         vdevs: vec![VdevRequest { kind, paths }],
+        spares: Vec::new(),
         force: false,
         file_size: Some(FILE),
     }

@@ -14,6 +14,7 @@ mod hosts;
 mod initiator;
 mod isns;
 mod pool;
+mod pool_devices;
 mod pool_units;
 mod process;
 mod queue_error;

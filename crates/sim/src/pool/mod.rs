@@ -93,6 +93,7 @@ impl Subject for PoolSubject {
             host: "laboratory".to_owned(),
             tree: setup.tree(size),
             spares: Vec::new(),
+            paths: Default::default(),
         };
         let pool = Pool::create(
             config,

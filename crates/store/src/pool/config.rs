@@ -1,5 +1,7 @@
 //! The pool's configuration as its labels keep it: who it is and what it is made of. JSON.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
@@ -25,8 +27,11 @@ pub struct PoolConfig {
     pub host: String,
     /// Its vdevs.
     pub tree: VdevTree,
-    /// Leaves that stand ready to take another's place.
+    /// Leaves that stand ready to take another's place, and those of them that do now.
     pub spares: Vec<LeafSpec>,
+    /// Where the devices of leaves and spares were found last, by their guids: to tell people which is
+    /// missing, nothing else.
+    pub paths: BTreeMap<u64, String>,
 }
 
 impl PoolConfig {
@@ -49,6 +54,11 @@ impl PoolConfig {
             host: self.host.clone(),
             vdevs: self.tree.top_levels.iter().map(StoredTop::from).collect(),
             spares: self.spares.iter().map(StoredLeaf::from).collect(),
+            paths: self
+                .paths
+                .iter()
+                .map(|(guid, path)| (format!("{guid:016x}"), path.clone()))
+                .collect(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -70,6 +80,9 @@ impl PoolConfig {
         };
         let spares = stored.spares.into_iter().map(|spare| spare.open(&number));
         let spares = spares.collect::<Result<_, _>>()?;
+        let paths = stored.paths.into_iter();
+        let paths = paths.map(|(guid, path)| Ok((number(&guid)?, path)));
+        let paths = paths.collect::<Result<_, OpenError>>()?;
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
@@ -82,6 +95,7 @@ impl PoolConfig {
                 top_levels: tops.collect::<Result<_, _>>()?,
             },
             spares,
+            paths,
         })
     }
 }
@@ -97,6 +111,8 @@ struct Stored {
     host: String,
     vdevs: Vec<StoredTop>,
     spares: Vec<StoredLeaf>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    paths: BTreeMap<String, String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -15,8 +15,8 @@
 //! | how are datasets changed | `administer.rs` |
 //! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
-//! | how are devices replaced, vdevs added | `vdevs.rs` |
 //! | what do datasets take | `usage.rs` |
+//! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 
@@ -27,6 +27,7 @@ mod checkpoint;
 mod closing;
 mod commit;
 mod config;
+mod failures;
 mod manifest;
 mod open;
 mod read;

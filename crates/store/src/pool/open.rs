@@ -454,6 +454,8 @@ fn empty(
         // What is amiss from the start is looked at, too.
         seen_events: 1,
         tended_events: 0,
+        failures: Default::default(),
+        unspared: Vec::new(),
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,
         tags: HashMap::default(),

@@ -16,11 +16,13 @@ use pages::Pages;
 use super::read::NodeWaiter;
 use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
-use crate::format::{Address, DatasetId, Epoch, Pointer};
+use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::{Deadlist, Unread};
-use crate::vdev::{ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State};
+use crate::vdev::{
+    ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State, VdevEvent,
+};
 
 /// Blocks in a batch.
 const BATCH: usize = 1 << 16;
@@ -60,10 +62,16 @@ pub struct ScanStatus {
     pub started_s: u64,
     /// When it ended; 0 while it has not.
     pub ended_s: u64,
-    /// Sectors of blocks that were worked off.
+    /// Sectors of blocks that were found, parity included.
+    pub scanned_sectors: u64,
+    /// Sectors of blocks that were worked off, parity included.
     pub examined_sectors: u64,
     /// Sectors in use when it began, parity included: about what is to be examined.
     pub total_sectors: u64,
+    /// Bytes that were rewritten because they were bad or missing.
+    pub repaired_bytes: u64,
+    /// Since the clock's beginning, without pauses: when its work began. Microseconds.
+    pub began_us: u64,
     /// Copies and columns that were found bad.
     pub bad: u64,
     /// Those that were rewritten, and blocks that were rebuilt.
@@ -75,10 +83,16 @@ pub struct ScanStatus {
 /// A scan under way.
 #[derive(Debug)]
 pub(super) struct Scan {
+    /// Answers to what another one asked for are none of its business.
+    number: u64,
     pub(super) status: ScanStatus,
+    /// When it was paused. Microseconds.
+    paused_us: u64,
     /// Blocks born later are of no interest: they are new.
     epoch: Epoch,
-    /// Whether the trees hold all blocks up to that epoch.
+    /// The trees hold all blocks up to that epoch, and all of it is on the devices, when so many
+    /// checkpoints are durable. (One that is being made has named its blocks already, and not written them.)
+    begins_with: u64,
     has_begun: bool,
     leaves: Vec<Resilver>,
     targets: VecDeque<Target>,
@@ -88,6 +102,8 @@ pub(super) struct Scan {
     batch: Vec<Pointer>,
     /// How many of them were begun.
     next: usize,
+    /// Sectors of these.
+    batch_examined: u64,
     /// Checkpoints that were durable when it was gathered.
     batch_checkpoints: u64,
     in_flight: usize,
@@ -132,6 +148,7 @@ impl Pool {
         match &mut self.scan {
             Some(scan) if scan.status.state == ScanState::Paused => {
                 scan.status.state = ScanState::Running;
+                scan.status.began_us += now_us.saturating_sub(scan.paused_us);
             }
             Some(scan) if scan.status.state == ScanState::Running => {}
             _ => self.begin_scan(ScanKind::Scrub, Vec::new()),
@@ -141,8 +158,12 @@ impl Pool {
 
     /// Stops a scrub for a while.
     pub fn pause_scrub(&mut self) {
-        if let Some(scan) = self.running_scrub() {
+        let now_us = self.now_us;
+        if let Some(scan) = self.running_scrub()
+            && scan.status.state == ScanState::Running
+        {
             scan.status.state = ScanState::Paused;
+            scan.paused_us = now_us;
         }
     }
 
@@ -165,7 +186,37 @@ impl Pool {
 
     /// The scan under way, or the last one since the pool was opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
-        self.scan.as_ref().map(|scan| scan.status)
+        let scan = self.scan.as_ref()?;
+        let waiting = scan.batch.get(scan.next..).unwrap_or_default();
+        let footprint = |pointer: &Pointer| self.sectors_of(pointer);
+        let waiting: u64 = waiting.iter().map(footprint).sum();
+        Some(ScanStatus {
+            scanned_sectors: scan.status.examined_sectors + waiting,
+            ..scan.status
+        })
+    }
+
+    /// What scan there is, and where it is.
+    pub fn scan_state(&self) -> Option<(ScanKind, ScanState)> {
+        let status = &self.scan.as_ref()?.status;
+        Some((status.kind, status.state))
+    }
+
+    /// Sectors of a block, parity included.
+    fn sectors_of(&self, pointer: &Pointer) -> u64 {
+        let footprint = self
+            .array
+            .footprint(pointer.address.vdev(), pointer.sectors);
+        footprint.into()
+    }
+
+    /// Something was rewritten because it was bad.
+    pub(super) fn note_repair(&mut self, event: &VdevEvent) {
+        if let VdevEvent::Repaired { len, .. } = event
+            && let Some(scan) = self.running_scrub()
+        {
+            scan.status.repaired_bytes += len;
+        }
     }
 
     /// Leaves that are there and miss something.
@@ -181,19 +232,26 @@ impl Pool {
 
     fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
         let counts = self.space.counts();
+        let number = self.scan.as_ref().map_or(0, |before| before.number + 1);
         self.scan = Some(Scan {
+            number,
+            paused_us: 0,
             status: ScanStatus {
                 kind,
                 state: ScanState::Running,
                 started_s: self.time_s,
                 ended_s: 0,
+                scanned_sectors: 0,
                 examined_sectors: 0,
                 total_sectors: counts.allocated,
+                repaired_bytes: 0,
+                began_us: self.now_us,
                 bad: 0,
                 repaired: 0,
                 unrecoverable: 0,
             },
             epoch: self.epoch,
+            begins_with: self.checkpoints + 1 + u64::from(self.checkpoint.is_some()),
             has_begun: false,
             leaves,
             targets: VecDeque::new(),
@@ -201,6 +259,7 @@ impl Pool {
             batch_targets: Vec::new(),
             batch: Vec::new(),
             next: 0,
+            batch_examined: 0,
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
             is_waiting: false,
@@ -219,7 +278,7 @@ impl Pool {
         }
         match scan.ends_with {
             Some(wanted) => self.checkpoints >= wanted,
-            None if !scan.has_begun => self.persisted.epoch >= scan.epoch,
+            None if !scan.has_begun => self.checkpoints >= scan.begins_with,
             None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
             None => scan.in_flight == 0,
         }
@@ -251,7 +310,7 @@ impl Pool {
             return;
         }
         if !scan.has_begun {
-            if self.persisted.epoch < scan.epoch {
+            if checkpoints < scan.begins_with {
                 return;
             }
             self.plan_scan();
@@ -298,7 +357,7 @@ impl Pool {
                     return;
                 }
                 scan.batch.clear();
-                scan.next = 0;
+                (scan.next, scan.batch_examined) = (0, 0);
             }
             let is_over = scan.targets.is_empty() && scan.walking.is_none();
             if is_over {
@@ -317,11 +376,15 @@ impl Pool {
     }
 
     fn begin_block(&mut self, now: u64) {
+        let Some(pointer) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
+            return;
+        };
+        let sectors = self.sectors_of(&pointer);
         let Some(scan) = &mut self.scan else { return };
-        let pointer = scan.batch[scan.next];
         scan.next += 1;
-        scan.status.examined_sectors += u64::from(pointer.sectors);
-        let kind = scan.status.kind;
+        scan.batch_examined += sectors;
+        scan.status.examined_sectors += sectors;
+        let (kind, number) = (scan.status.kind, scan.number);
         let leaves: Vec<LeafId> = scan
             .leaves
             .iter()
@@ -331,14 +394,17 @@ impl Pool {
         match kind {
             ScanKind::Scrub => {
                 scan.in_flight += 1;
-                let tag = self.tag(Tag::Scan);
+                let tag = self.tag(Tag::Scan(number));
                 let out = &mut self.array_output;
                 self.array.scrub_block(tag, Block::from(&pointer), now, out);
             }
             ScanKind::Resilver => {
                 scan.in_flight += leaves.len();
+                let share = self.array.share(pointer.address.vdev(), pointer.sectors);
+                scan.status.repaired_bytes +=
+                    leaves.len() as u64 * u64::from(share) * SECTOR_SIZE as u64;
                 for leaf in leaves {
-                    let tag = self.tag(Tag::Scan);
+                    let tag = self.tag(Tag::Scan(number));
                     let out = &mut self.array_output;
                     self.array
                         .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
@@ -348,8 +414,10 @@ impl Pool {
     }
 
     /// A block was worked off.
-    pub(super) fn scanned(&mut self, done: ArrayDone) {
-        let Some(scan) = &mut self.scan else { return };
+    pub(super) fn scanned(&mut self, number: u64, done: ArrayDone) {
+        let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
+            return;
+        };
         scan.in_flight = scan.in_flight.saturating_sub(1);
         let result: Result<Scrubbed, ArrayError> = match done {
             ArrayDone::Scrubbed(result) => result,
@@ -525,6 +593,7 @@ impl Pool {
         let Some(scan) = &mut self.scan else { return };
         scan.batch.clear();
         scan.next = 0;
+        scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
         scan.walking = None;
         scan.is_gathering = false;
         scan.batch_checkpoints = self.checkpoints;

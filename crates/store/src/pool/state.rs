@@ -20,7 +20,7 @@ use crate::map::hash::BuildNumberHasher;
 use crate::map::{Map, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
-use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, VdevEvent};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
 
 /// What bounds a pool's memory and delays.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +107,8 @@ pub(super) enum Tag {
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
     ScanChunk(Address),
-    /// A block that a scan works off.
-    Scan,
+    /// A block that the scan of this number works off.
+    Scan(u64),
     /// A write of the checkpoint being made.
     Checkpoint(u64),
     /// The flush before its root is written.
@@ -171,6 +171,10 @@ pub struct Pool {
     /// Changes of leaves that were seen, and up to which they were acted upon.
     pub(super) seen_events: u64,
     pub(super) tended_events: u64,
+    /// Leaves that fail often.
+    pub(super) failures: super::failures::Failures,
+    /// Leaves that are broken and from which a spare was taken by hand.
+    pub(super) unspared: Vec<LeafId>,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
@@ -302,12 +306,8 @@ impl Pool {
     fn hand_out(&mut self) {
         self.output.requests.append(&mut self.array_output.requests);
         for event in std::mem::take(&mut self.array_output.events) {
-            if matches!(event, VdevEvent::LeafState { .. }) {
-                self.seen_events += 1;
-                // The labels of the others must say that this one is not to be believed.
-                self.is_config_new = true;
-                self.is_checkpoint_wanted = true;
-            }
+            self.observe(&event);
+            self.note_repair(&event);
             self.output.events.push(Event::Vdev(event));
         }
     }
@@ -326,7 +326,7 @@ impl Pool {
             (Tag::ScanChunk(address), ArrayDone::Read(result)) => {
                 self.scan_chunk_read(address, result)
             }
-            (Tag::Scan, done) => self.scanned(done),
+            (Tag::Scan(number), done) => self.scanned(number, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)

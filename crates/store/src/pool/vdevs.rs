@@ -4,12 +4,16 @@
 //! A change takes effect at once and lies in the labels with the next checkpoint, which is asked for;
 //! [`Pool::sync`] tells when. Rebuilding begins by itself (`scan.rs`).
 
+use std::collections::BTreeMap;
+
 use super::config::PoolConfig;
 use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
 use super::scan::ScanStatus;
 use super::state::Pool;
 use crate::space::Counts;
-use crate::vdev::{LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus};
+use crate::vdev::{
+    LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus, VdevEvent,
+};
 
 /// How a pool is.
 #[derive(Clone, Debug)]
@@ -26,6 +30,10 @@ pub struct PoolStatus {
     pub top_levels: Vec<TopLevelStatus>,
     /// The guids of spares that stand ready.
     pub spares: Vec<u64>,
+    /// The guids of spares that stand in for a leaf.
+    pub spares_in_use: Vec<u64>,
+    /// Leaves whose devices fail so often that they are not trusted to last; degraded, and still used.
+    pub failing: Vec<LeafId>,
     /// The scan under way, or the last one.
     pub scan: Option<ScanStatus>,
     /// Sectors, parity included.
@@ -45,8 +53,11 @@ impl From<ShapeError> for PoolError {
 impl Pool {
     /// How it is now.
     pub fn status(&self) -> PoolStatus {
-        let top_levels: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        let mut top_levels: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        self.failures.mark(&mut top_levels);
         let state = top_levels.iter().map(|top| top.state).max_by_key(severity);
+        let guids = self.config.spares.iter().map(|spare| spare.guid);
+        let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
         let fragmentation = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
         let available = self.space.counts().available.saturating_sub(self.slop());
         PoolStatus {
@@ -55,7 +66,9 @@ impl Pool {
             state: state.unwrap_or(State::Online),
             suspended: self.suspended.clone(),
             top_levels,
-            spares: self.config.spares.iter().map(|spare| spare.guid).collect(),
+            spares,
+            spares_in_use,
+            failing: self.failures.failing().collect(),
             scan: self.scan_status(),
             counts: self.space.counts(),
             available,
@@ -68,9 +81,26 @@ impl Pool {
         &self.config
     }
 
+    /// The guid of a leaf, also of one that was detached.
+    pub fn guid(&self, leaf: LeafId) -> Option<u64> {
+        self.array.guid(leaf)
+    }
+
     /// The position of a leaf in the array.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
         self.array.find(guid)
+    }
+
+    /// Whether requests may come for a leaf: it is there, and neither put aside nor given up.
+    pub fn uses(&self, leaf: LeafId) -> bool {
+        let mut leaves = self.array.leaves();
+        leaves.any(|status| {
+            let is_given_up = matches!(
+                status.state,
+                State::Offline | State::Faulted | State::Removed
+            );
+            status.leaf == leaf && !is_given_up
+        })
     }
 
     /// Answers when a checkpoint that began after this is durable: with it all changes of vdevs.
@@ -108,7 +138,7 @@ impl Pool {
     ///
     /// # Errors
     /// The others do not hold all that it holds.
-    pub fn offline(&mut self, leaf: LeafId, now_us: u64) -> Result<(), PoolError> {
+    pub fn offline(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.offline(leaf, now_us, &mut self.array_output)?;
         self.shape_changed();
@@ -119,9 +149,10 @@ impl Pool {
     ///
     /// # Errors
     /// Its device has not answered yet all that it was asked.
-    pub fn online(&mut self, leaf: LeafId, now_us: u64) -> Result<(), PoolError> {
+    pub fn online(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.online(leaf, &mut self.array_output)?;
+        self.failures.forget(leaf);
         self.shape_changed();
         Ok(())
     }
@@ -130,7 +161,7 @@ impl Pool {
     ///
     /// # Errors
     /// There is no such leaf.
-    pub fn removed(&mut self, leaf: LeafId, now_us: u64) -> Result<(), PoolError> {
+    pub fn removed(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.remove(leaf, now_us, &mut self.array_output)?;
         self.shape_changed();
@@ -141,7 +172,7 @@ impl Pool {
     ///
     /// # Errors
     /// The new one is too small, or the vdev takes none.
-    pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, PoolError> {
+    pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         let leaf = self.array.attach(beside, new)?;
         self.shape_changed();
         Ok(leaf)
@@ -151,28 +182,84 @@ impl Pool {
     ///
     /// # Errors
     /// The new one is too small.
-    pub fn replace(&mut self, old: LeafId, new: &LeafSpec) -> Result<LeafId, PoolError> {
+    pub fn replace(&mut self, old: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         let leaf = self.array.replace(old, new, SlotKind::Replacing)?;
         self.shape_changed();
         Ok(leaf)
     }
 
-    /// Takes a leaf out of its mirror, or out of a replacement.
+    /// Lets a spare stand in for a leaf; where that is well, the spare takes its place for good. The event of
+    /// it follows.
+    ///
+    /// # Errors
+    /// There is no such spare, it is in use, or it is too small.
+    pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
+        let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
+        let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
+        let is_well = self.array.leaves().any(|status| {
+            status.leaf == leaf && status.state == State::Online && !status.is_incomplete
+        });
+        let kind = match is_well && !self.failures.failing().any(|failing| failing == leaf) {
+            true => SlotKind::Replacing,
+            false => SlotKind::Spare,
+        };
+        let new = self.array.replace(leaf, &spec, kind)?;
+        if kind == SlotKind::Replacing {
+            self.config.spares.retain(|spare| spare.guid != guid);
+        }
+        self.unspared.retain(|unspared| *unspared != leaf);
+        let event = Event::SpareInUse { leaf: new, guid };
+        self.output.events.push(event);
+        self.shape_changed();
+        Ok(new)
+    }
+
+    /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and does not
+    /// come back by itself; where the one that it stood in for is taken out, it is no spare any more.
     ///
     /// # Errors
     /// The others do not hold all that it holds.
-    pub fn detach(&mut self, leaf: LeafId, now_us: u64) -> Result<(), PoolError> {
+    pub fn detach(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
+        let stood_in_for = self.others_in_slot(leaf);
+        self.take_out(leaf, now_us)?;
+        let is_spare = |guid: u64| self.config.spares.iter().any(|spare| spare.guid == guid);
+        let guid = |leaf: LeafId| self.array.guid(leaf).unwrap_or(0);
+        if is_spare(guid(leaf)) {
+            self.unspared.extend(stood_in_for);
+        } else {
+            let alone: Vec<u64> = match stood_in_for[..] {
+                [other] => vec![guid(other)],
+                _ => Vec::new(),
+            };
+            self.config
+                .spares
+                .retain(|spare| !alone.contains(&spare.guid));
+        }
+        Ok(())
+    }
+
+    fn take_out(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.detach(leaf, now_us, &mut self.array_output)?;
+        self.failures.forget(leaf);
         self.shape_changed();
         Ok(())
+    }
+
+    /// The leaves that hold the same as this one for a while.
+    fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafId> {
+        let slots = self.array.top_levels().flat_map(|top| top.slots);
+        let leaves = slots.map(|slot| slot.leaves.iter().map(|leaf| leaf.leaf).collect::<Vec<_>>());
+        let mut slot = leaves.into_iter().find(|leaves| leaves.contains(&leaf));
+        let others = slot.iter_mut().flatten().map(|other| *other);
+        others.filter(|other| *other != leaf).collect()
     }
 
     /// Adds a top-level vdev.
     ///
     /// # Errors
     /// It is none.
-    pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, PoolError> {
+    pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
         let vdev = self.array.add_top_level(top)?;
         let sectors = self
             .array
@@ -189,7 +276,7 @@ impl Pool {
     ///
     /// # Errors
     /// The device is smaller than what is used of it.
-    pub fn resize_leaf(&mut self, leaf: LeafId, vdev: u16, size: u64) -> Result<(), PoolError> {
+    pub fn resize_leaf(&mut self, leaf: LeafId, vdev: u16, size: u64) -> Result<(), ShapeError> {
         self.array.resize_leaf(leaf, size)?;
         self.array.grow(vdev)?;
         let sectors = self
@@ -203,24 +290,55 @@ impl Pool {
         Ok(())
     }
 
-    /// Sets the leaves that stand ready.
+    /// Sets the spares: those that stand ready, and those that stand in for a leaf now.
     pub fn set_spares(&mut self, spares: Vec<LeafSpec>) {
         self.config.spares = spares;
+        // One that is broken may have waited for it.
+        self.seen_events += 1;
         self.shape_changed();
     }
 
-    /// Forgets counts of errors, and what failed; takes changes again where nothing was lost.
+    /// Where the devices are now, by the guids of their leaves. They decide nothing; where one is missing
+    /// later, they say which.
+    pub fn set_paths(&mut self, paths: BTreeMap<u64, String>) {
+        if self.config.paths != paths {
+            self.config.paths = paths;
+            self.shape_changed();
+        }
+    }
+
+    /// Forgets counts of errors.
     ///
     /// # Errors
     /// There is no such leaf.
-    pub fn clear(&mut self, leaf: LeafId) -> Result<(), PoolError> {
-        self.array.clear(leaf)?;
-        Ok(())
+    pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
+        self.failures.forget(leaf);
+        // A spare that was called for it may stand ready again.
+        self.seen_events += 1;
+        self.array.clear(leaf)
     }
 
     fn shape_changed(&mut self) {
         self.is_config_new = true;
         self.is_checkpoint_wanted = true;
+    }
+
+    /// What a device or vdev told of itself. A leaf that fails too often is looked after.
+    pub(super) fn observe(&mut self, event: &VdevEvent) {
+        match event {
+            VdevEvent::LeafState { leaf, state, .. } => {
+                if *state == State::Online {
+                    self.unspared.retain(|unspared| unspared != leaf);
+                }
+                self.seen_events += 1;
+                // The labels of the others must say that this one is not to be believed.
+                self.shape_changed();
+            }
+            VdevEvent::DeviceError { leaf, .. } if self.failures.count(*leaf, self.now_us) => {
+                self.seen_events += 1;
+            }
+            _ => {}
+        }
     }
 
     /// Lets spares stand in for leaves that failed, and ends replacements that are complete.
@@ -229,7 +347,8 @@ impl Pool {
             return;
         }
         self.tended_events = self.seen_events;
-        let tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        let mut tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        self.failures.mark(&mut tops);
         for slot in tops.iter().flat_map(|top| &top.slots) {
             let is_good = |state: State| matches!(state, State::Online | State::Degraded);
             let good = slot.leaves.iter().filter(|leaf| is_good(leaf.state));
@@ -238,18 +357,25 @@ impl Pool {
                 (SlotKind::Single, [leaf]) if is_broken(leaf.state) => {
                     self.call_spare(leaf.leaf);
                 }
-                (SlotKind::Replacing, [old, .., new])
+                (SlotKind::Replacing, [before @ .., new])
                     if complete.clone().any(|leaf| leaf.leaf == new.leaf) =>
                 {
-                    let _ = self.detach(old.leaf, self.now_us);
+                    for old in before {
+                        // One that must stay still is tried again after the next change.
+                        let _ = self.take_out(old.leaf, self.now_us);
+                    }
                 }
-                (SlotKind::Spare, [old, .., spare])
-                    if complete.clone().any(|leaf| leaf.leaf == old.leaf) =>
-                {
-                    // The one that it stood in for is whole again: the spare stands ready once more.
-                    let spec = LeafSpec::new(spare.guid, spare.size);
-                    if self.detach(spare.leaf, self.now_us).is_ok() {
-                        self.config.spares.push(spec);
+                (SlotKind::Spare, [old, .., spare]) => {
+                    let is_whole = |leaf: LeafId| complete.clone().any(|one| one.leaf == leaf);
+                    if is_whole(old.leaf) && old.state == State::Online {
+                        // The one that it stood in for is whole again: the spare stands ready once more.
+                        let _ = self.take_out(spare.leaf, self.now_us);
+                    } else if is_whole(spare.leaf) && old.state == State::Degraded {
+                        let out = &mut self.array_output;
+                        // Nothing depends on it any more. Where that is not so, it stays in use.
+                        let _ = self
+                            .array
+                            .fault(old.leaf, "too many errors", self.now_us, out);
                     }
                 }
                 _ => {}
@@ -258,29 +384,27 @@ impl Pool {
     }
 
     fn call_spare(&mut self, leaf: LeafId) {
-        let mut spares = std::mem::take(&mut self.config.spares).into_iter();
-        let mut kept = Vec::new();
-        for spare in spares.by_ref() {
-            match self.array.replace(leaf, &spare, SlotKind::Spare) {
-                Ok(new) => {
-                    let guid = spare.guid;
-                    self.output
-                        .events
-                        .push(Event::SpareInUse { leaf: new, guid });
-                    break;
-                }
-                // Too small for this one; it may do for another.
-                Err(_) => kept.push(spare),
-            }
+        if self.unspared.contains(&leaf) {
+            return;
         }
-        kept.extend(spares);
-        self.config.spares = kept;
-        self.shape_changed();
+        // One that is in use is refused, and so is one that is too small for this leaf.
+        let mut spares = self.config.spares.iter();
+        let called = spares.find_map(|spare| {
+            let new = self.array.replace(leaf, spare, SlotKind::Spare).ok()?;
+            Some((new, spare.guid))
+        });
+        if let Some((leaf, guid)) = called {
+            self.output.events.push(Event::SpareInUse { leaf, guid });
+            self.shape_changed();
+        }
     }
 }
 
 fn is_broken(state: State) -> bool {
-    matches!(state, State::Faulted | State::Unavailable | State::Removed)
+    matches!(
+        state,
+        State::Faulted | State::Unavailable | State::Removed | State::Degraded
+    )
 }
 
 /// Which of several states is told for all.

@@ -147,6 +147,18 @@ impl Array {
             .map_or(0, |top| top.footprint(sectors))
     }
 
+    /// Sectors that each leaf has of a block of `sectors` of payload, about; 0 where there is no such
+    /// vdev.
+    pub fn share(&self, vdev: u16, sectors: u16) -> u32 {
+        let footprint = self.footprint(vdev, sectors);
+        match self.top_levels.get(usize::from(vdev)) {
+            Some(top) if matches!(top.kind, Kind::Raidz { .. }) => {
+                footprint.div_ceil(top.slots.len() as u32)
+            }
+            _ => footprint,
+        }
+    }
+
     fn leaf(&self, leaf: LeafId) -> &Leaf {
         &self.leaves[leaf.0 as usize]
     }

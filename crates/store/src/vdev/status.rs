@@ -138,6 +138,11 @@ impl Array {
             .map(|leaf| self.leaf_status(leaf))
     }
 
+    /// The GUID of a leaf, also of one that was detached.
+    pub fn guid(&self, leaf: LeafId) -> Option<u64> {
+        self.leaves.get(leaf.0 as usize).map(|leaf| leaf.guid)
+    }
+
     /// The leaf with this GUID.
     pub fn find(&self, guid: u64) -> Option<LeafId> {
         self.leaves()

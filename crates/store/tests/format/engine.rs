@@ -64,6 +64,7 @@ impl World {
             host: "elsewhere".to_owned(),
             tree: VdevTree { top_levels },
             spares: Vec::new(),
+            paths: Default::default(),
         };
         let pool = Pool::create(
             config,

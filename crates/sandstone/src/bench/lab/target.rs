@@ -164,6 +164,7 @@ impl Target {
                     kind: VdevKind::Disk,
                     paths: vec![self.state.join("disk.img")],
                 }],
+                spares: Vec::new(),
                 force: false,
                 file_size: Some(POOL_BYTES),
             };

@@ -8,8 +8,11 @@ use super::{Answer, Plane, Shared};
 use crate::config::model::BackendSpec;
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Problem};
+use crate::pool::administer::VdevChange;
 use crate::pool::create::CreatePool;
+use crate::pool::events::Happening;
 use crate::pool::import::{FoundPool, ImportPool};
+use crate::pool::scan::Scrub;
 use crate::pool::status::PoolView;
 
 impl Plane {
@@ -118,6 +121,49 @@ pub(super) async fn export(
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes what a pool is made of: puts devices aside, uses them again, attaches, replaces, detaches, adds,
+/// removes and clears them. Answered when the labels have it.
+#[utoipa::path(post, path = "/v1/pools/{name}/vdevs", tag = "pool", operation_id = "pool_change_vdevs", request_body = VdevChange,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn change_vdevs(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Body(change): Body<VdevChange>,
+) -> Answer<PoolView> {
+    let changed = apart(move || {
+        plane.pools.change_vdevs(&name, &change)?;
+        plane.pools.view(&name)
+    });
+    changed.await.map(Json)
+}
+
+/// Begins, pauses or stops a scrub.
+#[utoipa::path(post, path = "/v1/pools/{name}/scrub", tag = "pool", operation_id = "pool_scrub", request_body = Scrub,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn scrub(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Body(scrub): Body<Scrub>,
+) -> Answer<PoolView> {
+    let begun = apart(move || {
+        plane.pools.scrub(&name, scrub.action)?;
+        plane.pools.view(&name)
+    });
+    begun.await.map(Json)
+}
+
+/// What happened to a pool since it was opened, oldest first: the last of it.
+#[utoipa::path(get, path = "/v1/pools/{name}/events", tag = "pool", operation_id = "pool_events",
+    responses((status = 200, body = Vec<Happening>), (status = "4XX", body = Problem)))]
+pub(super) async fn events(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<Vec<Happening>> {
+    apart(move || Ok(plane.pools.get(&name)?.host.happenings()))
+        .await
+        .map(Json)
 }
 
 /// Imports a pool; without a pool's name, lists those that could be imported.

@@ -102,6 +102,7 @@ impl World {
             host: "here".to_owned(),
             tree,
             spares: Vec::new(),
+            paths: Default::default(),
         };
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache());
         let mut world = Self {

@@ -1,0 +1,123 @@
+//! `pool check`: proves a pool that is not open. Exit code 0: all is as it must be; 1: something is not.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::super::table::json;
+use super::super::{Done, Failure, Terminal};
+use super::absolute;
+use crate::config::quantity::format_size;
+use crate::pool::check::{CheckView, check};
+use crate::pool::date::utc;
+
+/// Findings of one kind that are told in full to people.
+const TOLD: usize = 10;
+
+#[derive(Debug, Args)]
+pub(in super::super) struct CheckArgs {
+    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev]
+    #[arg(short = 'd', value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// JSON: everything that was found
+    #[arg(long)]
+    json: bool,
+    /// The pool's name or number, or files and devices of it
+    #[arg(value_name = "POOL|FILE", value_hint = ValueHint::AnyPath)]
+    what: Vec<String>,
+}
+
+pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
+    let mut paths = args.paths.clone();
+    let mut pool = None;
+    for word in &args.what {
+        if word.contains('/') || std::path::Path::new(word).exists() {
+            paths.push(PathBuf::from(word));
+        } else {
+            pool = Some(word.as_str());
+        }
+    }
+    let paths: Result<Vec<PathBuf>, _> = paths.iter().map(|path| absolute(path)).collect();
+    let is_shown = std::io::stderr().is_terminal() && !args.json;
+    let err = &mut *t.err;
+    let mut progress = |done: u64, all: u64| {
+        if is_shown {
+            let percent = done as f64 * 100.0 / all.max(1) as f64;
+            // Progress that cannot be shown is no reason to end.
+            let _ = write!(err, "\r{percent:5.1}% of {} proven ", format_size(all));
+            let _ = err.flush();
+        }
+    };
+    let result = check(&paths?, pool, &mut progress);
+    if is_shown {
+        write!(t.err, "\r{:40}\r", "")?;
+    }
+    let view = result?;
+    if args.json {
+        json(t, &view)?;
+    } else {
+        write!(t.out, "{}", report(&view))?;
+    }
+    match view.findings.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Said),
+    }
+}
+
+fn report(view: &CheckView) -> String {
+    let mut text = format!(
+        "   pool: {}\n     id: {}\n  as of: {}\n",
+        view.name,
+        view.guid,
+        utc(view.checkpoint_s)
+    );
+    for device in &view.missing {
+        text.push_str(&format!(
+            "missing: {device}; what is on it was not looked at\n"
+        ));
+    }
+    text.push_str(&format!(
+        "checked: {} datasets, {} blocks, {} nodes, {}; {} verified in all copies\n",
+        view.datasets,
+        view.blocks,
+        view.nodes,
+        format_size(view.needed),
+        view.verified
+    ));
+    if view.findings.is_empty() {
+        text.push_str(" result: every block has its place for itself, and every copy is right\n");
+        return text;
+    }
+    let total = view.findings.len() as u64 + view.more_findings;
+    text.push_str(&format!(" result: {total} findings\n"));
+    let mut kinds: Vec<&str> = view
+        .findings
+        .iter()
+        .map(|found| found.kind.as_str())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let found: Vec<_> = view
+            .findings
+            .iter()
+            .filter(|one| one.kind == kind)
+            .collect();
+        text.push_str(&format!(
+            "\n{kind} ({}): {}\n",
+            found.len(),
+            found[0].action
+        ));
+        for finding in found.iter().take(TOLD) {
+            text.push_str(&format!("\t{}\n", finding.text));
+        }
+        if found.len() > TOLD {
+            text.push_str(&format!(
+                "\tand {} more; --json tells all\n",
+                found.len() - TOLD
+            ));
+        }
+    }
+    text
+}

@@ -1,0 +1,275 @@
+//! The verbs of `pool` that change what it is made of, or verify it, in zpool's manner.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use hyper::Method;
+
+use super::super::completion::{pool_names, size, vdev_names};
+use super::super::table::{Column, ListArgs, Numbers, left, print};
+use super::super::{Connection, Done, Terminal};
+use super::{absolute, vdevs};
+use crate::config::Error;
+use crate::control::client::escape;
+use crate::pool::administer::VdevChange;
+use crate::pool::events::Happening;
+use crate::pool::scan::{self, ScrubAction};
+use crate::pool::status::PoolView;
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Scrub {
+    /// Stop the scrub
+    #[arg(short = 's', long, conflicts_with_all = ["pause", "wait"])]
+    stop: bool,
+    /// Pause the scrub; another `pool scrub` goes on with it
+    #[arg(short = 'p', long, conflicts_with = "wait")]
+    pause: bool,
+    /// Return when it is done
+    #[arg(short = 'w', long)]
+    wait: bool,
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Device {
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    /// The device: its path, the last part of that, or its number
+    #[arg(add = vdev_names())]
+    device: String,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Devices {
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    /// The devices: their paths, the last parts of these, or their numbers
+    #[arg(required = true, value_name = "DEVICE", add = vdev_names())]
+    devices: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Online {
+    /// Use all of the space that they have by now
+    #[arg(short = 'e', long)]
+    expand: bool,
+    #[command(flatten)]
+    which: Devices,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct NewDevice {
+    /// Use a device that holds another pool's labels
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Make a file of this size where the path does not exist
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Return when it is resilvered
+    #[arg(short = 'w', long)]
+    wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Attach {
+    #[command(flatten)]
+    how: NewDevice,
+    #[command(flatten)]
+    to: Device,
+    /// The new device
+    #[arg(value_hint = ValueHint::FilePath)]
+    new: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Replace {
+    #[command(flatten)]
+    how: NewDevice,
+    #[command(flatten)]
+    old: Device,
+    /// The new device, or a spare; without it, another one at the same path
+    #[arg(value_hint = ValueHint::FilePath)]
+    new: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Add {
+    /// Use devices that hold another pool's labels, and vdevs that differ in redundancy
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Make files of this size where paths do not exist
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev, `spare`
+    /// before those that stand ready
+    #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
+    vdevs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Clear {
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    /// Only these devices
+    #[arg(value_name = "DEVICE", add = vdev_names())]
+    devices: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Events {
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+fn send(connection: &Connection, pool: &str, change: &VdevChange) -> Result<PoolView, Error> {
+    let path = format!("/v1/pools/{}/vdevs", escape(pool));
+    connection.client().send(&Method::POST, &path, change)
+}
+
+pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
+    let action = match (args.stop, args.pause) {
+        (true, _) => ScrubAction::Stop,
+        (_, true) => ScrubAction::Pause,
+        _ => ScrubAction::Start,
+    };
+    let path = format!("/v1/pools/{}/scrub", escape(&args.pool));
+    let request = scan::Scrub { action };
+    let client = connection.client();
+    let _: PoolView = client.send(&Method::POST, &path, &request)?;
+    if args.wait {
+        wait_for_scan(connection, &args.pool)?;
+    }
+    Ok(())
+}
+
+/// Returns when no scrub or resilver is at work any more.
+fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
+    let path = format!("/v1/pools/{}", escape(pool));
+    loop {
+        let view: PoolView = connection.client().get(&path)?;
+        let is_running = |scan: &scan::ScanView| scan.state == "running";
+        if !view.scan_status.as_ref().is_some_and(is_running) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+pub(in super::super) fn offline(connection: &Connection, args: Devices) -> Done {
+    let devices = named(args.devices)?;
+    send(connection, &args.pool, &VdevChange::Offline { devices })?;
+    Ok(())
+}
+
+pub(in super::super) fn online(connection: &Connection, args: Online) -> Done {
+    let change = VdevChange::Online {
+        devices: named(args.which.devices)?,
+        expand: args.expand,
+    };
+    send(connection, &args.which.pool, &change)?;
+    Ok(())
+}
+
+pub(in super::super) fn attach(connection: &Connection, args: Attach) -> Done {
+    let change = VdevChange::Attach {
+        device: name(args.to.device)?,
+        new: absolute(&args.new)?,
+        force: args.how.force,
+        file_size: args.how.size,
+    };
+    send(connection, &args.to.pool, &change)?;
+    finish(connection, &args.to.pool, args.how.wait)
+}
+
+pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done {
+    let new = args.new.as_deref().map(absolute).transpose()?;
+    let change = VdevChange::Replace {
+        device: name(args.old.device)?,
+        new,
+        force: args.how.force,
+        file_size: args.how.size,
+    };
+    send(connection, &args.old.pool, &change)?;
+    finish(connection, &args.old.pool, args.how.wait)
+}
+
+fn finish(connection: &Connection, pool: &str, is_awaited: bool) -> Done {
+    if is_awaited {
+        wait_for_scan(connection, pool)?;
+    }
+    Ok(())
+}
+
+pub(in super::super) fn detach(connection: &Connection, args: Device) -> Done {
+    let device = name(args.device)?;
+    send(connection, &args.pool, &VdevChange::Detach { device })?;
+    Ok(())
+}
+
+pub(in super::super) fn add(connection: &Connection, args: &Add) -> Done {
+    let (vdevs, spares) = vdevs(&args.vdevs)?;
+    let change = VdevChange::Add {
+        vdevs,
+        spares,
+        force: args.force,
+        file_size: args.size,
+    };
+    send(connection, &args.pool, &change)?;
+    Ok(())
+}
+
+pub(in super::super) fn remove(connection: &Connection, args: Devices) -> Done {
+    let devices = named(args.devices)?;
+    send(connection, &args.pool, &VdevChange::Remove { devices })?;
+    Ok(())
+}
+
+pub(in super::super) fn clear(connection: &Connection, args: Clear) -> Done {
+    let devices = named(args.devices)?;
+    send(connection, &args.pool, &VdevChange::Clear { devices })?;
+    Ok(())
+}
+
+fn named(words: Vec<String>) -> Result<Vec<String>, Error> {
+    words.into_iter().map(name).collect()
+}
+
+/// A device as the daemon is told of it: a path in full, anything else as it is.
+fn name(word: String) -> Result<String, Error> {
+    if !word.contains('/') {
+        return Ok(word);
+    }
+    let path = absolute(Path::new(&word))?;
+    Ok(path.display().to_string())
+}
+
+pub(in super::super) fn events(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    args: &Events,
+) -> Done {
+    let path = format!("/v1/pools/{}/events", escape(&args.pool));
+    let events: Vec<Happening> = connection.client().get(&path)?;
+    let none = "nothing happened since the pool was opened";
+    print(t, &args.list, &COLUMNS, &events, none)
+}
+
+const COLUMNS: [Column<Happening>; 2] = [
+    left("time", |at, numbers| match numbers {
+        Numbers::Short => crate::pool::date::utc(at.time_s),
+        Numbers::Exact => at.time_s.to_string(),
+    }),
+    left("event", |at, _| at.text.clone()),
+];

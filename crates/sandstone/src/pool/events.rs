@@ -1,0 +1,208 @@
+//! What happens to a pool, in words: for the log, and the last of it for `pool events`.
+//!
+//! A device that fails fails thousands of times: of the same thing on the same device only the first is
+//! told, and how much more there was.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use store::pool::{Event, Pool};
+use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
+use utoipa::ToSchema;
+
+use super::host::Shared;
+use super::opening::wall_clock_s;
+use crate::config::quantity::format_size;
+
+/// Lines that are kept.
+const KEPT: usize = 500;
+/// The same is not told more often.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Something that happened to a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Happening {
+    /// When, in seconds since 1970.
+    pub time_s: u64,
+    /// What.
+    pub text: String,
+}
+
+/// What happened to a pool lately.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    lines: VecDeque<Happening>,
+    bursts: HashMap<(LeafId, &'static str), Burst>,
+}
+
+#[derive(Debug)]
+struct Burst {
+    until: Instant,
+    more: u64,
+}
+
+impl History {
+    /// Everything, oldest first.
+    pub(super) fn all(&self) -> Vec<Happening> {
+        self.lines.iter().cloned().collect()
+    }
+
+    /// Keeps a line.
+    pub(super) fn note(&mut self, text: &str) {
+        if self.lines.len() >= KEPT {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(Happening {
+            time_s: wall_clock_s(),
+            text: text.to_owned(),
+        });
+    }
+
+    /// Whether something of this kind is told now, and how much of it was not since the last time.
+    fn is_told(&mut self, leaf: LeafId, what: &'static str, now: Instant) -> Option<u64> {
+        let until = now + QUIET;
+        match self.bursts.get_mut(&(leaf, what)) {
+            Some(burst) if burst.until > now => {
+                burst.more += 1;
+                None
+            }
+            Some(burst) => {
+                burst.until = until;
+                Some(std::mem::take(&mut burst.more))
+            }
+            None => {
+                self.bursts.insert((leaf, what), Burst { until, more: 0 });
+                Some(0)
+            }
+        }
+    }
+}
+
+/// Tells of an event in the log and keeps it.
+pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
+    let name = shared.name();
+    let device = |leaf: LeafId| {
+        let guid = pool.guid(leaf).unwrap_or(0);
+        let path = shared.places().get(&guid).map(|at| at.path.clone());
+        path.map_or_else(|| format!("{guid:016x}"), |path| path.display().to_string())
+    };
+    let burst = |leaf: LeafId, what: &'static str, text: String| {
+        let more = shared.history().is_told(leaf, what, Instant::now())?;
+        Some(match more {
+            0 => format!("{}: {text}", device(leaf)),
+            more => format!(
+                "{}: {text}, and {more} times since it was told",
+                device(leaf)
+            ),
+        })
+    };
+    let text = match event {
+        Event::Checkpoint { epoch } => {
+            tracing::debug!(pool = name, epoch, "checkpoint");
+            None
+        }
+        Event::Suspended { reason } => {
+            tracing::error!(pool = name, reason, "the pool takes no changes any more");
+            shared
+                .history()
+                .note(&format!("the pool takes no changes any more: {reason}"));
+            None
+        }
+        Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
+        Event::Vdev(VdevEvent::LeafState {
+            leaf,
+            state,
+            reason,
+        }) => Some(match state {
+            State::Offline => format!("{} was put aside", device(*leaf)),
+            State::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
+            state => format!("{} is {state}: {reason}", device(*leaf)),
+        }),
+        Event::Vdev(VdevEvent::DeviceError { leaf, offset, kind }) => {
+            let text = format!("{} at byte {offset}", failure(*kind));
+            burst(*leaf, "error", text)
+        }
+        Event::Vdev(VdevEvent::ChecksumError { leaf, offset, len }) => {
+            let text = format!("wrong bytes in {} at byte {offset}", format_size(*len));
+            burst(*leaf, "checksum", text)
+        }
+        Event::Vdev(VdevEvent::Repaired { leaf, offset, len }) => {
+            let text = format!("repaired {} at byte {offset}", format_size(*len));
+            burst(*leaf, "repaired", text)
+        }
+        Event::Vdev(VdevEvent::Slow { leaf }) => {
+            let text = "answers slowly; others were asked too".to_owned();
+            burst(*leaf, "slow", text)
+        }
+        Event::Vdev(VdevEvent::Lost { vdev }) => {
+            Some(format!("vdev {vdev} lost writes that it had answered"))
+        }
+    };
+    if let Some(text) = text {
+        let is_good = matches!(
+            event,
+            Event::Vdev(VdevEvent::LeafState {
+                state: State::Online,
+                ..
+            })
+        );
+        if is_good {
+            tracing::info!(pool = name, "{text}");
+        } else {
+            tracing::warn!(pool = name, "{text}");
+        }
+        shared.history().note(&text);
+    }
+}
+
+/// Tells where a scrub or resilver begins and ends.
+pub(super) fn tell_scan(pool: &Pool, shared: &Shared) {
+    let Some(status) = pool.scan_status() else {
+        return;
+    };
+    let text = super::scan::text(&status, 0);
+    let text = text.lines().next().unwrap_or_default();
+    tracing::info!(pool = shared.name(), "{text}");
+    shared.history().note(text);
+}
+
+fn failure(kind: DeviceErrorKind) -> &'static str {
+    match kind {
+        DeviceErrorKind::Medium => "an input or output error",
+        DeviceErrorKind::Failed => "the device failed a request",
+        DeviceErrorKind::Gone => "the device is gone",
+        DeviceErrorKind::TimedOut => "no answer in time",
+        DeviceErrorKind::NoSpace => "the device has no space left",
+        DeviceErrorKind::Unsupported => "the device does not do what was asked",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_once_and_then_counted() {
+        let mut history = History::default();
+        let (leaf, start) = (LeafId(1), Instant::now());
+        let told: Vec<Option<u64>> = (0..25)
+            .map(|second| history.is_told(leaf, "error", start + Duration::from_secs(second)))
+            .collect();
+        let heard: Vec<(usize, u64)> = told
+            .iter()
+            .enumerate()
+            .filter_map(|(at, more)| Some((at, (*more)?)))
+            .collect();
+        assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
+        assert_eq!(history.is_told(LeafId(2), "error", start), Some(0));
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let mut history = History::default();
+        (0..KEPT + 3).for_each(|number| history.note(&number.to_string()));
+        let all = history.all();
+        assert_eq!((all.len(), all[0].text.as_str()), (KEPT, "3"));
+    }
+}

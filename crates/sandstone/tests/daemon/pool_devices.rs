@@ -1,0 +1,322 @@
+//! Pools whose devices fail, rot, vanish and are replaced, under the real daemon: by the command line, and
+//! with a client that writes meanwhile.
+
+use std::fs::{File, OpenOptions};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::process::Process;
+use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
+
+const INSIDE: &str = "SANDSTONE_TEST_SMALL_DEVICE";
+/// Blocks of one write.
+const BLOCKS: u64 = 512;
+
+/// Words of the line of a device in `pool status`.
+fn line_of(process: &Process, device: &str) -> Vec<String> {
+    let status = process.done("pool status tank");
+    let line = status.lines().find(|line| {
+        let first = line.split_whitespace().next();
+        first.is_some_and(|first| {
+            Path::new(first)
+                .file_name()
+                .is_some_and(|name| name == device)
+        })
+    });
+    let line = line.unwrap_or_else(|| panic!("no {device} in {status}"));
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
+}
+
+/// Waits until nothing is to be rebuilt any more, and something was.
+fn resilvered(process: &Process) -> String {
+    let start = Instant::now();
+    loop {
+        let status = process.done("pool status tank");
+        let is_busy = ["in progress", "(resilvering)", "missed writes"];
+        if status.contains("resilvered ") && !is_busy.iter().any(|word| status.contains(word)) {
+            return status;
+        }
+        let waited = start.elapsed();
+        assert!(waited < Duration::from_secs(120), "{status}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A text without its line breaks.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A volume of 64 MiB that is served.
+fn serve(process: &Process) -> SocketAddr {
+    let portal = free_portal();
+    process.done("volume create -s -V 64M -o compression=off tank/vm1");
+    process.done("lu create vm1 --volume tank/vm1");
+    process.done(&format!("target create {TARGET} --portal {portal}"));
+    process.done(&format!(
+        "map add vm1 --every-host --target {TARGET} --lun 0"
+    ));
+    portal
+}
+
+fn pattern(number: u64) -> Vec<u8> {
+    let bytes = 0..BLOCKS * BLOCK as u64;
+    bytes
+        .map(|at| (at.wrapping_mul(number * 2 + 1) >> 7) as u8 ^ number as u8)
+        .collect()
+}
+
+fn write_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
+    let mut session = served::log_in(portal, settings(1));
+    for number in numbers {
+        let told = write(&mut session, number * BLOCKS, &pattern(number));
+        assert_eq!(sense(&told), None, "{number}");
+    }
+}
+
+fn verify_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
+    let mut session = served::log_in(portal, settings(2));
+    for number in numbers {
+        let data = read(&mut session, number * BLOCKS, BLOCKS as u32);
+        assert!(data == pattern(number), "{number}");
+    }
+}
+
+fn scrubbed_clean(process: &Process) {
+    process.done("pool scrub -w tank");
+    let status = process.done("pool status tank");
+    assert!(status.contains("scrub repaired 0B"), "{status}");
+    assert!(status.contains("with 0 errors on "), "{status}");
+}
+
+/// The device that fails lies on a file system that is too small for it; where the kernel does not let an
+/// ordinary user mount one, the test says so and does nothing.
+#[test]
+fn a_device_fails_under_load_and_a_spare_takes_over() {
+    if let Ok(folder) = std::env::var(INSIDE) {
+        return fail_under_load(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let small = || {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+            .env(INSIDE, folder.path());
+        command
+    };
+    let mount = format!("mount -t tmpfs -o size=16m none \"${INSIDE}\"");
+    let tried = small().arg(&mount).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
+        return;
+    }
+    let name = "pool_devices::a_device_fails_under_load_and_a_spare_takes_over";
+    let mut inside = small();
+    inside.arg(format!("{mount} && exec \"$0\" --exact --nocapture {name}"));
+    let status = inside.arg(std::env::current_exe().unwrap()).status();
+    assert!(status.unwrap().success(), "the test inside failed");
+}
+
+fn fail_under_load(folder: &Path) {
+    let mut process = Process::start();
+    let weak = folder.join("weak").display().to_string();
+    process.done(&format!(
+        "pool create --size 128M tank mirror strong {weak} spare ready"
+    ));
+    assert_eq!(line_of(&process, "ready"), ["AVAIL"]);
+    let portal = serve(&process);
+    // 32 MiB: twice of what the file system has room for.
+    write_all(portal, 0..128);
+    let status = resilvered(&process);
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    assert!(
+        flat(&status).contains("are faulted in response"),
+        "{status}"
+    );
+    assert!(status.contains("\t    spare-1  "), "{status}");
+    assert_eq!(line_of(&process, "weak")[0], "FAULTED");
+    assert!(status.contains("INUSE     currently in use"), "{status}");
+    scrubbed_clean(&process);
+    verify_all(portal, 0..128);
+    let events = process.done("pool events -H -o event tank");
+    for said in [
+        "weak is FAULTED",
+        "the spare stands in",
+        "resilvered ",
+        "scrub repaired",
+    ] {
+        assert!(events.contains(said), "{said}: {events}");
+    }
+    // The broken one goes, and the spare stays for good.
+    process.done("pool detach tank weak");
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    assert!(!status.contains("spare"), "{status}");
+    process.kill();
+    process.restart();
+    verify_all(portal, 0..128);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+}
+
+#[test]
+fn a_raidz2_loses_two_and_gets_them_back() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank raidz2 d0 d1 d2 d3 d4");
+    let portal = serve(&process);
+    write_all(portal, 0..40);
+    process.kill();
+    let folder = process.folder().to_owned();
+    for lost in ["d1", "d3"] {
+        std::fs::remove_file(folder.join(lost)).unwrap();
+    }
+    process.restart();
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    assert!(
+        flat(&status).contains("pool online tank DEVICE"),
+        "{status}"
+    );
+    assert_eq!(
+        line_of(&process, "d1"),
+        ["UNAVAIL", "0", "0", "0", "cannot", "open"]
+    );
+    verify_all(portal, 0..40);
+    write_all(portal, 40..60);
+    let refused = process.refused("pool offline tank d0");
+    assert!(refused.contains("no valid replicas"), "{refused}");
+    process.done("pool replace -w --size 128M tank d1 n1");
+    // The same name, and another file.
+    process.done("pool replace -w --size 128M tank d3");
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    scrubbed_clean(&process);
+    verify_all(portal, 0..60);
+    let refused = process.refused("pool detach tank d0");
+    assert!(refused.contains("cannot detach"), "{refused}");
+}
+
+/// Spoils bytes at random places, about every `nth` sector, not in the labels.
+fn rot(path: &Path, nth: u64) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let sectors = file.metadata().unwrap().len() / 4096;
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for sector in 256..sectors - 256 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if (random >> 33).is_multiple_of(nth) {
+            let at = sector * 4096 + (random >> 20) % 4096;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x40], at).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    let portal = serve(&process);
+    write_all(portal, 0..100);
+    process.done("volume snapshot tank/vm1@now");
+    process.kill();
+    rot(&process.folder().join("b"), 2);
+    process.restart();
+    process.done("pool scrub -w tank");
+    let status = process.done("pool status tank");
+    assert!(
+        flat(&status).contains("experienced an unrecoverable error"),
+        "{status}"
+    );
+    assert!(status.contains(" with 0 errors on "), "{status}");
+    assert!(!status.contains("repaired 0B"), "{status}");
+    assert_eq!(line_of(&process, "a"), ["ONLINE", "0", "0", "0"]);
+    let line = line_of(&process, "b");
+    assert!(line[0] == "ONLINE" && line[3] != "0", "{line:?}");
+    scrubbed_clean(&process);
+    process.done("pool clear tank");
+    assert_eq!(line_of(&process, "b"), ["ONLINE", "0", "0", "0"]);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+    // What it has is good again, alone.
+    process.done("pool offline tank a");
+    verify_all(portal, 0..100);
+}
+
+#[test]
+fn devices_are_put_aside_attached_grown_and_spared_by_hand() {
+    let process = Process::start();
+    process.done("pool create --size 128M tank d0");
+    let portal = serve(&process);
+    write_all(portal, 0..20);
+    let refused = process.refused("pool offline tank d0");
+    assert!(refused.contains("no valid replicas"), "{refused}");
+    process.done("pool attach -w --size 128M tank d0 d1");
+    assert!(process.done("pool status tank").contains("  mirror-0  "));
+    process.done("pool offline tank d0");
+    assert_eq!(line_of(&process, "d0")[0], "OFFLINE");
+    write_all(portal, 20..40);
+    process.done("pool online tank d0");
+    resilvered(&process);
+    scrubbed_clean(&process);
+    process.done("pool detach tank d1");
+    verify_all(portal, 0..40);
+    // What left is free for others.
+    process.done("pool add tank spare d1");
+    let refused = process.refused("pool create other d1");
+    assert!(refused.contains("d1"), "{refused}");
+    process.done("pool remove tank d1");
+    process.done("pool create other d1");
+    process.done("pool destroy -y other");
+    let file = OpenOptions::new()
+        .write(true)
+        .open(process.folder().join("d0"));
+    file.unwrap().set_len(256 << 20).unwrap();
+    let size = || -> u64 {
+        let text = process.done("pool list -H -p -o size tank");
+        text.trim().parse().unwrap()
+    };
+    let before = size();
+    process.done("pool online -e tank d0");
+    assert!(size() > before + (100 << 20), "{} {before}", size());
+    let refused = process.refused("pool add --size 128M tank mirror m0 m1");
+    assert!(
+        refused.contains("mismatched replication level"),
+        "{refused}"
+    );
+    process.done("pool add --size 128M tank m2");
+    write_all(portal, 40..60);
+    scrubbed_clean(&process);
+    verify_all(portal, 0..60);
+}
+
+#[test]
+fn a_device_that_something_else_holds_does_not_keep_the_pool_closed() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    let portal = serve(&process);
+    write_all(portal, 0..10);
+    process.kill();
+    let held = File::open(process.folder().join("b")).unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    process.restart();
+    assert_eq!(line_of(&process, "b")[0], "UNAVAIL");
+    write_all(portal, 10..20);
+    let refused = process.refused("pool online tank b");
+    assert!(refused.contains("cannot online"), "{refused}");
+    drop(held);
+    process.done("pool online tank b");
+    resilvered(&process);
+    assert_eq!(line_of(&process, "b"), ["ONLINE", "0", "0", "0"]);
+    scrubbed_clean(&process);
+    verify_all(portal, 0..20);
+}

@@ -1,0 +1,89 @@
+//! Which devices fail so often that they will not last: a device that answers reads with errors is healed
+//! from the others each time, and a spare is called for it before it fails altogether.
+//!
+//! It stays in use meanwhile, degraded: what it has is still good where its checksums say so, and the
+//! others may have what it lacks. When the spare has everything, the device is given up. (A device that
+//! fails a write or does not answer is given up at once by [`crate::vdev`].)
+
+use std::collections::BTreeMap;
+
+use crate::vdev::{LeafId, State, TopLevelStatus};
+
+/// So many errors within [`WINDOW_US`] are too many; zpool's.
+const TOO_MANY: u32 = 10;
+/// Ten minutes.
+const WINDOW_US: u64 = 600_000_000;
+
+/// The errors of devices in the last minutes.
+#[derive(Debug, Default)]
+pub(super) struct Failures(BTreeMap<LeafId, Count>);
+
+#[derive(Debug)]
+struct Count {
+    since_us: u64,
+    errors: u32,
+    is_failing: bool,
+}
+
+impl Failures {
+    /// Counts an error; whether that is the one too many.
+    pub(super) fn count(&mut self, leaf: LeafId, now_us: u64) -> bool {
+        let count = self.0.entry(leaf).or_insert(Count {
+            since_us: now_us,
+            errors: 0,
+            is_failing: false,
+        });
+        if now_us.saturating_sub(count.since_us) > WINDOW_US {
+            (count.since_us, count.errors) = (now_us, 0);
+        }
+        count.errors = count.errors.saturating_add(1);
+        let is_too_much = count.errors >= TOO_MANY && !count.is_failing;
+        count.is_failing |= is_too_much;
+        is_too_much
+    }
+
+    /// What happened before does not count any more.
+    pub(super) fn forget(&mut self, leaf: LeafId) {
+        self.0.remove(&leaf);
+    }
+
+    /// Those that fail too often.
+    pub(super) fn failing(&self) -> impl Iterator<Item = LeafId> {
+        let failing = self.0.iter().filter(|(_, count)| count.is_failing);
+        failing.map(|(leaf, _)| *leaf)
+    }
+
+    /// Shows those that fail too often as degraded, and what they are in with them.
+    pub(super) fn mark(&self, tops: &mut [TopLevelStatus]) {
+        for top in tops {
+            let leaves = top.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
+            for leaf in leaves.filter(|leaf| leaf.state == State::Online) {
+                if self.0.get(&leaf.leaf).is_some_and(|count| count.is_failing) {
+                    leaf.state = State::Degraded;
+                    if top.state == State::Online {
+                        top.state = State::Degraded;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_errors_in_ten_minutes_are_too_many_and_said_once() {
+        let mut failures = Failures::default();
+        let leaf = LeafId(3);
+        for hour in 1..100_u64 {
+            assert!(!failures.count(leaf, hour * 3_600_000_000), "{hour}");
+        }
+        let told = (0..30).filter(|at| failures.count(leaf, 400_000_000_000 + at * 1000));
+        assert_eq!(told.collect::<Vec<u64>>(), [9]);
+        assert_eq!(failures.failing().collect::<Vec<_>>(), [leaf]);
+        failures.forget(leaf);
+        assert_eq!(failures.failing().count(), 0);
+    }
+}
