@@ -62,3 +62,35 @@ fn disks_that_fail_and_say_so_cost_errors_and_nothing_else() {
     let summary = withstands(Family::Failing, 340);
     assert!(summary.total.struck.failed_writes > 0, "{summary}");
 }
+
+#[test]
+fn a_disk_that_was_lost_and_is_back_is_not_believed() {
+    withstands(Family::Apart, 40);
+}
+
+/// What the laboratory found, each with the first line of the change that mended it.
+#[test]
+fn histories_that_failed_once_do_not_fail_again() {
+    let found = [
+        // A change that waits keeps others from all its blocks
+        (Family::PowerCuts, 41),
+        (Family::PowerCuts, 200),
+        // A leaf whose newest root was not yet written when the power failed misses nothing
+        (Family::PowerCuts, 11),
+        (Family::PowerCuts, 209),
+        // What an opening found is made durable, on all leaves, before anybody sees it
+        (Family::PowerCuts, 77),
+        (Family::PowerCuts, 78),
+        // Where the log ends is told by the leaves that would have it
+        (Family::Covered, 21),
+        (Family::Covered, 57),
+        (Family::Covered, 59),
+        // The same: volumes made in the last groups go with them where flushes lie
+        (Family::Lying, 41),
+    ];
+    for (family, seed) in found {
+        if let Err(failure) = family.run(seed) {
+            panic!("{}: {failure}", family.name());
+        }
+    }
+}

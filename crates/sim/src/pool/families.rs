@@ -5,9 +5,10 @@ use store::vdev::Kind;
 
 use super::{PoolSetup, PoolSubject};
 use crate::disk::{Behaviour, Chances};
-use crate::history::{Climate, History, generate};
+use crate::history::{Climate, History, Step, Trouble, generate};
 use crate::laboratory::{Defeat, Failure, Report, Summary, attack, run, trace};
 use crate::model::{Order, Rules};
+use crate::random::Random;
 
 type Shape = [(Kind, usize)];
 
@@ -41,6 +42,17 @@ const REDUNDANT: &[&Shape] = &[
     &[(RAIDZ1, 3), (Kind::Mirror, 2)],
 ];
 
+/// Some labels are left that know of a lost leaf, whichever leaf of the first vdev is away besides.
+const PARTING: &[&Shape] = &[
+    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(RAIDZ1, 3)],
+    &[(RAIDZ1, 4)],
+    &[(RAIDZ2, 4)],
+    &[(RAIDZ3, 5)],
+    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
+    &[(Kind::Mirror, 2), (Kind::Leaf, 1)],
+];
+
 /// Sectors of a disk with so many MiB for data.
 const fn disk_sectors(data_mib: u64) -> u64 {
     (data_mib * 1024 + 1536) / 4
@@ -63,10 +75,13 @@ pub enum Family {
     Covered,
     /// All disks of redundant vdevs fail and lie: errors, never wrong bytes.
     Beyond,
+    /// A disk is lost, the others go on; then the power fails, it is back, and of those that went on one is
+    /// away: what it missed is never served as if nothing had been, and opens where redundancy covers both.
+    Apart,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 7] = [
+pub const FAMILIES: [Family; 8] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -74,6 +89,7 @@ pub const FAMILIES: [Family; 7] = [
     Family::Lying,
     Family::Covered,
     Family::Beyond,
+    Family::Apart,
 ];
 
 const LIES: Chances = Chances {
@@ -99,6 +115,7 @@ impl Family {
             Self::Lying => "lying",
             Self::Covered => "covered",
             Self::Beyond => "beyond",
+            Self::Apart => "apart",
         }
     }
 
@@ -108,6 +125,7 @@ impl Family {
             Self::PowerCuts | Self::Datasets | Self::Full => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond => REDUNDANT,
+            Self::Apart => PARTING,
         };
         let mut setup = PoolSetup::random(seed, shapes);
         let mut climate = Climate {
@@ -150,6 +168,11 @@ impl Family {
                 climate.behaviour.chances = LIES;
             }
             Self::Beyond => lie(&mut climate),
+            Self::Apart => {
+                setup.must_open = setup.redundancy() > 1 || seed.is_multiple_of(2);
+                climate.tolerates_errors = true;
+                climate.crashes_per_mille = 0;
+            }
         }
         (setup, climate)
     }
@@ -157,7 +180,10 @@ impl Family {
     /// The pool and the history of a seed.
     pub fn history(self, seed: u64) -> (PoolSetup, History) {
         let (setup, climate) = self.of_seed(seed);
-        let history = generate(seed, &climate);
+        let mut history = generate(seed, &climate);
+        if self == Self::Apart {
+            part(&setup, &mut history);
+        }
         (setup, history)
     }
 
@@ -184,6 +210,30 @@ impl Family {
         let (setup, history) = self.history(seed);
         trace::<PoolSubject>(&setup, &history)
     }
+}
+
+/// One disk is away in the middle of the history; at its end it is back and, with odd seeds, another one of
+/// the same vdev away.
+fn part(setup: &PoolSetup, history: &mut History) {
+    let mut random = Random::new(history.seed ^ 0x7061_7274).fork();
+    let leaves = setup.shape.first().map_or(1, |(_, leaves)| *leaves as u64);
+    let lost = random.within(0..leaves);
+    let then = (lost + random.within(1..leaves)) % leaves;
+    let trouble = |disk: u64, trouble| Step::Trouble {
+        disk: disk as usize,
+        trouble,
+    };
+    let middle = random.within(0..history.steps.len() as u64 + 1) as usize;
+    history.steps.insert(middle, trouble(lost, Trouble::Vanish));
+    if random.per_mille(500) {
+        history.steps.push(Step::Drain);
+    }
+    history.steps.push(trouble(lost, Trouble::Return));
+    if !history.seed.is_multiple_of(2) {
+        history.steps.push(trouble(then, Trouble::Vanish));
+    }
+    let again_after = vec![random.within(1..30) as u32];
+    history.steps.push(Step::PowerCut { again_after });
 }
 
 fn fail(climate: &mut Climate) {

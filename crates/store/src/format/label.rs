@@ -145,6 +145,14 @@ impl Label {
         let (pool, leaf, generation) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let len = usize::try_from(reader.u64()?).ok()?;
         let stored = reader.u128()?;
+        let is_blank = |range| {
+            bytes
+                .get(range)
+                .is_some_and(|bytes| Reader(bytes).is_blank())
+        };
+        if !is_blank(10..16) || !is_blank(CHECKSUM.end..HEADER) {
+            return None;
+        }
         if len > Self::MAX_CONFIG {
             return None;
         }
@@ -214,5 +222,23 @@ mod tests {
         let mut later = bytes.clone();
         later[8] = 2;
         assert_eq!(Label::decode(&later), Err(NoLabel::Later(2)));
+    }
+
+    #[test]
+    fn what_is_called_zero_is_zero() {
+        let label = Label {
+            pool: 1,
+            leaf: 2,
+            generation: 3,
+            config: b"{}".to_vec(),
+        };
+        for at in [10, 15, 64, HEADER - 1] {
+            let mut bytes = label.encode()[..HEADER + 2].to_vec();
+            bytes[at] = 1;
+            bytes[CHECKSUM].fill(0);
+            let checksum = checksum::keyed(0, &bytes);
+            bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(Label::decode(&bytes), Err(NoLabel::Damaged), "{at}");
+        }
     }
 }

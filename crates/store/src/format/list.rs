@@ -114,7 +114,15 @@ impl Chunk {
         Pages::from_bytes(&bytes)
     }
 
-    /// From its sectors; `None` where no version of the format writes such bytes.
+    /// The version of a chunk that a later program wrote. Its checksum, in the pointer, was right.
+    pub fn later_version(data: &Pages) -> Option<u16> {
+        let bytes = data.to_vec();
+        let mut reader = Reader(&bytes);
+        let is_one = reader.take(8)? == MAGIC;
+        reader.u16().filter(|version| is_one && *version > VERSION)
+    }
+
+    /// From its sectors; `None` where this version of the format does not write such bytes.
     pub fn decode(data: &Pages) -> Option<Self> {
         if data.len() > MAX_SIZE {
             return None;

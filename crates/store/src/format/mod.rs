@@ -24,6 +24,26 @@ pub const SECTOR_SIZE: usize = 4096;
 /// The version of the format that is written. A pool of a later one is not touched.
 pub const VERSION: u16 = 1;
 
+/// The version of a structure of this pool that a later program wrote. In all versions a structure begins
+/// with its magic number and its version, and a root or record has the pool's guid and its keyed checksum
+/// where this version has them; so nobody else can make one pass for such a structure, and it is told from
+/// none.
+fn later_version(sector: &[u8], magic: &[u8; 8], key: PoolKey) -> Option<u16> {
+    const GUID: usize = 16;
+    const CHECKSUM: std::ops::Range<usize> = 72..88;
+    let mut reader = bytes::Reader(sector);
+    let is_one = reader.array()? == *magic;
+    let version = reader.u16().filter(|version| *version > VERSION)?;
+    let is_ours = bytes::Reader(sector.get(GUID..)?).u64()? == key.guid;
+    if !is_one || !is_ours {
+        return None;
+    }
+    let mut blank: [u8; SECTOR_SIZE] = sector.try_into().ok()?;
+    let stored = u128::from_le_bytes(blank[CHECKSUM].try_into().ok()?);
+    blank[CHECKSUM].fill(0);
+    (crate::checksum::keyed(key.secret, &blank) == stored).then_some(version)
+}
+
 /// A volume or a snapshot: a number that is never used again in the same pool.
 #[derive(
     Clone,

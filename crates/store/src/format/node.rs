@@ -38,15 +38,13 @@ use pages::{Pages, PagesMut};
 
 use self::varying::Varying;
 use super::bytes::Reader;
-use super::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
+use super::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE, VERSION};
 
 /// Pointers in a node.
 pub const FAN_OUT: usize = 512;
 
 /// What a node's block begins with.
 const MAGIC: &[u8; 8] = b"SANDNODE";
-/// The only version of the format.
-const VERSION: u16 = 1;
 /// Bytes before the bits that say which pointers are filled.
 const HEADER_SIZE: usize = 72;
 /// The part of a pointer before its checksum.
@@ -55,8 +53,8 @@ const SHAPE: usize = 16;
 /// A place in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
-    /// The volume that the map was made for. A clone has its origin's nodes and goes on with its
-    /// origin's number.
+    /// The volume that the map was made for: a clone has its origin's nodes and goes on with its origin's
+    /// number. Of the index of a space map a number from the upper end, one for each top-level vdev.
     pub volume: DatasetId,
     /// 0 is a leaf.
     pub level: u8,

@@ -93,7 +93,9 @@ pub enum Compression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Algorithm {
-    /// None: whatever the devices return is believed. Data of volumes only.
+    /// Readers believe whatever the devices return. The checksum is kept all the same, that of XXH3, and
+    /// asked for where the end of the log is looked for: a group counts with all its blocks or not at all.
+    /// Data of volumes only.
     Off = 0,
     /// XXH3, 128 bits.
     #[default]

@@ -157,6 +157,11 @@ impl Record {
         (Pages::from_bytes(&bytes), checksum)
     }
 
+    /// The version of the record in a sector where a later program wrote it for this pool.
+    pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
+        super::later_version(sector, MAGIC, key)
+    }
+
     /// The record in a sector and its checksum; `None` where it is torn, damaged or another pool's.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<(Self, u128)> {
         if !sector.starts_with(MAGIC) {
@@ -182,7 +187,8 @@ impl Record {
             entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
         let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
-        let is_valid = is_ours && zero == 0 && flags <= INLINE && is_counted;
+        let is_blank = Reader(sector.get(CHECKSUM.end..HEADER)?).is_blank();
+        let is_valid = is_ours && zero == 0 && is_blank && flags <= INLINE && is_counted;
         is_valid.then_some((record, stored))
     }
 }
@@ -254,10 +260,15 @@ fn decode_entries(bytes: &[u8], count: u16) -> Option<Vec<Entry>> {
                 }
                 Entry::Operation(operation[..len].to_vec())
             }
-            4 if dataset.0 == 0 => Entry::StoredOperation {
-                len: reader.u64()?,
-                pointer: Pointer::decode(&reader.array()?).filter(|pointer| !pointer.is_hole())?,
-            },
+            4 if dataset.0 == 0 => {
+                let len = reader.u64()?;
+                let pointer = Pointer::decode(&reader.array()?)?;
+                let room = u64::from(pointer.sectors) * SECTOR_SIZE as u64;
+                if pointer.is_hole() || len == 0 || len > room {
+                    return None;
+                }
+                Entry::StoredOperation { len, pointer }
+            }
             _ => return None,
         });
     }
@@ -304,7 +315,22 @@ mod tests {
                 }
             });
         let operation = prop::collection::vec(any::<u8>(), 0..90).prop_map(Entry::Operation);
-        prop_oneof![map, clear, operation]
+        let stored = (1..=4_u64 * SECTOR_SIZE as u64).prop_map(|len| Entry::StoredOperation {
+            len,
+            pointer: stored(),
+        });
+        prop_oneof![map, clear, operation, stored]
+    }
+
+    fn stored() -> Pointer {
+        Pointer {
+            address: Address::new(0, 9),
+            birth: Epoch(7),
+            sectors: 4,
+            compression: Compression::Off,
+            algorithm: Algorithm::Xxh3,
+            checksum: 1,
+        }
     }
 
     fn any_record() -> impl Strategy<Value = Record> {
@@ -384,5 +410,69 @@ mod tests {
     #[test]
     fn a_sector_describes_eighty_blocks() {
         assert_eq!(ROOM / 48, 83);
+    }
+
+    fn plain(entries: Vec<Entry>) -> Record {
+        Record {
+            seq: 1,
+            epoch: Epoch(1),
+            durable_seq: 0,
+            next: Address::new(0, 1),
+            previous: 0,
+            is_inline: false,
+            entries,
+        }
+    }
+
+    fn sealed(mut sector: Vec<u8>) -> Vec<u8> {
+        sector[CHECKSUM].fill(0);
+        let checksum = checksum::keyed(KEY.secret, &sector);
+        sector[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        sector
+    }
+
+    #[test]
+    fn a_stored_operation_that_is_longer_than_its_block_is_refused() {
+        let pointer = stored();
+        let room = 4 * SECTOR_SIZE as u64;
+        for (len, is_one) in [
+            (0, false),
+            (1, true),
+            (room, true),
+            (room + 1, false),
+            (u64::MAX, false),
+        ] {
+            let record = plain(vec![Entry::StoredOperation { len, pointer }]);
+            let decoded = Record::decode(&record.encode(KEY).0.to_vec(), KEY);
+            assert_eq!(decoded.is_some(), is_one, "{len}");
+        }
+    }
+
+    #[test]
+    fn what_is_called_zero_is_zero() {
+        let sector = plain(Vec::new()).encode(KEY).0.to_vec();
+        assert!(Record::decode(&sector, KEY).is_some());
+        for at in [14, 15, 88, 95, HEADER, SECTOR_SIZE - 1] {
+            let mut sector = sector.clone();
+            sector[at] = 1;
+            assert_eq!(Record::decode(&sealed(sector), KEY), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_told_from_none() {
+        let mut sector = plain(Vec::new()).encode(KEY).0.to_vec();
+        assert_eq!(Record::later_version(&sector, KEY), None);
+        sector[8] = 2;
+        assert_eq!(Record::later_version(&sector, KEY), None, "not sealed");
+        let sector = sealed(sector);
+        assert_eq!(Record::decode(&sector, KEY), None);
+        assert_eq!(Record::later_version(&sector, KEY), Some(2));
+        let other = PoolKey { secret: 43, ..KEY };
+        assert_eq!(
+            Record::later_version(&sector, other),
+            None,
+            "a guest wrote it"
+        );
     }
 }

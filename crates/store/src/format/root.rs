@@ -87,6 +87,11 @@ impl Root {
         sector
     }
 
+    /// The version of the root in a sector where a later program wrote it for this pool.
+    pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
+        super::later_version(sector, MAGIC, key)
+    }
+
     /// The root in a sector; `None` where it is torn, damaged, of another pool or a later version.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<Self> {
         if !sector.starts_with(MAGIC) {

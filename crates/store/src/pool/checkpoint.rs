@@ -5,11 +5,12 @@
 //! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last two
 //!    checkpoints reach is touched;
 //! 3. all of that, and all groups up to that one, are on the devices, and then flushed;
-//! 4. the root is written into the first and third copy of the label ring, and flushed;
-//! 5. then into the second and fourth, and flushed;
-//! 6. only now what the checkpoint before dropped may be used again.
+//! 4. the labels say what the vdevs are and what each leaf missed (`labels.rs` one folder up);
+//! 5. the root is written into the first and third copy of the label ring, and flushed;
+//! 6. then into the second and fourth, and flushed;
+//! 7. only now what the checkpoint before dropped may be used again.
 //!
-//! A crash before 4 finds the checkpoint before and all of the log; one in 4 or 5 finds either. The log
+//! A crash before 5 finds the checkpoint before and all of the log; one in 5 or 6 finds either. The log
 //! goes on meanwhile: its groups are behind the one of 1, in both.
 
 mod free;
@@ -59,8 +60,6 @@ pub(super) struct Making {
     walking: Option<free::Walking>,
     writes: Writes,
     root: Option<Root>,
-    /// The configuration, where labels have to say something new.
-    config: Option<Vec<u8>>,
     /// Operations on labels under way, and those of this round that ended well.
     labels: (usize, usize),
 }
@@ -86,6 +85,8 @@ enum Stage {
     Settle,
     /// Waits for the flush.
     Flush,
+    /// Waits until the labels are true.
+    Configuration,
     /// The root is written into labels: copy 0 and 2 in the first round, then 1 and 3.
     Labels { round: u8, is_flushing: bool },
     /// Waits for a node that was asked for.
@@ -98,7 +99,7 @@ impl Making {
         match self.stage {
             Stage::Merge | Stage::Free | Stage::Persist => true,
             Stage::Settle => self.is_settled(written_seq),
-            Stage::Flush | Stage::Labels { .. } | Stage::Waiting(_) => false,
+            Stage::Flush | Stage::Configuration | Stage::Labels { .. } | Stage::Waiting(_) => false,
         }
     }
 
@@ -131,7 +132,7 @@ impl Pool {
             Stage::Free => self.free_step(),
             Stage::Persist => self.persist(),
             Stage::Settle => self.settle_checkpoint(),
-            Stage::Flush | Stage::Labels { .. } | Stage::Waiting(_) => {}
+            Stage::Flush | Stage::Configuration | Stage::Labels { .. } | Stage::Waiting(_) => {}
         }
     }
 
@@ -177,7 +178,6 @@ impl Pool {
             walking: None,
             writes: Writes::default(),
             root: None,
-            config: None,
             labels: (0, 0),
         };
         self.checkpoint = Some(making);
@@ -234,8 +234,8 @@ impl Pool {
             return self.suspend(format!("a flush failed: {error}"));
         }
         let seq = self.checkpoint.as_ref().map_or(0, |making| making.seq);
-        self.flushed_until(seq);
-        self.write_roots(0);
+        self.groups_flushed(seq);
+        self.begin_roots();
     }
 
     /// The root is durable in all labels: from now on this is the checkpoint to begin with.

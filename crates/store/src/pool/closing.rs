@@ -48,6 +48,7 @@ impl Pool {
             && self.checkpoint.is_none()
             && !self.is_checkpoint_wanted
             && !self.is_config_new
+            && self.renewal.is_none()
     }
 
     /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that any
@@ -55,17 +56,32 @@ impl Pool {
     /// [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
-        if is_exported {
-            let host = self.config.host.clone();
-            self.set_exported(true, &host);
-        }
+        self.is_export_wanted = is_exported;
         self.is_checkpoint_wanted = true;
         self.go_on();
+    }
+
+    /// Whether the labels may say that any host may import the pool: nothing else will be written.
+    pub(super) fn is_export_due(&self) -> bool {
+        self.is_export_wanted && self.is_all_written()
+    }
+
+    /// Lets the labels say it, as the last thing that is written.
+    pub(super) fn export_go_on(&mut self) {
+        if self.is_export_due() {
+            self.is_export_wanted = false;
+            self.config.is_exported = true;
+            self.is_config_new = true;
+        }
     }
 
     /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
     /// pool never comes to rest.
     pub fn is_settled(&self) -> bool {
+        self.is_all_written() && !self.is_export_wanted
+    }
+
+    fn is_all_written(&self) -> bool {
         self.is_config_durable()
             && self.pending.is_empty()
             && self.stalled.is_empty()

@@ -5,7 +5,8 @@
 //!    without its blocks does not count at replay, blocks without their record are free space);
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
-//! 4. only when that flush is answered is the change acknowledged.
+//! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first (`labels.rs`);
+//! 5. only then is the change acknowledged.
 //!
 //! A flush that fails is never repeated as if nothing had happened: what it should have made durable
 //! may be lost, so the pool takes no changes any more.
@@ -42,12 +43,16 @@ pub(super) struct Commit {
     waiters: VecDeque<(u64, RequestId)>,
     /// A flush is under way, for all groups up to this one.
     flushing: Option<u64>,
+    /// All groups up to this one were flushed; those that count as durable may be fewer, while the labels do
+    /// not say yet on which leaves they are.
+    flushed_seq: u64,
 }
 
 impl Commit {
     pub(super) fn new(chain: Chain) -> Self {
         Self {
             group: OpenGroup::default(),
+            flushed_seq: chain.durable_seq,
             chain,
             in_flight: HashMap::default(),
             waiters: VecDeque::new(),
@@ -112,10 +117,12 @@ impl Pool {
             }
         }
         let chain = &self.commit.chain;
+        let flushed_seq = self.commit.flushed_seq;
         let next = self.commit.waiters.front();
-        let is_wanted = next.is_some_and(|(seq, _)| *seq <= chain.written_seq);
+        let is_wanted =
+            next.is_some_and(|(seq, _)| (flushed_seq + 1..=chain.written_seq).contains(seq));
         // Replay verifies each block of what is not known to be durable: that must not be much.
-        let is_long = chain.written_seq > chain.durable_seq + UNFLUSHED_GROUPS;
+        let is_long = chain.written_seq > flushed_seq + UNFLUSHED_GROUPS;
         if (is_wanted || is_long) && self.commit.flushing.is_none() {
             let seq = chain.written_seq;
             self.commit.flushing = Some(seq);
@@ -273,11 +280,20 @@ impl Pool {
         if let Err(error) = result {
             return self.suspend(format!("a flush failed: {error}"));
         }
-        self.flushed_until(seq);
+        self.groups_flushed(seq);
     }
 
-    /// All groups up to this one are durable.
-    pub(super) fn flushed_until(&mut self, seq: u64) {
+    /// All groups up to this one lie on the devices for good.
+    pub(super) fn groups_flushed(&mut self, seq: u64) {
+        self.commit.flushed_seq = self.commit.flushed_seq.max(seq);
+        if self.are_labels_true() {
+            self.promise();
+        }
+    }
+
+    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged.
+    pub(super) fn promise(&mut self) {
+        let seq = self.commit.flushed_seq;
         self.commit.chain.durable(seq);
         while let Some((_, id)) = self
             .commit

@@ -113,6 +113,7 @@ pub(super) struct ContentsRecord {
 
 /// A tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TreeRecord {
     /// The number that its nodes carry.
     pub(super) map: DatasetId,

@@ -9,6 +9,7 @@
 //! | how is a write taken | `write.rs`, what it overwrites in part first: `old.rs` |
 //! | where does a write become durable | `commit.rs` |
 //! | how is a block found and read | `read.rs` |
+//! | when do labels say that a leaf missed something | `labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
 //! | how does a pool open after a crash | `open.rs` |
 //! | what happens when it is full | `admission.rs` |
@@ -28,6 +29,7 @@ mod closing;
 mod commit;
 mod config;
 mod failures;
+mod labels;
 mod manifest;
 mod open;
 mod read;

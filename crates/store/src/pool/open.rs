@@ -12,6 +12,7 @@
 //! leaves are flushed: what one opening found, the next one finds.
 
 mod labels;
+mod parted;
 mod replay;
 mod search;
 mod space;
@@ -54,6 +55,8 @@ pub enum OpenErrorKind {
     LogDamaged,
     /// Another version of the program wrote it.
     Version,
+    /// Its leaves went on without each other.
+    Parted,
 }
 
 /// Why a pool cannot be opened. Nothing was changed.
@@ -70,6 +73,16 @@ impl OpenError {
     pub fn new(kind: OpenErrorKind, context: impl Into<String>) -> Self {
         let context = context.into();
         Self { kind, context }
+    }
+
+    /// A newer program wrote this.
+    fn later(what: &str, version: u16) -> Self {
+        let context = format!(
+            "{what} of the pool was written by a newer version of the program, in format {version}; this one knows \
+             formats up to {}. Nothing was changed; open it with the newer one",
+            crate::format::VERSION
+        );
+        Self::new(OpenErrorKind::Version, context)
     }
 
     fn damaged(context: impl Into<String>) -> Self {
@@ -446,6 +459,8 @@ fn empty(
         chunks: BTreeMap::new(),
         config,
         is_config_new: false,
+        is_export_wanted: false,
+        renewal: None,
         checkpoint: None,
         checkpoints: 0,
         scan: None,

@@ -79,7 +79,7 @@ pub(super) struct Contents {
     pub(super) attempt: Option<u64>,
     /// Blocks of the snapshot before it that are not its own any more.
     pub(super) dead: Deadlist,
-    /// Sectors of its blocks as of the last checkpoint, parity included.
+    /// Sectors of its blocks as of the last checkpoint, parity not counted.
     pub(super) referenced: u64,
 }
 
@@ -113,8 +113,10 @@ pub(super) enum Tag {
     Checkpoint(u64),
     /// The flush before its root is written.
     CheckpointFlush,
-    /// A write or flush of a label; of a leaf.
+    /// A write or flush of a root into a label; of a leaf.
     Label(u32),
+    /// A write or flush of the configuration into a label.
+    Configuration,
 }
 
 /// An open pool.
@@ -160,6 +162,10 @@ pub struct Pool {
     pub(super) config: PoolConfig,
     /// The labels do not say it yet.
     pub(super) is_config_new: bool,
+    /// The labels are to say that any host may import the pool, when all else is written.
+    pub(super) is_export_wanted: bool,
+    /// It is being written into them.
+    pub(super) renewal: Option<super::labels::Renewal>,
     pub(super) checkpoint: Option<Making>,
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
@@ -280,6 +286,7 @@ impl Pool {
         self.scan_go_on();
         self.tend_vdevs();
         self.space.settle(SETTLE_AT_ONCE);
+        self.export_go_on();
         self.serve();
         self.hand_out();
     }
@@ -287,6 +294,8 @@ impl Pool {
     /// Does everything that somebody waits for.
     fn serve(&mut self) {
         loop {
+            // What became of leaves first: acknowledgements depend on it.
+            self.labels_go_on();
             for (tag, done) in std::mem::take(&mut self.array_output.done) {
                 if let Some(what) = self.tags.remove(&tag) {
                     self.array_done(what, done);
@@ -297,6 +306,7 @@ impl Pool {
             // Who waited for one of those.
             self.administer_go_on();
             self.commit_go_on();
+            self.labels_go_on();
             if self.array_output.done.is_empty() {
                 break;
             }
@@ -305,11 +315,7 @@ impl Pool {
 
     fn hand_out(&mut self) {
         self.output.requests.append(&mut self.array_output.requests);
-        for event in std::mem::take(&mut self.array_output.events) {
-            self.observe(&event);
-            self.note_repair(&event);
-            self.output.events.push(Event::Vdev(event));
-        }
+        self.note_events();
     }
 
     fn array_done(&mut self, what: Tag, done: ArrayDone) {
@@ -331,6 +337,9 @@ impl Pool {
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)
             }
+            (Tag::Configuration, ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
+                self.configuration_done(&result)
+            }
             (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
         }
     }
@@ -350,7 +359,8 @@ impl Pool {
             making.is_working(self.commit.chain.written_seq)
         });
         let is_untended = self.tended_events != self.seen_events;
-        self.suspended.is_none() && (is_making || is_untended || self.is_scan_working())
+        let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
+        self.suspended.is_none() && has_more
     }
 
     /// Whether a checkpoint would find anything new.

@@ -1,8 +1,8 @@
 //! What a pool is made of, changed while it is in use: devices put aside and used again, attached,
 //! detached and replaced, vdevs added and grown, spares that stand in.
 //!
-//! A change takes effect at once and lies in the labels with the next checkpoint, which is asked for;
-//! [`Pool::sync`] tells when. Rebuilding begins by itself (`scan.rs`).
+//! A change takes effect at once. The labels are told at once, too, and nothing is acknowledged before they
+//! say it (`labels.rs`); [`Pool::sync`] tells when. Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
 use std::collections::BTreeMap;
 
@@ -261,13 +261,6 @@ impl Pool {
     /// It is none.
     pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
         let vdev = self.array.add_top_level(top)?;
-        let sectors = self
-            .array
-            .top_levels()
-            .nth(vdev.into())
-            .map(|top| top.sectors);
-        self.space.add_vdev(sectors.unwrap_or(0));
-        self.keep_for_metadata();
         self.shape_changed();
         Ok(vdev)
     }
@@ -279,13 +272,6 @@ impl Pool {
     pub fn resize_leaf(&mut self, leaf: LeafId, vdev: u16, size: u64) -> Result<(), ShapeError> {
         self.array.resize_leaf(leaf, size)?;
         self.array.grow(vdev)?;
-        let sectors = self
-            .array
-            .top_levels()
-            .nth(vdev.into())
-            .map(|top| top.sectors);
-        self.space.grow(vdev, sectors.unwrap_or(0));
-        self.keep_for_metadata();
         self.shape_changed();
         Ok(())
     }

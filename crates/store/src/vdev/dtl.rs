@@ -61,6 +61,19 @@ impl Dtl {
         self.0.insert(at, (first, last));
     }
 
+    /// All blocks born from `first` on may be missing, without end: until [`Dtl::end_at`].
+    pub fn add_since(&mut self, first: Epoch) {
+        self.add(first, Epoch(u64::MAX));
+    }
+
+    /// Nothing was born after `last`.
+    pub fn end_at(&mut self, last: Epoch) {
+        self.0.retain(|(first, _)| *first <= last);
+        if let Some(range) = self.0.last_mut() {
+            range.1 = range.1.min(last);
+        }
+    }
+
     /// No block born up to `last` is missing any more.
     pub fn remove_until(&mut self, last: Epoch) {
         self.0.retain(|(_, end)| *end > last);
@@ -80,7 +93,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set_of_epochs(
-            changes in prop::collection::vec((any::<bool>(), 0..40_u64, 0..12_u64), 0..20)
+            changes in prop::collection::vec((any::<bool>(), 0..40_u64, 0..12_u64), 0..20),
+            (since, last) in (0..60_u64, 0..60_u64),
         ) {
             let (mut dtl, mut model) = (Dtl::new(), BTreeSet::new());
             for (is_added, first, len) in changes {
@@ -97,6 +111,13 @@ mod tests {
                 prop_assert_eq!(dtl.is_empty(), model.is_empty());
                 prop_assert!(dtl.ranges().windows(2).all(|pair| pair[0].1.0 + 1 < pair[1].0.0));
                 prop_assert_eq!(&Dtl::from_ranges(dtl.ranges().iter().copied().rev()), &dtl);
+            }
+            dtl.add_since(Epoch(since));
+            prop_assert!(dtl.contains(Epoch(u64::MAX)));
+            dtl.end_at(Epoch(last));
+            for epoch in 0..70 {
+                let is_missing = epoch <= last && (epoch >= since || model.contains(&epoch));
+                prop_assert_eq!(dtl.contains(Epoch(epoch)), is_missing);
             }
         }
     }

@@ -127,6 +127,14 @@ impl Array {
         Some(missing)
     }
 
+    /// The log was followed to its end: no leaf can have missed more than what was born until now.
+    pub fn end_missing(&mut self) {
+        let newest = self.newest;
+        for leaf in &mut self.leaves {
+            leaf.missing.end_at(newest);
+        }
+    }
+
     /// What a resilver of a leaf has to do. All blocks of those epochs must be found by it: those
     /// that only the log knows too.
     ///

@@ -279,8 +279,11 @@ impl Array {
         for (leaf, _) in &write.failed {
             let state = self.leaf_mut(*leaf);
             if state.state == LeafState::Online {
+                let before = state.missing.clone();
                 state.miss(write.epoch, epoch);
-                self.tell_state(*leaf, "it missed a write", out);
+                if state.missing != before {
+                    self.tell_state(*leaf, "it missed a write", out);
+                }
             }
         }
     }

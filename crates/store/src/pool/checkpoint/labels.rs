@@ -1,19 +1,34 @@
-//! The root comes into the label rings: into one copy of each end first, then into the other.
+//! The root comes into the label rings: into one copy of each end first, then into the other. What the labels
+//! say besides is true by then (`../labels.rs`): a root leads to blocks that a leaf may lack.
 
 use pages::Pages;
 
+use super::super::labels::ROUNDS;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
 use super::Stage;
 use crate::format::Label;
-use crate::vdev::{ArrayError, LeafId, State};
-
-/// The copies that are written in each round. Never both of one end: a torn write leaves one.
-const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
+use crate::vdev::ArrayError;
 
 impl Pool {
+    /// Everything that the root leads to is durable: it is written as soon as the labels are true.
+    pub(super) fn begin_roots(&mut self) {
+        self.set_stage(Stage::Configuration);
+        if self.are_labels_true() {
+            self.roots_go_on();
+        }
+    }
+
+    /// The labels are true: a root that waited for that is written.
+    pub(in super::super) fn roots_go_on(&mut self) {
+        let making = self.checkpoint.as_ref();
+        if making.is_some_and(|making| making.stage == Stage::Configuration) {
+            self.write_roots(0);
+        }
+    }
+
     /// Begins a round.
-    pub(super) fn write_roots(&mut self, round: u8) {
+    fn write_roots(&mut self, round: u8) {
         let Some(root) = self
             .checkpoint
             .as_ref()
@@ -25,63 +40,19 @@ impl Pool {
             round,
             is_flushing: false,
         });
-        if round == 0 {
-            self.renew_config();
-        }
         let sector = Pages::from_bytes(&root.encode(self.key));
         let mut count = 0;
-        for (leaf, guid) in self.labelled_leaves() {
+        for (leaf, _) in self.labelled_leaves() {
             for copy in ROUNDS[usize::from(round)] {
                 let Some(offset) = self.array.label_offset(leaf, copy) else {
                     continue;
                 };
                 let at = offset + Label::slot_offset(root.epoch.0);
-                self.write_label(leaf, at, sector.clone());
+                self.write_label(Tag::Label(leaf.0), leaf, at, sector.clone());
                 count += 1;
-                if let Some(label) = self.new_label(guid) {
-                    self.write_label(leaf, offset, label);
-                    count += 1;
-                }
             }
         }
         self.expect_labels(count);
-    }
-
-    fn write_label(&mut self, leaf: LeafId, at: u64, bytes: Pages) {
-        let tag = self.tag(Tag::Label(leaf.0));
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.write_leaf(tag, leaf, at, bytes, now, out);
-    }
-
-    /// Where the configuration changed, its next generation goes into the labels with this root.
-    fn renew_config(&mut self) {
-        if !self.is_config_new {
-            return;
-        }
-        self.config.generation += 1;
-        self.config.tree = self.array.tree();
-        self.is_config_new = false;
-        if let Some(making) = &mut self.checkpoint {
-            making.config = Some(self.config.encode());
-        }
-    }
-
-    fn new_label(&self, leaf: u64) -> Option<Pages> {
-        let config = self.checkpoint.as_ref()?.config.clone()?;
-        let label = Label {
-            pool: self.config.guid,
-            leaf,
-            generation: self.config.generation,
-            config,
-        };
-        Some(Pages::from_bytes(&label.encode()))
-    }
-
-    /// Leaves that are in use, and their guids.
-    fn labelled_leaves(&self) -> Vec<(LeafId, u64)> {
-        let leaves = self.array.leaves();
-        let used = leaves.filter(|leaf| matches!(leaf.state, State::Online | State::Degraded));
-        used.map(|leaf| (leaf.leaf, leaf.guid)).collect()
     }
 
     fn expect_labels(&mut self, count: usize) {
@@ -127,9 +98,7 @@ impl Pool {
         });
         let leaves = self.labelled_leaves();
         for (leaf, _) in &leaves {
-            let tag = self.tag(Tag::Label(leaf.0));
-            let (now, out) = (self.now_us, &mut self.array_output);
-            self.array.flush_leaf(tag, *leaf, now, out);
+            self.flush_label(Tag::Label(leaf.0), *leaf);
         }
         self.expect_labels(leaves.len());
     }

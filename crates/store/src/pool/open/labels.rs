@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use pages::Pages;
 
 use super::super::config::PoolConfig;
+use super::parted::require_one_history;
 use super::{OpenError, OpenErrorKind};
 use crate::format::label::{NoLabel, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
-use crate::vdev::LeafState;
+use crate::vdev::{Class, Kind, LeafSpec, LeafState};
 
 /// The four label copies of a device, each as it was read; empty where it could not be.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,11 @@ pub struct Examined {
     pub roots: Vec<Candidate>,
     /// Whether labels have to be written again: some say something else.
     pub is_config_new: bool,
+    /// The guids of leaves that were not found and that, for all that these labels know, may have been used
+    /// without those that were: then changes that were acknowledged are on them only. Empty where that
+    /// cannot be, since a leaf that was found would have had to take part and its label would say so. Who
+    /// opens the pool nevertheless must be told.
+    pub unaccounted: Vec<u64>,
 }
 
 /// A checkpoint that a pool may be opened at.
@@ -70,7 +76,13 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
                 .map(|label| label.leaf)
         })
         .collect();
-    let (roots, last_seen, seen) = roots(devices, &leaves, &config);
+    let Roots {
+        candidates: roots,
+        last_seen,
+        seen,
+        clashing,
+    } = roots(devices, &leaves, &config)?;
+    require_one_history(&config, &labels, &last_seen, &clashing)?;
     let Some(newest_root) = roots.first() else {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
@@ -80,9 +92,16 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let generation = config.generation;
     let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
     let mut is_config_new = labels.iter().flatten().any(is_old);
+    let unaccounted = unaccounted(&config, &leaves);
     let tops = config.tree.top_levels.iter_mut();
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
         let position = leaves.iter().position(|found| *found == Some(leaf.guid));
+        let was_online = leaf.state == LeafState::Online;
+        // It was away when this was written, and missed more since: the labels are written when leaves come
+        // and go, not with each epoch. How much more is known at the end of the log.
+        if !was_online && let Some((first, _)) = leaf.missing.ranges().last() {
+            leaf.missing.add_since(*first);
+        }
         match position {
             None if leaf.state == LeafState::Online => {
                 leaf.state = LeafState::Unavailable;
@@ -90,18 +109,18 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
             }
             None => {}
             Some(position) => {
-                let was_online = leaf.state == LeafState::Online;
                 if leaf.state == LeafState::Unavailable || leaf.state == LeafState::Removed {
                     leaf.state = LeafState::Online;
                     is_config_new = true;
                 }
                 // It was away while others went on: what was written meanwhile is not on it. Not so where
                 // the power failed when only some had got the newest root: all that were online had all
-                // that it leads to.
-                let last = last_seen[position].unwrap_or(Epoch(0));
-                let is_just_behind = was_online && Some(last) == before;
-                if last < newest_root.root.epoch && !is_just_behind {
-                    leaf.missing.add(last.next(), newest_root.root.epoch.next());
+                // that it leads to. One that has no root at all has just come into the pool.
+                if let Some(last) = last_seen[position] {
+                    let is_just_behind = was_online && Some(last) == before;
+                    if last < newest_epoch && !is_just_behind {
+                        leaf.missing.add_since(last.next());
+                    }
                 }
             }
         }
@@ -111,7 +130,35 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         leaves,
         roots,
         is_config_new,
+        unaccounted,
     })
+}
+
+/// The leaves that were not found, if they are enough of every top-level vdev for a pool of their own.
+fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
+    let mut away = Vec::new();
+    let tops = config.tree.top_levels.iter();
+    for top in tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal) {
+        let mut slots = 0;
+        for slot in &top.slots {
+            let is_away = |leaf: &&LeafSpec| {
+                let may_work = leaf.state == LeafState::Online && leaf.missing.is_empty();
+                may_work && !found.contains(&Some(leaf.guid))
+            };
+            let before = away.len();
+            away.extend(slot.leaves.iter().filter(is_away).map(|leaf| leaf.guid));
+            slots += usize::from(away.len() > before);
+        }
+        let needed = match top.kind {
+            Kind::Mirror => 1,
+            Kind::Raidz { parity } => top.slots.len() - usize::from(parity),
+            Kind::Leaf | Kind::Hole => top.slots.len(),
+        };
+        if slots < needed {
+            return Vec::new();
+        }
+    }
+    away
 }
 
 /// The labels on a device that can be read.
@@ -121,23 +168,29 @@ fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
         match Label::read(copy) {
             Ok(label) => labels.push(label),
             Err(NoLabel::Absent | NoLabel::Damaged) => {}
-            Err(NoLabel::Later(version)) => {
-                let context =
-                    format!("a label has version {version}, which this program does not know");
-                return Err(OpenError::new(OpenErrorKind::Version, context));
-            }
+            Err(NoLabel::Later(version)) => return Err(OpenError::later("a label", version)),
         }
     }
     Ok(labels)
 }
 
-/// The roots of which there are two equal copies, newest first; the newest epoch on each device; and all
-/// epochs.
+/// The roots in the label rings.
+struct Roots {
+    /// Those of which there are two equal copies, newest first.
+    candidates: Vec<Candidate>,
+    /// The newest epoch on each device.
+    last_seen: Vec<Option<Epoch>>,
+    /// All epochs.
+    seen: BTreeSet<Epoch>,
+    /// Epochs of which there are two candidates.
+    clashing: BTreeSet<Epoch>,
+}
+
 fn roots(
     devices: &[LeafLabels],
     leaves: &[Option<u64>],
     config: &PoolConfig,
-) -> (Vec<Candidate>, Vec<Option<Epoch>>, BTreeSet<Epoch>) {
+) -> Result<Roots, OpenError> {
     // Nearly all sectors of a slot are equal: each content is looked at once.
     let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
     let mut last_seen = Vec::new();
@@ -154,6 +207,11 @@ fn roots(
         }
         last_seen.push(last);
     }
+    let mut sectors = slots.iter().flatten();
+    let later = sectors.find_map(|sector| Root::later_version(&sector.bytes, config.key()));
+    if let Some(version) = later {
+        return Err(OpenError::later("a checkpoint", version));
+    }
     let found = slots.into_iter().flatten();
     let mut found: Vec<Candidate> = found
         .filter_map(|sector| {
@@ -164,7 +222,15 @@ fn roots(
     let seen = found.iter().map(|candidate| candidate.root.epoch).collect();
     found.retain(|candidate| candidate.copies >= 2);
     found.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
-    (found, last_seen, seen)
+    let pairs = found.windows(2);
+    let clashing = pairs.filter(|pair| pair[0].root.epoch == pair[1].root.epoch);
+    let clashing = clashing.map(|pair| pair[0].root.epoch).collect();
+    Ok(Roots {
+        candidates: found,
+        last_seen,
+        seen,
+        clashing,
+    })
 }
 
 /// What lies in a sector of rings, and in how many of them.

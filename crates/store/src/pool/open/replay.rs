@@ -3,7 +3,7 @@
 //! Groups are done in their order. Those that are known to have been durable are done as they are
 //! found; those behind wait until the end of the chain is known, and are verified first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
@@ -27,6 +27,8 @@ pub(super) struct State {
     unproven: Vec<Block>,
     /// The bytes of the next group's operation, where they are not in its record.
     stored: Option<Pages>,
+    /// Where the log was last on each vdev.
+    pub(super) last: BTreeMap<u16, u64>,
 }
 
 impl State {
@@ -37,6 +39,7 @@ impl State {
             groups: 0,
             unproven: Vec::new(),
             stored: None,
+            last: BTreeMap::new(),
         }
     }
 }
@@ -52,8 +55,12 @@ impl Opening {
     fn record_at(&self, address: Address, seq: u64, previous: u128) -> Block {
         let key = self.pool.key;
         let is_it = move |data: &pages::Pages| {
-            Record::decode(&data.to_vec(), key)
-                .is_some_and(|(record, _)| record.seq == seq && record.previous == previous)
+            let sector = data.to_vec();
+            match Record::decode(&sector, key) {
+                Some((record, _)) => record.seq == seq && record.previous == previous,
+                // Not the end of the log, but nothing that can be followed either.
+                None => Record::later_version(&sector, key).is_some(),
+            }
         };
         Block {
             address,
@@ -74,8 +81,14 @@ impl Opening {
             }
             return Ok(());
         }
-        let data = self.got.remove(&Wanted::Record);
-        let found = data.and_then(|data| self.replay.replay.follow(&data.to_vec()));
+        let data = self.got.remove(&Wanted::Record).map(|data| data.to_vec());
+        let later = data
+            .as_ref()
+            .and_then(|sector| Record::later_version(sector, self.pool.key));
+        if let Some(version) = later {
+            return Err(OpenError::later("the log", version));
+        }
+        let found = data.and_then(|sector| self.replay.replay.follow(&sector));
         let Some(found) = found else {
             self.stage = Stage::Verify;
             return self.verify_next();
@@ -174,6 +187,7 @@ impl Opening {
         let pool = &mut self.pool;
         let events = &mut pool.array_output.events;
         events.retain(|event| matches!(event, VdevEvent::LeafState { .. }));
+        pool.array.end_missing();
         let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
         for leaf in leaves {
             // What was not there at the end of the log was not an error of the leaves.
@@ -196,6 +210,10 @@ impl Opening {
             )));
         }
         self.pool.begin_epoch(record.epoch);
+        let places = replay::blocks(record).map(|pointer| pointer.address);
+        for place in std::iter::once(found.address).chain(places) {
+            self.replay.last.insert(place.vdev(), place.sector());
+        }
         self.pool.updates += record.entries.len() as u64;
         for entry in &record.entries {
             match entry {

@@ -10,7 +10,8 @@ use crate::log::chain::Chain;
 use crate::log::replay;
 use crate::vdev::{ArrayError, DeviceErrorKind, Kind, LeafId, State, layout};
 
-/// Sectors of the vdev that are searched.
+/// Sectors of each vdev that are searched: of that where the log ends behind its end, of the others behind
+/// the last place that it used there. What was under way at once is not more.
 const SEARCH: u64 = replay::SEARCH as u64 / SECTOR_SIZE as u64;
 /// Sectors of a leaf that are read at once.
 const RUN: u64 = 256;
@@ -27,7 +28,13 @@ impl Opening {
     /// Looks for proof that more was durable than was found.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Search;
-        let runs = self.runs_behind_end();
+        let end = self.replay.replay.address();
+        let mut places = std::mem::take(&mut self.replay.last);
+        places.insert(end.vdev(), end.sector());
+        let runs = places
+            .into_iter()
+            .map(|(vdev, place)| self.runs_behind(vdev, place));
+        let runs: Vec<Run> = runs.flatten().collect();
         runs.into_iter().for_each(|run| self.search_run(run));
         match self.reading.is_empty() {
             true => self.take_search(),
@@ -35,12 +42,11 @@ impl Opening {
         }
     }
 
-    /// Where later records may lie.
-    fn runs_behind_end(&self) -> Vec<Run> {
-        let end = self.replay.replay.address();
-        let size = self.pool.space.size(end.vdev());
-        let (first, last) = (end.sector() + 1, (end.sector() + SEARCH).min(size));
-        let Some(top) = (self.pool.array.top_levels()).nth(end.vdev().into()) else {
+    /// Where later records may lie behind a sector of a vdev.
+    fn runs_behind(&self, vdev: u16, sector: u64) -> Vec<Run> {
+        let size = self.pool.space.size(vdev);
+        let (first, last) = (sector + 1, (sector + SEARCH).min(size));
+        let Some(top) = (self.pool.array.top_levels()).nth(vdev.into()) else {
             return Vec::new();
         };
         let rows = match top.kind {

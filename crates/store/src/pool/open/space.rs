@@ -4,13 +4,14 @@ use super::super::manifest::{Hex, Manifest, space_map};
 use super::{Block, OpenError, Opening, Pointer, Stage, Wanted};
 use crate::format::list::{Chunk, Entries};
 use crate::format::node::FAN_OUT;
-use crate::format::{Node, NodeId, SECTOR_SIZE};
+use crate::format::{Node, NodeFault, NodeId, SECTOR_SIZE, VERSION};
 use crate::space::{Fault, Page};
 
 impl Opening {
     pub(super) fn begin_index(&mut self, manifest: Manifest) -> Result<(), OpenError> {
         let vdevs = self.pool.space.vdevs();
-        if manifest.space.len() != usize::from(vdevs) {
+        // One that was added since then may be in the labels already: all of it is free.
+        if manifest.space.len() > usize::from(vdevs) {
             let context = format!(
                 "the checkpoint knows {} top-level vdevs, the labels {vdevs}",
                 manifest.space.len()
@@ -32,6 +33,9 @@ impl Opening {
             self.pool.persisted.index.push(index);
             self.pool.persisted.pages.push(pages);
         }
+        let tables = &mut self.pool.persisted;
+        tables.index.resize(vdevs.into(), Vec::new());
+        tables.pages.resize(vdevs.into(), Vec::new());
         self.manifest = Some(manifest);
         self.stage = Stage::Index;
         Ok(())
@@ -48,8 +52,15 @@ impl Opening {
                 index: number as u64,
             };
             let pointer = self.pool.persisted.index[usize::from(vdev)][number];
-            let node = Node::<FAN_OUT>::from_block(id, &pointer, &data)
-                .map_err(|error| OpenError::damaged(format!("the space map: {error}")))?;
+            let node =
+                Node::<FAN_OUT>::from_block(id, &pointer, &data).map_err(|error| {
+                    match error.kind {
+                        NodeFault::Version(version) if version > VERSION => {
+                            OpenError::later("the space map", version)
+                        }
+                        _ => OpenError::damaged(format!("the space map: {error}")),
+                    }
+                })?;
             let table = &mut self.pool.persisted.pages[usize::from(vdev)];
             for (slot, pointer) in node.iter().enumerate() {
                 table[number * FAN_OUT + slot] = pointer;
@@ -102,7 +113,10 @@ impl Opening {
     pub(super) fn take_deferred(&mut self) -> Result<(), OpenError> {
         let data = self.got.remove(&Wanted::Chunk).unwrap_or_default();
         let damaged = || OpenError::damaged("the list of what the checkpoint dropped is none");
-        let chunk = Chunk::decode(&data).ok_or_else(damaged)?;
+        let chunk = Chunk::decode(&data).ok_or_else(|| match Chunk::later_version(&data) {
+            Some(version) => OpenError::later("a list", version),
+            None => damaged(),
+        })?;
         let Entries::Extents(extents) = chunk.entries else {
             return Err(damaged());
         };

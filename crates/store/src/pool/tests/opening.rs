@@ -1,10 +1,11 @@
 //! Opening a pool whose devices are damaged, old or away: it opens where redundancy allows it, with all that
 //! was acknowledged, and says why where it does not.
 
-use super::super::{Limits, OpenErrorKind};
-use super::world::World;
+use super::super::{Limits, OpenErrorKind, Plan};
+use super::world::{DISK, World};
+use crate::catalog::request::TakeSnapshots;
 use crate::format::DatasetId;
-use crate::vdev::Kind;
+use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
 const BLOCK: usize = 4096;
 
@@ -67,4 +68,218 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     world.unreadable.clear();
     world.reopen_now().expect("opens");
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+}
+
+fn is_complete(world: &World, disk: u64) -> bool {
+    let mut tops = world.pool.status().top_levels.into_iter();
+    tops.any(|top| {
+        let mut leaves = top.slots.into_iter().flat_map(|slot| slot.leaves);
+        leaves.any(|leaf| leaf.guid == 100 + disk && !leaf.is_incomplete)
+    })
+}
+
+/// Each request only until it is answered: the power fails at the moment of the acknowledgement.
+#[test]
+fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
+    for torn in [None, Some(0), Some(1)] {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        world.dead.insert(1);
+        let place = world.end_of_log();
+        world.write(volume, 0, &[2; BLOCK], true);
+        // The other one is back when the pool is opened again.
+        world.dead.clear();
+        if let Some(round) = torn {
+            world.tear_labels(0, round);
+        }
+        world.unreadable.insert((0, place));
+        let error = world.reopen_now();
+        let error = error.expect_err("the only copy of an acknowledged write cannot be read");
+        assert!(error.context.contains("where the log ends"), "{error}");
+        world.unreadable.clear();
+        world.absent.insert(0);
+        // Alone it knows nothing of what the other one did without it: that is said.
+        let examined = world.examine().expect("a pool");
+        assert_eq!(examined.unaccounted, [100]);
+    }
+}
+
+#[test]
+fn a_leaf_that_comes_back_after_a_power_cut_gets_what_it_missed() {
+    for torn in [None, Some(0), Some(1)] {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        world.dead.insert(1);
+        world.write(volume, 0, &[2; BLOCK], true);
+        world.dead.clear();
+        if let Some(round) = torn {
+            world.tear_labels(0, round);
+        }
+        world.reopen_unchecked().expect("opens");
+        assert!(!is_complete(&world, 1), "{torn:?}");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+        world.settle();
+        assert!(is_complete(&world, 1), "{:?}", world.pool.status());
+        world.dead.insert(0);
+        world.pool.cache.invalidate_volume(volume.0.into());
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+    }
+}
+
+/// At any moment of the checkpoint that follows the loss of a leaf, and with either round of labels torn.
+#[test]
+fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
+    for steps in 0..60 {
+        for round in 0..2 {
+            let (mut world, volume) = written(Kind::Mirror, 2);
+            world.is_lazy = true;
+            world.dead.insert(1);
+            world.write(volume, 0, &[2; BLOCK], true);
+            world.begin_checkpoint(steps);
+            world.dead.clear();
+            world.tear_labels(0, round);
+            world.reopen_unchecked().expect("opens");
+            assert!(!is_complete(&world, 1), "{steps}, {round}");
+            assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+        }
+    }
+}
+
+/// Epochs pass without new labels while a leaf is away: each snapshot begins one.
+#[test]
+fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
+    let (mut world, volume) = written(Kind::Mirror, 2);
+    let second = world.pool.leaf(101).expect("the second");
+    let now = world.now_us;
+    world.pool.removed(second, now).expect("it is gone");
+    world.settle();
+    world.is_lazy = true;
+    for name in ["a@1", "a@2"] {
+        let request = TakeSnapshots {
+            names: vec![name.to_owned()],
+            ..TakeSnapshots::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+        world.administer(plan).expect("a snapshot");
+    }
+    let place = world.end_of_log();
+    world.write(volume, 0, &[2; BLOCK], true);
+    world.unreadable.insert((0, place));
+    let error = world.reopen_now().expect_err("only the first had it");
+    assert!(error.context.contains("where the log ends"), "{error}");
+    world.unreadable.clear();
+    world.reopen_unchecked().expect("opens");
+    assert!(!is_complete(&world, 1));
+    world.settle();
+    assert!(is_complete(&world, 1));
+    world.dead.insert(0);
+    world.pool.cache.invalidate_volume(volume.0.into());
+    assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+}
+
+/// What is acknowledged may lie on the new vdev: its labels and those of the others know it by then.
+#[test]
+fn what_was_acknowledged_on_a_new_vdev_is_found() {
+    for torn in [None, Some(0), Some(1)] {
+        let (mut world, volume) = written(Kind::Leaf, 1);
+        world.is_lazy = true;
+        world.disks.push(Default::default());
+        let leaf = LeafSpec::new(101, DISK);
+        let top = TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf]);
+        world.pool.add(&top).expect("a vdev");
+        world.leaves.insert(1, 1);
+        for block in 0..40 {
+            world.write(volume, block * BLOCK as u64, &[9; BLOCK], true);
+        }
+        if let Some(round) = torn {
+            world.tear_labels(0, round);
+            world.tear_labels(1, round);
+        }
+        world.reopen_now().expect("opens");
+        for block in 0..40 {
+            let found = world.read(volume, block * BLOCK as u64, BLOCK as u32);
+            assert_eq!(found, [9; BLOCK], "{block}");
+        }
+    }
+}
+
+#[test]
+fn labels_of_the_other_vdevs_know_which_leaf_was_lost() {
+    let leaf = |number: u64| LeafSpec::new(100 + number, DISK);
+    let mirror =
+        |first| TopLevelSpec::new(Kind::Mirror, Class::Normal, [leaf(first), leaf(first + 1)]);
+    let tree = VdevTree {
+        top_levels: vec![mirror(0), mirror(2)],
+    };
+    let mut world = World::of_tree(tree, 4, DISK, Limits::default());
+    let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
+    world.checkpoint();
+    world.is_lazy = true;
+    world.dead.insert(1);
+    for block in 0..40 {
+        world.write(volume, block * BLOCK as u64, &[2; BLOCK], true);
+    }
+    world.dead.clear();
+    // The one that has it all is away, the one that lacks it is back.
+    world.absent.insert(0);
+    let error = world
+        .reopen_now()
+        .expect_err("what was acknowledged is away");
+    assert_eq!(error.kind, OpenErrorKind::Missing, "{error}");
+    assert!(world.examine().expect("a pool").unaccounted.is_empty());
+    world.absent.clear();
+    world.reopen_unchecked().expect("opens");
+    for block in 0..40 {
+        assert_eq!(
+            world.read(volume, block * BLOCK as u64, BLOCK as u32),
+            [2; BLOCK]
+        );
+    }
+}
+
+#[test]
+fn a_leaf_away_that_may_have_gone_on_alone_is_told() {
+    for (kind, disks, expected) in [
+        (Kind::Mirror, 2, &[100][..]),
+        (Kind::Mirror, 3, &[100]),
+        (Kind::Raidz { parity: 1 }, 3, &[]),
+        (Kind::Raidz { parity: 2 }, 4, &[]),
+    ] {
+        let (mut world, _) = written(kind, disks);
+        world.absent.insert(0);
+        assert_eq!(
+            world.examine().expect("a pool").unaccounted,
+            expected,
+            "{kind:?}"
+        );
+        world.absent.clear();
+        assert!(world.examine().expect("a pool").unaccounted.is_empty());
+    }
+}
+
+/// First one leaf of a mirror is used alone, then the other.
+#[test]
+fn leaves_that_went_on_without_each_other_are_not_joined() {
+    let (mut world, volume) = written(Kind::Mirror, 2);
+    world.dead.insert(1);
+    world.write(volume, 0, &[2; BLOCK], true);
+    world.checkpoint();
+    world.dead.clear();
+    world.absent.insert(0);
+    world.reopen_now().expect("the other one alone");
+    assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
+    world.write(volume, 0, &[3; BLOCK], true);
+    world.checkpoint();
+    world.absent.clear();
+    world.dead.clear();
+    let error = world
+        .reopen_now()
+        .expect_err("both have what the other lacks");
+    assert_eq!(error.kind, OpenErrorKind::Parted, "{error}");
+    for (away, expected) in [(1, 2), (0, 3)] {
+        let mut alone = world.clone_disks();
+        alone.absent.insert(away);
+        alone.reopen_now().expect("each alone is a pool");
+        assert_eq!(alone.read(volume, 0, BLOCK as u32), [expected; BLOCK]);
+    }
 }

@@ -339,6 +339,23 @@ impl World {
         self.unreadable.range(range).next().is_some()
     }
 
+    /// Another machine with copies of the disks.
+    pub(super) fn clone_disks(&self) -> Self {
+        let mut other = Self::new(Kind::Leaf, 1, self.limits);
+        other.disks.clone_from(&self.disks);
+        other.disk_size = self.disk_size;
+        other
+    }
+
+    /// Tears those of a disk's labels that are written in one round; what else lies in them stays.
+    pub(super) fn tear_labels(&mut self, disk: usize, round: usize) {
+        for copy in [round as u64, round as u64 + 2] {
+            let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
+            let torn = Pages::from_bytes(&[0xee; SECTOR_SIZE]);
+            write(&mut self.disks[disk], offset, &torn);
+        }
+    }
+
     /// Where the next record of the log goes: its sector on a leaf of a vdev that is no raidz.
     pub(super) fn end_of_log(&self) -> u64 {
         let sector = self.pool.commit.chain.next.sector();
@@ -353,6 +370,14 @@ impl World {
 
     /// The same at once: what the disks were not asked or have not done is lost.
     pub(super) fn reopen_now(&mut self) -> Result<(), OpenError> {
+        self.reopen_unchecked()?;
+        self.check();
+        self.settle();
+        Ok(())
+    }
+
+    /// The same, and nothing more is done.
+    pub(super) fn reopen_unchecked(&mut self) -> Result<(), OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
         let root = &examined.roots[0];
@@ -390,8 +415,6 @@ impl World {
         self.pool = opening.finish()?;
         self.dead.extend(&self.absent);
         self.unreadable.clear();
-        self.check();
-        self.settle();
         Ok(())
     }
 }

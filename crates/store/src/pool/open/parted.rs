@@ -1,0 +1,70 @@
+//! Whether leaves of one pool went on without each other, each with changes that the others lack.
+//!
+//! A mirror's leaf may be used alone while the other is away; later the other alone. What both took was
+//! acknowledged, and neither history leads to the other: there is no pool that has both. It is refused, and
+//! somebody must say which one is given up.
+
+use std::collections::BTreeSet;
+
+use super::super::config::PoolConfig;
+use super::OpenError;
+use super::OpenErrorKind;
+use crate::format::{Epoch, Label};
+use crate::vdev::{LeafSpec, LeafState};
+
+fn is_whole(leaf: &LeafSpec) -> bool {
+    leaf.state == LeafState::Online && leaf.missing.is_empty()
+}
+
+fn leaves(config: &PoolConfig) -> impl Iterator<Item = &LeafSpec> {
+    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+    slots.flat_map(|slot| &slot.leaves)
+}
+
+fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
+    leaves(config).find(|leaf| leaf.guid == guid)
+}
+
+/// Fails where a label says that a leaf missed something which by the newest configuration missed nothing,
+/// while that says the same of the leaf with the label. That alone may be so for a moment: when a leaf is
+/// rebuilt, and the one that it was rebuilt from fails. So the other leaf must have a checkpoint besides that
+/// the newest configuration knows nothing of: two differ that have the same epoch (`clashing`), or it is
+/// from an epoch that the leaf is said to have missed.
+pub(super) fn require_one_history(
+    newest: &PoolConfig,
+    labels: &[Vec<Label>],
+    last_seen: &[Option<Epoch>],
+    clashing: &BTreeSet<Epoch>,
+) -> Result<(), OpenError> {
+    for (own, last) in labels.iter().zip(last_seen) {
+        let own = own.iter().filter(|label| label.pool == newest.guid);
+        let Some(label) = own.max_by_key(|label| label.generation) else {
+            continue;
+        };
+        let Ok(config) = PoolConfig::decode(&label.config) else {
+            continue;
+        };
+        let Some(accused) = leaf(newest, label.leaf).filter(|leaf| !is_whole(leaf)) else {
+            continue;
+        };
+        let since = accused.missing.ranges().last().map(|(first, _)| *first);
+        let is_beyond = since.is_some_and(|since| last.is_some_and(|last| last > since));
+        let accuses = leaves(&config)
+            .filter(|other| other.guid != label.leaf && !is_whole(other))
+            .find(|other| leaf(newest, other.guid).is_some_and(is_whole));
+        let went_on = leaf(&config, label.leaf).is_some_and(is_whole);
+        if let Some(other) = accuses
+            && went_on
+            && (is_beyond || !clashing.is_empty())
+        {
+            let context = format!(
+                "leaf {:016x} was used without leaf {:016x}, and that one without it: each has acknowledged changes \
+                 that the other lacks. Decide which of them to keep, and open the pool without the other; then \
+                 clear the labels of the other and attach it as a new one",
+                label.leaf, other.guid
+            );
+            return Err(OpenError::new(OpenErrorKind::Parted, context));
+        }
+    }
+    Ok(())
+}
