@@ -79,50 +79,35 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let Roots {
         candidates: roots,
         last_seen,
-        seen,
         clashing,
     } = roots(devices, &leaves, &config)?;
     require_one_history(&config, &labels, &last_seen, &clashing)?;
-    let Some(newest_root) = roots.first() else {
+    if roots.is_empty() {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
-    };
-    let newest_epoch = newest_root.root.epoch;
-    let before = seen.range(..newest_epoch).next_back().copied();
+    }
     let generation = config.generation;
     let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
     let mut is_config_new = labels.iter().flatten().any(is_old);
     let unaccounted = unaccounted(&config, &leaves);
     let tops = config.tree.top_levels.iter_mut();
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
-        let position = leaves.iter().position(|found| *found == Some(leaf.guid));
+        let is_here = leaves.contains(&Some(leaf.guid));
         let was_online = leaf.state == LeafState::Online;
         // It was away when this was written, and missed more since: the labels are written when leaves come
         // and go, not with each epoch. How much more is known at the end of the log.
         if !was_online && let Some((first, _)) = leaf.missing.ranges().last() {
             leaf.missing.add_since(*first);
         }
-        match position {
-            None if leaf.state == LeafState::Online => {
-                leaf.state = LeafState::Unavailable;
-                is_config_new = true;
-            }
-            None => {}
-            Some(position) => {
-                if leaf.state == LeafState::Unavailable || leaf.state == LeafState::Removed {
-                    leaf.state = LeafState::Online;
-                    is_config_new = true;
-                }
-                // It was away while others went on: what was written meanwhile is not on it. Not so where
-                // the power failed when only some had got the newest root: all that were online had all
-                // that it leads to. One that has no root at all has just come into the pool.
-                if let Some(last) = last_seen[position] {
-                    let is_just_behind = was_online && Some(last) == before;
-                    if last < newest_epoch && !is_just_behind {
-                        leaf.missing.add_since(last.next());
-                    }
-                }
-            }
+        // That its newest root is an old one says nothing: power fails while roots are written. What it missed,
+        // the configuration says (`pool/labels.rs`).
+        let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
+        if is_here && returned {
+            leaf.state = LeafState::Online;
+            is_config_new = true;
+        } else if !is_here && was_online {
+            leaf.state = LeafState::Unavailable;
+            is_config_new = true;
         }
     }
     Ok(Examined {
@@ -180,8 +165,6 @@ struct Roots {
     candidates: Vec<Candidate>,
     /// The newest epoch on each device.
     last_seen: Vec<Option<Epoch>>,
-    /// All epochs.
-    seen: BTreeSet<Epoch>,
     /// Epochs of which there are two candidates.
     clashing: BTreeSet<Epoch>,
 }
@@ -219,7 +202,6 @@ fn roots(
             Some(Candidate { root, copies })
         })
         .collect();
-    let seen = found.iter().map(|candidate| candidate.root.epoch).collect();
     found.retain(|candidate| candidate.copies >= 2);
     found.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
     let pairs = found.windows(2);
@@ -228,7 +210,6 @@ fn roots(
     Ok(Roots {
         candidates: found,
         last_seen,
-        seen,
         clashing,
     })
 }
