@@ -94,3 +94,24 @@ fn histories_that_failed_once_do_not_fail_again() {
         }
     }
 }
+
+/// Invariant 8: what is received is what was sent; what is interrupted goes on or vanishes.
+#[test]
+fn receives_survive_power_cuts() {
+    let first = number("SANDSTONE_FIRST").unwrap_or(0);
+    let end = first + number("SANDSTONE_HISTORIES").unwrap_or(40);
+    let mut total = sim::pool::receive::Report::default();
+    for seed in first..end {
+        match sim::pool::receive::run(seed) {
+            Ok(report) => total += report,
+            Err(failure) => panic!("receive: {failure}"),
+        }
+    }
+    println!("receive, seeds {first}..{end}: {total}");
+    let histories = end - first;
+    assert!(total.crashes >= 2 * histories, "{total}");
+    assert!(
+        total.resumed > histories / 2 && total.given_up > 0,
+        "{total}"
+    );
+}

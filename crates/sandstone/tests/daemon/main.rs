@@ -21,3 +21,4 @@ mod queue_error;
 mod reinstatement;
 mod sanitize;
 mod served;
+mod stream;

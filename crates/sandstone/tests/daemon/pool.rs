@@ -9,11 +9,11 @@ use sandstone::initiator::connection::Connection;
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
 
-fn log_in(portal: SocketAddr) -> Connection {
+pub(super) fn log_in(portal: SocketAddr) -> Connection {
     served::log_in(portal, settings(1))
 }
 
-fn pattern(tag: u8) -> Vec<u8> {
+pub(super) fn pattern(tag: u8) -> Vec<u8> {
     (0..64 * BLOCK).map(|at| (at / 5) as u8 ^ tag).collect()
 }
 

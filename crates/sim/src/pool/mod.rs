@@ -6,9 +6,11 @@
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
+//! | streams that are received while the power fails | [`receive`] |
 
 pub mod families;
 mod labels;
+pub mod receive;
 pub mod setup;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,6 +35,8 @@ pub use setup::PoolSetup;
 
 /// The number of the request that makes a volume of the beginning.
 const MAKING: RequestId = RequestId(u64::MAX);
+/// Answers of requests with higher numbers are kept as they are.
+const ASKED: u64 = 1 << 62;
 const GUID: u64 = 0x5a_4d57;
 
 /// A volume or snapshot of the pool.
@@ -75,6 +79,8 @@ pub struct PoolSubject {
     known: BTreeMap<VolumeId, Known>,
     requests: Vec<DiskRequest>,
     answers: Vec<Answer>,
+    /// Answers that are kept as they are.
+    told: BTreeMap<u64, Result<PoolAnswer, PoolError>>,
     plans: u64,
     now_us: u64,
 }
@@ -208,6 +214,7 @@ impl PoolSubject {
             known: BTreeMap::new(),
             requests: Vec::new(),
             answers: Vec::new(),
+            told: BTreeMap::new(),
             plans: 0,
             now_us,
         }
@@ -348,13 +355,37 @@ impl PoolSubject {
             self.know(pool);
         }
         for (RequestId(tag), result) in answers {
-            self.answer(tag, result);
+            match tag {
+                ASKED.. => drop(self.told.insert(tag, result)),
+                _ => self.answer(tag, result),
+            }
         }
         for event in events {
             if let Event::Suspended { reason } = event {
                 assert!(!self.setup.never_suspends, "suspended: {reason}");
             }
         }
+    }
+
+    /// The pool, where it is open.
+    fn pool(&self) -> Option<&Pool> {
+        match &self.stage {
+            Stage::Open(pool) => Some(pool),
+            _ => None,
+        }
+    }
+
+    /// Asks the pool itself, where it is open; with a number above [`ASKED`].
+    fn with_pool(&mut self, ask: impl FnOnce(&mut Pool)) {
+        if let Stage::Open(pool) = &mut self.stage {
+            ask(pool);
+        }
+        self.go_on();
+    }
+
+    /// The answer to a number above [`ASKED`].
+    fn told(&mut self, tag: u64) -> Option<Result<PoolAnswer, PoolError>> {
+        self.told.remove(&tag)
     }
 
     fn answer(&mut self, tag: u64, result: Result<PoolAnswer, PoolError>) {

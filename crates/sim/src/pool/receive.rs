@@ -1,0 +1,531 @@
+//! Streams that are received while the power fails, again and again: what is interrupted goes on where it
+//! was durable, or vanishes; what is complete is bit by bit what was sent (invariant 8).
+//!
+//! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other. Each
+//! life may be cut at any answer of a disk. After each opening all complete snapshots are compared.
+
+use std::fmt;
+
+use pages::Pages;
+use store::catalog::request::{ReceiveInto, TakeSnapshots};
+use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
+use store::format::DatasetId;
+use store::map::Change as BlockChange;
+use store::pool::{Answer, Pool, PoolError, PoolErrorKind, Received, Request, RequestId};
+use store::pool::{Changes, WantedChanges};
+use store::stream::{Begin, Decoder, Encoder, Item};
+
+use super::families::Family;
+use super::{PoolSetup, PoolSubject};
+use crate::disk::Disk;
+use crate::operation::{BLOCK_SIZE, VolumeId};
+use crate::random::Random;
+use crate::subject::{DiskRequest, Geometry, State, Subject as _, VolumeSpec};
+
+/// Snapshots that are sent.
+const SNAPSHOTS: usize = 3;
+/// Lives of a receive that may be cut; the one after them may not.
+const CUTS: u32 = 4;
+/// More answers of disks than anything here takes.
+const ENDLESS: u32 = 3_000_000;
+
+/// What a history came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Times the power failed, or the program was killed.
+    pub crashes: u64,
+    /// Receives that went on where they were.
+    pub resumed: u64,
+    /// Receives that were given up and begun anew.
+    pub given_up: u64,
+}
+
+impl std::ops::AddAssign for Report {
+    fn add_assign(&mut self, other: Self) {
+        self.crashes += other.crashes;
+        self.resumed += other.resumed;
+        self.given_up += other.given_up;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} crashes, {} receives went on, {} were given up",
+            self.crashes, self.resumed, self.given_up
+        )
+    }
+}
+
+/// Why something did not end.
+enum End {
+    /// The power failed.
+    Cut,
+    /// This is wrong.
+    Wrong(String),
+}
+
+impl From<String> for End {
+    fn from(wrong: String) -> Self {
+        Self::Wrong(wrong)
+    }
+}
+
+/// Runs the history of one seed.
+///
+/// # Errors
+/// What is wrong.
+pub fn run(seed: u64) -> Result<Report, String> {
+    let mut world = World::new(seed);
+    let outcome = world.history();
+    outcome.map(|()| world.report).map_err(|end| match end {
+        End::Cut => format!("seed {seed}: a life that was not to be cut was"),
+        End::Wrong(wrong) => format!("seed {seed}: {wrong}"),
+    })
+}
+
+struct World {
+    setup: PoolSetup,
+    geometry: Geometry,
+    subject: PoolSubject,
+    disks: Vec<Disk>,
+    requests: Vec<DiskRequest>,
+    now_us: u64,
+    next_tag: u64,
+    random: Random,
+    /// Answers of disks until the power fails.
+    fuse: Option<u32>,
+    /// What each snapshot of `v0` must hold.
+    models: Vec<Vec<u8>>,
+    report: Report,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let (setup, climate) = Family::PowerCuts.of_seed(seed);
+        let mut random = Random::new(seed ^ 0x7374_7265_616d).fork();
+        let unit = random.one_of(&[1, 2, 4, 8]);
+        let geometry = Geometry {
+            disks: setup.disks(),
+            disk_sectors: climate.disk_sectors.max(8 << 8),
+            volumes: vec![VolumeSpec {
+                id: VolumeId(0),
+                blocks: 48,
+                unit,
+            }],
+        };
+        let disk = |number: usize| {
+            let random = Random::new(seed ^ (number as u64) << 32).fork();
+            Disk::new(geometry.disk_sectors, climate.behaviour.clone(), random)
+        };
+        let disks = (0..geometry.disks).map(disk).collect();
+        Self {
+            subject: PoolSubject::create(&setup, &geometry, 0),
+            setup,
+            geometry,
+            disks,
+            requests: Vec::new(),
+            now_us: 0,
+            next_tag: super::ASKED,
+            random,
+            fuse: None,
+            models: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    fn history(&mut self) -> Result<(), End> {
+        self.wait_until_open()?;
+        self.write_history()?;
+        for to in 0..SNAPSHOTS {
+            let mut cuts = 0;
+            while !self.has(to)? {
+                self.fuse = (cuts < CUTS).then(|| self.random.within(1..400) as u32);
+                cuts += 1;
+                match self.receive(to) {
+                    Ok(()) => {}
+                    Err(End::Cut) => self.crash()?,
+                    Err(wrong) => return Err(wrong),
+                }
+            }
+            self.fuse = None;
+            self.compare(to + 1)?;
+        }
+        self.crash()?;
+        self.compare(SNAPSHOTS)
+    }
+
+    /// Writes, clears and takes snapshots.
+    fn write_history(&mut self) -> Result<(), End> {
+        let spec = self.geometry.volumes[0];
+        let size = (spec.blocks * BLOCK_SIZE as u64) as usize;
+        let mut model = vec![0_u8; size];
+        for number in 0..SNAPSHOTS {
+            for _ in 0..self.random.within(1..8) {
+                let dataset = self.id("v0")?;
+                let first = self.random.within(0..spec.blocks);
+                let blocks = self.random.within(1..(spec.blocks - first).min(20) + 1);
+                let (at, len) = (first as usize * BLOCK_SIZE, blocks as usize * BLOCK_SIZE);
+                let offset = at as u64;
+                let request = if self.random.per_mille(200) {
+                    model[at..at + len].fill(0);
+                    Request::Clear {
+                        dataset,
+                        offset,
+                        len: len as u64,
+                        durable: false,
+                    }
+                } else {
+                    let tag = self.random.within(1..256) as u8;
+                    let step = self.random.one_of(&[0, 1, 7]);
+                    for (number, byte) in model[at..at + len].iter_mut().enumerate() {
+                        *byte = tag.wrapping_add((number as u8).wrapping_mul(step));
+                    }
+                    Request::Write {
+                        dataset,
+                        offset,
+                        data: Pages::from_bytes(&model[at..at + len]),
+                        durable: false,
+                    }
+                };
+                self.ask(request)?.map_err(unexpected)?;
+            }
+            let request = TakeSnapshots {
+                names: vec![format!("v0@s{number}")],
+                ..TakeSnapshots::default()
+            };
+            self.administer(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))?
+                .map_err(unexpected)?;
+            self.models.push(model.clone());
+        }
+        Ok(())
+    }
+
+    /// Receives snapshot `to`: all of it, or what is missing.
+    fn receive(&mut self, to: usize) -> Result<(), End> {
+        let mut start = 0;
+        if let Ok(copy) = self.id("copy")
+            && let Some(receiving) = self.catalog()?.receiving(copy)
+        {
+            start = receiving.position;
+            if self.random.per_mille(300) {
+                self.report.given_up += 1;
+                start = 0;
+                self.administer(move |catalog, _| catalog.plan_abort_receive(copy, None))?
+                    .map_err(unexpected)?;
+            } else {
+                self.report.resumed += 1;
+            }
+        }
+        let stream = self.stream(to, start)?;
+        let attempt = self.random.within(1..u64::MAX);
+        let notes_per_mille = self.random.one_of(&[0, 100, 500]);
+        let mut decoder = Decoder::new();
+        decoder.feed(&stream);
+        let mut current: Option<(Begin, DatasetId)> = None;
+        while let Some(item) = decoder.next_item().map_err(|error| error.to_string())? {
+            let (block, content, next) = match item {
+                Item::Begin(begin) => {
+                    let volume = self.begin(&begin, attempt)?;
+                    current = Some((*begin, volume));
+                    continue;
+                }
+                Item::Data { block, packed } => {
+                    let data = packed
+                        .unpack()
+                        .ok_or("a block does not unpack".to_owned())?;
+                    (block, Received::Data(data), block + 1)
+                }
+                Item::Free { first, count } => {
+                    let size = current.as_ref().map_or(0, |(begin, _)| begin.block_size);
+                    let holes = Received::Holes(count * u64::from(size));
+                    (first, holes, first + count)
+                }
+                Item::End => {
+                    let Some((begin, volume)) = current.take() else {
+                        break;
+                    };
+                    self.administer(move |catalog, stamp| {
+                        catalog.plan_end_receive(volume, attempt, &begin, stamp)
+                    })?
+                    .map_err(unexpected)?;
+                    // It was acknowledged: it outlives everything.
+                    return match self.has(to)? {
+                        true => Ok(()),
+                        false => Err(End::Wrong("the snapshot is not there".to_owned())),
+                    };
+                }
+                Item::Close => break,
+            };
+            let Some((begin, volume)) = &current else {
+                break;
+            };
+            let (dataset, offset) = (*volume, block * u64::from(begin.block_size));
+            let request = Request::Receive {
+                dataset,
+                attempt,
+                offset,
+                content,
+            };
+            self.ask(request)?.map_err(unexpected)?;
+            if self.random.per_mille(notes_per_mille) {
+                self.administer(move |catalog, _| {
+                    catalog.plan_note_received(dataset, attempt, next)
+                })?
+                .map_err(unexpected)?;
+            }
+        }
+        Err(End::Wrong("the stream has no end".to_owned()))
+    }
+
+    fn begin(&mut self, begin: &Begin, attempt: u64) -> Result<DatasetId, End> {
+        let request = ReceiveInto {
+            name: "copy".to_owned(),
+            begin: begin.clone(),
+            attempt,
+            is_resumable: true,
+            with_parents: false,
+        };
+        self.administer(move |catalog, stamp| catalog.plan_begin_receive(&request, stamp))?
+            .map_err(unexpected)?;
+        self.id("copy")
+    }
+
+    /// The stream of a snapshot, from the one before on; blocks below `start` are there.
+    fn stream(&mut self, to: usize, start: u64) -> Result<Vec<u8>, End> {
+        let newer = self.id(&format!("v0@s{to}"))?;
+        let older = match to.checked_sub(1) {
+            None => None,
+            Some(from) => Some(self.id(&format!("v0@s{from}"))?),
+        };
+        let mut encoder = Encoder::new();
+        let begin = self.beginning(to, older, newer, start)?;
+        if !encoder.begin(&begin) {
+            return Err(End::Wrong("it is too long".to_owned()));
+        }
+        let mut next = Some(start);
+        while let Some(start) = next {
+            let wanted = WantedChanges {
+                from: older,
+                to: newer,
+                start,
+            };
+            let found = match self.ask(Request::Changes(wanted))?.map_err(unexpected)? {
+                Answer::Changes(found) => found,
+                other => return Err(End::Wrong(format!("{other:?}"))),
+            };
+            let Changes {
+                changes,
+                next: then,
+            } = found;
+            for change in changes {
+                let block = match change {
+                    BlockChange::Holes(range) => {
+                        encoder.free(range.start, range.end - range.start);
+                        continue;
+                    }
+                    BlockChange::Block { index, .. } => index,
+                };
+                let dataset = newer;
+                let request = Request::Stored { dataset, block };
+                match self.ask(request)?.map_err(unexpected)? {
+                    Answer::Stored(of) => encoder.data(block, of.compression, &of.payload),
+                    other => return Err(End::Wrong(format!("{other:?}"))),
+                }
+            }
+            next = then;
+        }
+        encoder.end();
+        encoder.close();
+        Ok(encoder.take())
+    }
+
+    fn beginning(
+        &mut self,
+        to: usize,
+        older: Option<DatasetId>,
+        newer: DatasetId,
+        start: u64,
+    ) -> Result<Begin, End> {
+        let catalog = self.catalog()?;
+        let guid = |id: DatasetId| catalog.dataset(id).map_or(0, |of| of.guid);
+        let geometry = catalog.dataset(newer).and_then(|of| of.geometry());
+        let (size, block_size) = geometry.unwrap_or_default();
+        Ok(Begin {
+            pool: 1,
+            volume: 2,
+            snapshot: guid(newer),
+            from: older.map(guid),
+            source: format!("tank/v0@s{to}"),
+            path: String::new(),
+            name: format!("s{to}"),
+            created_s: 5,
+            size,
+            block_size,
+            start,
+            properties: [].into(),
+        })
+    }
+
+    /// All complete snapshots are what they must be; what is half received is nobody's.
+    fn compare(&mut self, complete: usize) -> Result<(), End> {
+        for number in 0..complete {
+            let model = self.models[number].clone();
+            for name in [format!("v0@s{number}"), format!("copy@s{number}")] {
+                self.compare_with(&name, &model)?;
+            }
+        }
+        let Ok(copy) = self.id("copy") else {
+            return Ok(());
+        };
+        if self.catalog()?.receiving(copy).is_none() {
+            let model = self.models[complete.max(1) - 1].clone();
+            return self.compare_with("copy", &model);
+        }
+        let request = Request::Read {
+            dataset: copy,
+            offset: 0,
+            len: BLOCK_SIZE as u32,
+        };
+        match self.ask(request)? {
+            Err(error) if error.kind == PoolErrorKind::Receiving => Ok(()),
+            other => Err(End::Wrong(format!("half of a volume was read: {other:?}"))),
+        }
+    }
+
+    fn compare_with(&mut self, name: &str, model: &[u8]) -> Result<(), End> {
+        let dataset = self.id(name)?;
+        let request = Request::Read {
+            dataset,
+            offset: 0,
+            len: model.len() as u32,
+        };
+        match self.ask(request)?.map_err(unexpected)? {
+            Answer::Data(data) if data.to_vec() == model => Ok(()),
+            _ => Err(End::Wrong(format!("{name} is not what was sent"))),
+        }
+    }
+
+    /// The power fails, or the program is killed; then the pool is opened, and everything looked at.
+    fn crash(&mut self) -> Result<(), End> {
+        self.fuse = None;
+        self.report.crashes += 1;
+        let is_power_cut = self.random.per_mille(700);
+        for disk in &mut self.disks {
+            match is_power_cut {
+                true => disk.power_cut(),
+                false => disk.detach(),
+            }
+        }
+        self.requests.clear();
+        self.subject = PoolSubject::open(&self.setup, &self.geometry, self.now_us);
+        self.wait_until_open()?;
+        let mut complete = 0;
+        while complete < SNAPSHOTS && self.has(complete)? {
+            complete += 1;
+        }
+        self.compare(complete)
+    }
+
+    fn has(&mut self, number: usize) -> Result<bool, End> {
+        let name = format!("copy@s{number}");
+        Ok(self.catalog()?.find(&name).is_ok())
+    }
+
+    fn id(&mut self, name: &str) -> Result<DatasetId, End> {
+        let found = self.catalog()?.find(name).map(|of| of.id);
+        found.map_err(|error| End::Wrong(error.to_string()))
+    }
+
+    fn catalog(&mut self) -> Result<&Catalog, End> {
+        let pool = self.subject.pool();
+        let pool = pool.ok_or_else(|| End::Wrong("the pool is not open".to_owned()))?;
+        Ok(pool.catalog())
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Result<Answer, PoolError>, End> {
+        self.next_tag += 1;
+        let (tag, now_us) = (self.next_tag, self.now_us);
+        self.subject
+            .with_pool(|pool: &mut Pool| pool.submit(RequestId(tag), request, now_us));
+        self.wait(tag)
+    }
+
+    fn administer(
+        &mut self,
+        plan: impl FnOnce(&Catalog, Stamp) -> Result<Change, CatalogError> + Send + 'static,
+    ) -> Result<Result<Answer, PoolError>, End> {
+        self.next_tag += 1;
+        let (tag, now_us) = (self.next_tag, self.now_us);
+        let entropy = self.random.within(1..u64::MAX);
+        self.subject.with_pool(|pool: &mut Pool| {
+            pool.administer(RequestId(tag), Box::new(plan), entropy, now_us);
+        });
+        self.wait(tag)
+    }
+
+    fn wait(&mut self, tag: u64) -> Result<Result<Answer, PoolError>, End> {
+        for _ in 0..ENDLESS {
+            if let Some(answer) = self.subject.told(tag) {
+                return Ok(answer);
+            }
+            self.advance()?;
+        }
+        Err(End::Wrong("a request is never answered".to_owned()))
+    }
+
+    fn wait_until_open(&mut self) -> Result<(), End> {
+        for _ in 0..ENDLESS {
+            match self.subject.state() {
+                State::Open => return Ok(()),
+                State::Refused(why) => return Err(End::Wrong(why)),
+                State::Opening => self.advance()?,
+            }
+        }
+        Err(End::Wrong("it never opens".to_owned()))
+    }
+
+    /// Lets the next thing happen.
+    fn advance(&mut self) -> Result<(), End> {
+        self.collect();
+        let disks = self.disks.iter().enumerate();
+        let due = disks.filter_map(|(number, disk)| Some((disk.next_due_us()?, number)));
+        let disk = due.min();
+        let tick = self.subject.next_tick_us();
+        match (disk, tick) {
+            (Some((due_us, number)), tick) if tick.is_none_or(|tick| due_us <= tick) => {
+                if let Some(fuse) = &mut self.fuse {
+                    *fuse -= 1;
+                    if *fuse == 0 {
+                        return Err(End::Cut);
+                    }
+                }
+                self.now_us = self.now_us.max(due_us);
+                if let Some(done) = self.disks[number].complete(self.now_us) {
+                    self.subject
+                        .completed(number, done.id, done.outcome, self.now_us);
+                }
+            }
+            (_, Some(tick)) => {
+                self.now_us = self.now_us.max(tick);
+                self.subject.tick(self.now_us);
+            }
+            _ => return Err(End::Wrong("everything waits for nothing".to_owned())),
+        }
+        self.collect();
+        Ok(())
+    }
+
+    fn collect(&mut self) {
+        self.subject.take_requests(&mut self.requests);
+        for DiskRequest { disk, id, op } in self.requests.drain(..) {
+            self.disks[disk].submit(self.now_us, id, op);
+        }
+        self.subject.take_answers(&mut Vec::new());
+    }
+}
+
+fn unexpected(error: PoolError) -> End {
+    End::Wrong(error.to_string())
+}
