@@ -12,7 +12,7 @@ use store::pool::{Answer, Event, Pool, PoolError, PoolErrorKind, RequestId, Scan
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
 use super::devices::Devices;
-use super::events::{tell, tell_scan};
+use super::events::{tell, tell_scan, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Shared};
 use super::opening::{Clock, Opened, paths, wall_clock_s};
 use crate::block::lane::{Outcome, Remote};
@@ -74,6 +74,9 @@ impl Engine {
     pub(super) fn new(opened: Opened, shared: Arc<Shared>) -> Self {
         for event in &opened.events {
             tell(event, &opened.pool, &shared);
+        }
+        if !opened.unaccounted.is_empty() {
+            tell_unaccounted(&opened.unaccounted, &opened.pool, &shared);
         }
         Self {
             pool: Some(Box::new(opened.pool)),

@@ -156,6 +156,20 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     }
 }
 
+/// Tells that leaves are away which may have been used without those that are here.
+pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
+    let paths = &pool.config().paths;
+    let name = |guid: &u64| paths.get(guid).cloned().unwrap_or(format!("{guid:016x}"));
+    let names: Vec<String> = leaves.iter().map(name).collect();
+    let text = format!(
+        "opened without {}: if the pool was in use there after these devices were last, its newest changes are \
+         there only, and the two cannot be joined any more",
+        names.join(", ")
+    );
+    tracing::warn!(pool = shared.name(), "{text}");
+    shared.history().note(&text);
+}
+
 /// Tells where a scrub or resilver begins and ends.
 pub(super) fn tell_scan(pool: &Pool, shared: &Shared) {
     let Some(status) = pool.scan_status() else {

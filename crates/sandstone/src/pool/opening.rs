@@ -42,6 +42,8 @@ pub(super) struct Opened {
     pub(super) clock: Clock,
     /// What happened meanwhile.
     pub(super) events: Vec<Event>,
+    /// Guids of leaves that are away and may have been used without the others ([`Examined::unaccounted`]).
+    pub(super) unaccounted: Vec<u64>,
 }
 
 /// Opens the pool.
@@ -50,6 +52,7 @@ pub(super) struct Opened {
 /// Why it cannot be made or opened, as a sentence without a full stop.
 pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String> {
     let clock = Clock::start();
+    let mut unaccounted = Vec::new();
     let mut pool = match setup.begin {
         Begin::Create(config) => {
             let entropy = super::random_u64();
@@ -69,6 +72,7 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String>
         }
         Begin::Import(examined) => {
             let mut pool = import(&examined, setup.cache, &setup.devices, &mut devices, clock)?;
+            unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             pool.claim(&setup.host, clock.now_us());
             pool
@@ -85,6 +89,7 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String>
         devices,
         clock,
         events,
+        unaccounted,
     })
 }
 
