@@ -35,8 +35,8 @@ pub use setup::PoolSetup;
 
 /// The number of the request that makes a volume of the beginning.
 const MAKING: RequestId = RequestId(u64::MAX);
-/// Answers of requests with higher numbers are kept as they are.
-const ASKED: u64 = 1 << 62;
+/// Answers of requests with these numbers are kept as they are. The laboratory's own lie on both sides.
+const ASKED: std::ops::Range<u64> = 1 << 62..1 << 63;
 const GUID: u64 = 0x5a_4d57;
 
 /// A volume or snapshot of the pool.
@@ -355,9 +355,9 @@ impl PoolSubject {
             self.know(pool);
         }
         for (RequestId(tag), result) in answers {
-            match tag {
-                ASKED.. => drop(self.told.insert(tag, result)),
-                _ => self.answer(tag, result),
+            match ASKED.contains(&tag) {
+                true => drop(self.told.insert(tag, result)),
+                false => self.answer(tag, result),
             }
         }
         for event in events {
@@ -375,7 +375,7 @@ impl PoolSubject {
         }
     }
 
-    /// Asks the pool itself, where it is open; with a number above [`ASKED`].
+    /// Asks the pool itself, where it is open; with a number of [`ASKED`].
     fn with_pool(&mut self, ask: impl FnOnce(&mut Pool)) {
         if let Stage::Open(pool) = &mut self.stage {
             ask(pool);
@@ -383,7 +383,7 @@ impl PoolSubject {
         self.go_on();
     }
 
-    /// The answer to a number above [`ASKED`].
+    /// The answer to a number of [`ASKED`].
     fn told(&mut self, tag: u64) -> Option<Result<PoolAnswer, PoolError>> {
         self.told.remove(&tag)
     }

@@ -127,7 +127,7 @@ impl World {
             disks,
             requests: Vec::new(),
             now_us: 0,
-            next_tag: super::ASKED,
+            next_tag: super::ASKED.start,
             random,
             fuse: None,
             models: Vec::new(),
