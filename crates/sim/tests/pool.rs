@@ -59,7 +59,7 @@ fn a_full_pool_survives_power_cuts() {
 
 #[test]
 fn disks_that_fail_and_say_so_cost_errors_and_nothing_else() {
-    let summary = withstands(Family::Failing, 340);
+    let summary = withstands(Family::Failing, 260);
     assert!(summary.total.struck.failed_writes > 0, "{summary}");
 }
 
