@@ -130,6 +130,8 @@ pub struct Climate {
     /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
     /// that is asked of the pool may fail.
     pub only_losable_fail: bool,
+    /// Only these disks fail or vanish, where it is given; they never come back with old contents.
+    pub troubled: Option<Range<usize>>,
     /// How many of a thousand histories try cuts at every flush.
     pub cut_histories_per_mille: u64,
     /// In how many ways at each.
@@ -155,6 +157,7 @@ impl Default for Climate {
             troubles_per_mille: 0,
             losable: 0,
             only_losable_fail: false,
+            troubled: None,
             cut_histories_per_mille: 150,
             cuts_per_flush: 4,
         }

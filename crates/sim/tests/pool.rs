@@ -53,6 +53,16 @@ fn snapshots_clones_and_destruction_survive_power_cuts() {
 }
 
 #[test]
+fn what_log_vdevs_promised_survives_power_cuts() {
+    assert_eq!(withstands(Family::Logs, 40).total.errors, 0);
+}
+
+#[test]
+fn log_vdevs_that_fail_hang_and_vanish_cost_nothing_that_was_promised() {
+    withstands(Family::FailingLogs, 40);
+}
+
+#[test]
 fn a_full_pool_survives_power_cuts() {
     withstands(Family::Full, 40);
 }
@@ -87,6 +97,9 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 59),
         // The same: volumes made in the last groups go with them where flushes lie
         (Family::Lying, 41),
+        // What cannot be read of a log vdev is not what was never there
+        (Family::FailingLogs, 755),
+        (Family::FailingLogs, 1679),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

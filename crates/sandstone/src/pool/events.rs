@@ -110,6 +110,9 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             None
         }
         Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
+        Event::LogFailed { vdev, reason } => Some(format!(
+            "log vdev {vdev} is not used any more: {reason}. Durable writes go to the other vdevs at once"
+        )),
         Event::Vdev(VdevEvent::LeafState {
             leaf,
             state,

@@ -109,6 +109,11 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
             }
         }
     }
+    for cache in pool.status().caches {
+        if let Some((_, device)) = found.iter().find(|(guid, _)| *guid == cache.guid) {
+            devices.attach(cache.leaf, Arc::clone(device));
+        }
+    }
 }
 
 fn import(
@@ -213,5 +218,6 @@ pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolCo
         tree,
         spares: Vec::new(),
         paths: BTreeMap::new(),
+        caches: Vec::new(),
     }
 }

@@ -166,7 +166,10 @@ impl Author<'_> {
     }
 
     fn may_fail(&self, disk: usize) -> bool {
-        !self.climate.only_losable_fail || self.is_losable(disk)
+        match &self.climate.troubled {
+            Some(disks) => disks.contains(&disk),
+            None => !self.climate.only_losable_fail || self.is_losable(disk),
+        }
     }
 
     /// Any disks, but always the same of one history.

@@ -78,10 +78,15 @@ pub enum Family {
     /// A disk is lost, the others go on; then the power fails, it is back, and of those that went on one is
     /// away: what it missed is never served as if nothing had been, and opens where redundancy covers both.
     Apart,
+    /// Power cuts and kills of pools with log vdevs.
+    Logs,
+    /// The same where the disks of log vdevs fail, hang and vanish: no change may fail, and nothing that
+    /// was promised may be missing without a word.
+    FailingLogs,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 8] = [
+pub const FAMILIES: [Family; 10] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -90,6 +95,14 @@ pub const FAMILIES: [Family; 8] = [
     Family::Covered,
     Family::Beyond,
     Family::Apart,
+    Family::Logs,
+    Family::FailingLogs,
+];
+
+const LOGS: &[&Shape] = &[
+    &[(Kind::Leaf, 1)],
+    &[(Kind::Mirror, 2)],
+    &[(Kind::Leaf, 1), (Kind::Mirror, 2)],
 ];
 
 const LIES: Chances = Chances {
@@ -116,18 +129,23 @@ impl Family {
             Self::Covered => "covered",
             Self::Beyond => "beyond",
             Self::Apart => "apart",
+            Self::Logs => "logs",
+            Self::FailingLogs => "failing-logs",
         }
     }
 
     /// The pool and the climate of a seed.
     pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
         let shapes = match self {
-            Self::PowerCuts | Self::Datasets | Self::Full => ANY,
+            Self::PowerCuts | Self::Datasets | Self::Full | Self::Logs | Self::FailingLogs => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond => REDUNDANT,
             Self::Apart => PARTING,
         };
         let mut setup = PoolSetup::random(seed, shapes);
+        if matches!(self, Self::Logs | Self::FailingLogs) {
+            setup.logs = LOGS[(seed % 3) as usize].to_vec();
+        }
         let mut climate = Climate {
             disks: setup.disks(),
             disk_sectors: disk_sectors(if seed.is_multiple_of(4) { 40 } else { 8 }),
@@ -172,6 +190,16 @@ impl Family {
                 setup.must_open = setup.redundancy() > 1 || seed.is_multiple_of(2);
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
+            }
+            Self::Logs => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                climate.admin_per_mille = 100;
+            }
+            Self::FailingLogs => {
+                fail(&mut climate);
+                setup.never_suspends = true;
+                climate.troubled = Some(setup.log_disks());
             }
         }
         (setup, climate)

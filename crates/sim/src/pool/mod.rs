@@ -100,6 +100,7 @@ impl Subject for PoolSubject {
             tree: setup.tree(size),
             spares: Vec::new(),
             paths: Default::default(),
+            caches: Vec::new(),
         };
         let pool = Pool::create(
             config,

@@ -2,6 +2,8 @@
 //!
 //! Bounds are small, so that a history of fifty steps sees many checkpoints, each made in many steps.
 
+use std::ops::Range;
+
 use store::catalog::request::Texts;
 use store::pool::Limits;
 use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
@@ -14,6 +16,8 @@ use crate::random::Random;
 pub struct PoolSetup {
     /// Its top-level vdevs, and how many leaves each has.
     pub shape: Vec<(Kind, usize)>,
+    /// Its log vdevs, on the disks behind these.
+    pub logs: Vec<(Kind, usize)>,
     /// Its bounds.
     pub limits: Limits,
     /// Those of its vdevs.
@@ -57,6 +61,7 @@ impl PoolSetup {
         };
         Self {
             shape,
+            logs: Vec::new(),
             limits,
             vdev_limits,
             cache_bytes: random.one_of(&[64 << 10, 4 << 20]),
@@ -70,7 +75,14 @@ impl PoolSetup {
 
     /// How many disks it needs.
     pub fn disks(&self) -> usize {
-        self.shape.iter().map(|(_, leaves)| leaves).sum()
+        let all = self.shape.iter().chain(&self.logs);
+        all.map(|(_, leaves)| leaves).sum()
+    }
+
+    /// The disks of its log vdevs.
+    pub fn log_disks(&self) -> Range<usize> {
+        let first = self.shape.iter().map(|(_, leaves)| leaves).sum();
+        first..self.disks()
     }
 
     /// Its vdevs, on disks of so many bytes.
@@ -80,12 +92,17 @@ impl PoolSetup {
             guid += 1;
             LeafSpec::new(guid, size)
         };
-        let top = |(kind, leaves): &(Kind, usize)| {
+        let mut top = |(kind, leaves): &(Kind, usize), class| {
             let leaves: Vec<LeafSpec> = (0..*leaves).map(|_| leaf()).collect();
-            TopLevelSpec::new(*kind, Class::Normal, leaves)
+            TopLevelSpec::new(*kind, class, leaves)
         };
+        let blocks = self.shape.iter().map(|of| (of, Class::Normal));
+        let logs = self.logs.iter().map(|of| (of, Class::Log));
         VdevTree {
-            top_levels: self.shape.iter().map(top).collect(),
+            top_levels: blocks
+                .chain(logs)
+                .map(|(of, class)| top(of, class))
+                .collect(),
         }
     }
 
@@ -96,7 +113,8 @@ impl PoolSetup {
             Kind::Mirror => leaves - 1,
             Kind::Raidz { parity } => usize::from(*parity),
         };
-        self.shape.iter().map(of).min().unwrap_or(0)
+        let all = self.shape.iter().chain(&self.logs);
+        all.map(of).min().unwrap_or(0)
     }
 
     /// The properties of a volume.

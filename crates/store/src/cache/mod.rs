@@ -75,6 +75,8 @@ pub struct Cache {
     parts: Box<[Lane]>,
     seed: u64,
     cap: AtomicUsize,
+    /// What others keep of it.
+    reserved: AtomicUsize,
 }
 
 /// A part on cache lines of its own.
@@ -103,6 +105,7 @@ impl Cache {
                 .collect(),
             seed,
             cap: AtomicUsize::new(cap),
+            reserved: AtomicUsize::new(0),
         }
     }
 
@@ -203,10 +206,34 @@ impl Cache {
     /// How many locks there are stays: a cache that was made small and is to be much larger is
     /// better made anew.
     pub fn resize(&self, cap: usize) {
-        let share = cap / self.parts.len();
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        let share = cap.saturating_sub(reserved) / self.parts.len();
         self.locked()
             .for_each(|mut part| part.resize(share, &|key| self.hash(key)));
         self.cap.store(cap, Ordering::Relaxed);
+    }
+
+    /// Keeps bytes of the cap for a second level, so that both together stay within it; not where all that
+    /// is kept so would be more than `most`. Whether it was done.
+    pub fn reserve(&self, bytes: usize, most: usize) -> bool {
+        let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= most);
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_done = self.reserved.fetch_update(set, get, add).is_ok();
+        if is_done {
+            self.resize(self.cap());
+        }
+        is_done
+    }
+
+    /// Gives back what [`Cache::reserve`] kept.
+    pub fn release(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+        self.resize(self.cap());
+    }
+
+    /// Bytes of the cap that [`Cache::reserve`] keeps.
+    pub fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     /// The cap in bytes.

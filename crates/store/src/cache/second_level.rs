@@ -77,6 +77,8 @@ pub struct SecondLevelStatistics {
     pub not_taken: u64,
     /// Blocks that can be found now.
     pub blocks: u64,
+    /// Their bytes.
+    pub held_bytes: u64,
 }
 
 /// How the level may use its device and memory.
@@ -252,6 +254,7 @@ impl SecondLevel {
     pub fn statistics(&self) -> SecondLevelStatistics {
         SecondLevelStatistics {
             blocks: self.index.blocks(),
+            held_bytes: self.index.bytes(),
             ..self.statistics
         }
     }

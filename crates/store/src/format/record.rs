@@ -7,7 +7,7 @@
 //!    0  magic "SANDLOGR"                        8 bytes
 //!    8  format version                          u16
 //!   10  number of entries                       u16
-//!   12  flags (bit 0: data follows inline)      u16
+//!   12  flags (bit 0: a copy on a log vdev)     u16
 //!   14  zero                                    2 bytes
 //!   16  pool guid                               u64
 //!   24  sequence number                         u64
@@ -16,7 +16,7 @@
 //!   48  address of the next record              u64
 //!   56  checksum of the record before           u128
 //!   72  checksum of this record, this field 0   u128   (keyed with the pool's secret)
-//!   88  zero                                    8 bytes
+//!   88  of a copy: what was promised by then    u64    (else zero)
 //!   96  entries
 //!
 //!  entry: u8 kind, 3 bytes zero, u32 dataset, then
@@ -27,6 +27,10 @@
 //! ```
 //!
 //! The checksum is keyed so that a guest cannot write a block that would pass for a record.
+//!
+//! A *copy* lies on a log vdev and is the record with its data inline: the payloads of its pointers follow
+//! it in the order of its entries. It belongs to no chain of its own: made a plain record again
+//! ([`Record::without_copy`]) it is, byte for byte, the one that lies or should lie in the chain.
 
 use pages::Pages;
 
@@ -38,7 +42,8 @@ use crate::checksum;
 const MAGIC: &[u8; 8] = b"SANDLOGR";
 const HEADER: usize = 96;
 const CHECKSUM: std::ops::Range<usize> = 72..88;
-const INLINE: u16 = 1;
+const PROMISED: usize = 88;
+const COPY: u16 = 1;
 
 /// Sequence numbers are below this, which nobody ever reaches: there is always a next one.
 pub const MAX_SEQ: u64 = 1 << 62;
@@ -113,8 +118,9 @@ pub struct Record {
     pub next: Address,
     /// The checksum of the record before.
     pub previous: u128,
-    /// Whether the data of the map entries follows the record, in their order.
-    pub is_inline: bool,
+    /// Of a copy on a log vdev: all groups up to this one were durable when it was written, there or in
+    /// the chain. `None`: this is the record in the chain itself.
+    pub copy: Option<u64>,
     /// The changes, in the order in which they take effect.
     pub entries: Vec<Entry>,
 }
@@ -130,7 +136,7 @@ impl Record {
         let numbers = [
             VERSION,
             self.entries.len() as u16,
-            u16::from(self.is_inline),
+            if self.copy.is_some() { COPY } else { 0 },
             0,
         ];
         for number in numbers {
@@ -146,7 +152,8 @@ impl Record {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.previous.to_le_bytes());
-        bytes.resize(HEADER, 0);
+        bytes.extend_from_slice(&[0; 16]);
+        bytes.extend_from_slice(&self.copy.unwrap_or(0).to_le_bytes());
         for entry in &self.entries {
             encode_entry(entry, &mut bytes);
         }
@@ -183,13 +190,28 @@ impl Record {
             durable_seq: reader.u64()?,
             next: Address::from_bits(reader.u64()?),
             previous: reader.u128()?,
-            is_inline: flags == INLINE,
+            copy: copy_of(flags, sector)?,
             entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
         let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
-        let is_blank = Reader(sector.get(CHECKSUM.end..HEADER)?).is_blank();
-        let is_valid = is_ours && zero == 0 && is_blank && flags <= INLINE && is_counted;
+        let is_valid = is_ours && zero == 0 && is_counted;
         is_valid.then_some((record, stored))
+    }
+
+    /// As it lies or should lie in the chain.
+    pub fn without_copy(mut self) -> Self {
+        self.copy = None;
+        self
+    }
+}
+
+/// What the flags say of a record, `None` where they are none.
+fn copy_of(flags: u16, sector: &[u8]) -> Option<Option<u64>> {
+    let promised = Reader(sector.get(PROMISED..HEADER)?).u64()?;
+    match flags {
+        0 if promised == 0 => Some(None),
+        COPY => Some(Some(promised)),
+        _ => None,
     }
 }
 
@@ -336,14 +358,14 @@ mod tests {
     fn any_record() -> impl Strategy<Value = Record> {
         let numbers = (0..MAX_SEQ, 0..Epoch::LAST.0, any::<u64>(), any::<u64>());
         let entries = prop::collection::vec(any_entry(), 0..=40);
-        (numbers, any::<u128>(), any::<bool>(), entries).prop_map(
-            |((seq, epoch, durable_seq, next), previous, is_inline, entries)| Record {
+        (numbers, any::<u128>(), any::<Option<u64>>(), entries).prop_map(
+            |((seq, epoch, durable_seq, next), previous, copy, entries)| Record {
                 seq,
                 epoch: Epoch(epoch),
                 durable_seq,
                 next: Address::from_bits(next),
                 previous,
-                is_inline,
+                copy,
                 entries,
             },
         )
@@ -378,6 +400,19 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn a_copy_leads_back_to_the_record_of_the_chain(record in any_record(), promised: u64) {
+            let record = record.without_copy();
+            let (in_chain, checksum) = record.encode(KEY);
+            let copy = Record { copy: Some(promised), ..record };
+            let (copy, _) = Record::decode(&copy.encode(KEY).0.to_vec(), KEY).expect("a copy");
+            prop_assert_eq!(copy.copy, Some(promised));
+            let (again, same) = copy.without_copy().encode(KEY);
+            prop_assert_eq!((again.to_vec(), same), (in_chain.to_vec(), checksum));
+        }
+    }
+
     #[test]
     fn who_does_not_know_the_secret_makes_no_record() {
         let record = Record {
@@ -386,7 +421,7 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
-            is_inline: false,
+            copy: None,
             entries: Vec::new(),
         };
         let forged = PoolKey { secret: 43, ..KEY };
@@ -401,7 +436,7 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
-            is_inline: false,
+            copy: None,
             entries: Vec::new(),
         };
         assert_eq!(Record::decode(&record.encode(KEY).0.to_vec(), KEY), None);
@@ -419,7 +454,7 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
-            is_inline: false,
+            copy: None,
             entries,
         }
     }

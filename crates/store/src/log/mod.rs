@@ -3,8 +3,10 @@
 //! Changes gather in the open group ([`group`]); sealed, it becomes one record and its data, which
 //! leave as one write; its place in the chain of records ([`chain`]) says what came before it.
 //! Several groups may be under way; they count in their order only. After a crash the chain is
-//! followed from the last checkpoint to its end ([`replay`]).
+//! followed from the last checkpoint to its end ([`replay`]). Log vdevs hold copies of groups, in a
+//! [`ring`].
 
 pub mod chain;
 pub mod group;
 pub mod replay;
+pub mod ring;

@@ -85,7 +85,8 @@ impl Replay {
     /// The next group, if this is the sector at [`Replay::address`] and its record lies in it.
     pub fn follow(&mut self, sector: &[u8]) -> Option<Found> {
         let (record, checksum) = Record::decode(sector, self.key)?;
-        if record.seq != self.seq || record.previous != self.previous {
+        let is_next = record.seq == self.seq && record.previous == self.previous;
+        if !is_next || record.copy.is_some() {
             return None;
         }
         let found = Found {
@@ -156,7 +157,7 @@ mod tests {
                 durable_seq: seq.saturating_sub(2),
                 next: Address::new(0, seq + 1),
                 previous,
-                is_inline: false,
+                copy: None,
                 entries: Vec::new(),
             };
             let (pages, checksum) = record.encode(KEY);

@@ -8,6 +8,8 @@
 //! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first (`labels.rs`);
 //! 5. only then is the change acknowledged.
 //!
+//! Where a log vdev copies the group first, 3 and 4 are about that (`log_vdevs.rs`).
+//!
 //! A flush that fails is never repeated as if nothing had happened: what it should have made durable
 //! may be lost, so the pool takes no changes any more.
 
@@ -27,6 +29,8 @@ use crate::vdev::{ArrayError, Priority};
 
 /// Groups that nobody waits for are let gather while so many are being written.
 const GROUPS_IN_FLIGHT: usize = 8;
+/// The same of groups that somebody waited for and that a log vdev has.
+const GROUPS_BEHIND_LOG: usize = 256;
 /// Groups on the devices after which they are flushed though nobody waits for it.
 const UNFLUSHED_GROUPS: u64 = 256;
 /// Sectors that should be free behind a record, for its data.
@@ -45,7 +49,7 @@ pub(super) struct Commit {
     flushing: Option<u64>,
     /// All groups up to this one were flushed; those that count as durable may be fewer, while the labels do
     /// not say yet on which leaves they are.
-    flushed_seq: u64,
+    pub(super) flushed_seq: u64,
 }
 
 impl Commit {
@@ -72,6 +76,14 @@ impl Commit {
         last.is_some_and(|(seq, _)| *seq > self.chain.sealed_seq())
     }
 
+    /// The last group that was sealed and that somebody waits for.
+    fn last_wanted(&self) -> Option<u64> {
+        let sealed = self.chain.sealed_seq();
+        let count = self.waiters.partition_point(|(seq, _)| *seq <= sealed);
+        let last = self.waiters.get(count.checked_sub(1)?);
+        last.map(|(seq, _)| *seq)
+    }
+
     /// Bytes that are in memory only, or may be.
     pub(super) fn dirty_bytes(&self) -> usize {
         self.chain.bytes + self.group.payload_bytes()
@@ -94,7 +106,7 @@ impl Pool {
 
     /// Answers a request when a group is durable.
     pub(super) fn wait_for(&mut self, seq: u64, id: RequestId) {
-        if seq <= self.commit.chain.durable_seq {
+        if seq <= self.promised_seq() {
             self.answer(id, Ok(Answer::Done));
         } else {
             self.commit.waiters.push_back((seq, id));
@@ -111,19 +123,27 @@ impl Pool {
             let writing = commit.chain.being_written();
             let is_ripe = self.now_us >= commit.group.since_us + self.limits.gather_us;
             // Who waits shares the next write with all that come while this one is under way.
-            let is_due = commit.is_group_wanted() && writing == 0;
+            let is_idle = match self.has_log() {
+                true => !self.is_copying() && writing < GROUPS_BEHIND_LOG,
+                false => writing == 0,
+            };
+            let is_due = commit.is_group_wanted() && is_idle;
             if is_due || is_ripe && writing < GROUPS_IN_FLIGHT {
                 self.seal();
             }
         }
+        self.copy_to_log(self.commit.last_wanted());
         let chain = &self.commit.chain;
         let flushed_seq = self.commit.flushed_seq;
         let next = self.commit.waiters.front();
-        let is_wanted =
+        let is_written =
             next.is_some_and(|(seq, _)| (flushed_seq + 1..=chain.written_seq).contains(seq));
+        let is_wanted = is_written && !self.is_copying();
         // Replay verifies each block of what is not known to be durable: that must not be much.
         let is_long = chain.written_seq > flushed_seq + UNFLUSHED_GROUPS;
-        if (is_wanted || is_long) && self.commit.flushing.is_none() {
+        let is_behind = chain.written_seq > flushed_seq;
+        let is_owed = is_behind && (self.is_log_owing() || self.is_log_filling());
+        if (is_wanted || is_long || is_owed) && self.commit.flushing.is_none() {
             let seq = chain.written_seq;
             self.commit.flushing = Some(seq);
             let tag = self.tag(Tag::Flush(seq));
@@ -152,16 +172,21 @@ impl Pool {
             durable_seq: self.commit.chain.durable_seq,
             next: then,
             previous: self.commit.chain.previous,
-            is_inline: false,
+            copy: None,
             entries,
         };
         let (sector, checksum) = record.encode(self.key);
+        self.keep_for_log(&record, &blocks);
         let addresses = blocks.iter().map(|(address, _)| *address).collect();
         blocks.insert(0, (place, sector));
         self.records.push_back((seq + 1, extent));
         self.commit.chain.sealed(bytes, addresses, checksum, then);
         let tag = self.tag(Tag::Group(seq));
-        let priority = Priority::SyncWrite;
+        // Where a log vdev has it, nobody waits for this write.
+        let priority = match self.has_log() {
+            true => Priority::AsyncWrite,
+            false => Priority::SyncWrite,
+        };
         self.array
             .write(tag, blocks, priority, self.now_us, &mut self.array_output);
         if self.commit.chain.next_seq - self.persisted.seq > self.limits.groups {
@@ -295,6 +320,11 @@ impl Pool {
     pub(super) fn promise(&mut self) {
         let seq = self.commit.flushed_seq;
         self.commit.chain.durable(seq);
+        self.answer_durable(seq);
+    }
+
+    /// Answers all who wait for groups up to this one.
+    pub(super) fn answer_durable(&mut self, seq: u64) {
         while let Some((_, id)) = self
             .commit
             .waiters
@@ -312,11 +342,13 @@ impl Pool {
         let ids = waiting.into_iter().map(|(_, id)| id);
         let syncs = std::mem::take(&mut self.syncs);
         let syncs = syncs.into_iter().map(|(_, id)| id);
+        let removals = self.give_up_removals();
         let unsettled = self.give_up_unsettled();
         let stalled_ids = stalled.iter().map(|ready| ready.id);
         let ids: Vec<RequestId> = ids
             .chain(stalled_ids)
             .chain(syncs)
+            .chain(removals)
             .chain(unsettled)
             .collect();
         // Those behind them find the pool suspended.

@@ -32,6 +32,8 @@ pub struct PoolConfig {
     /// Where the devices of leaves and spares were found last, by their guids: to tell people which is
     /// missing, nothing else.
     pub paths: BTreeMap<u64, String>,
+    /// Cache vdevs.
+    pub caches: Vec<LeafSpec>,
 }
 
 impl PoolConfig {
@@ -59,6 +61,7 @@ impl PoolConfig {
                 .iter()
                 .map(|(guid, path)| (format!("{guid:016x}"), path.clone()))
                 .collect(),
+            caches: self.caches.iter().map(StoredLeaf::from).collect(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -83,6 +86,8 @@ impl PoolConfig {
         let paths = stored.paths.into_iter();
         let paths = paths.map(|(guid, path)| Ok((number(&guid)?, path)));
         let paths = paths.collect::<Result<_, OpenError>>()?;
+        let caches = stored.caches.into_iter().map(|cache| cache.open(&number));
+        let caches = caches.collect::<Result<_, _>>()?;
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
@@ -96,6 +101,7 @@ impl PoolConfig {
             },
             spares,
             paths,
+            caches,
         })
     }
 }
@@ -113,6 +119,8 @@ struct Stored {
     spares: Vec<StoredLeaf>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     paths: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    caches: Vec<StoredLeaf>,
 }
 
 #[derive(Serialize, Deserialize)]

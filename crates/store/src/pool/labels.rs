@@ -42,7 +42,12 @@ impl Pool {
     /// Whether the labels say what the vdevs are and what each leaf missed.
     pub(super) fn are_labels_true(&mut self) -> bool {
         self.note_events();
-        !self.is_config_new && self.renewal.is_none()
+        !self.are_labels_due()
+    }
+
+    /// Whether they have to say something new, as far as is known.
+    pub(super) fn are_labels_due(&self) -> bool {
+        self.is_config_new || self.renewal.is_some()
     }
 
     /// Takes what the array tells, before any answer of it is taken.
@@ -60,9 +65,15 @@ impl Pool {
         if !self.is_config_new || self.renewal.is_some() || self.suspended.is_some() {
             return;
         }
+        // What lies on log vdevs only is found by what the labels said when it was promised.
+        if self.is_log_owing() {
+            return;
+        }
+        self.logs.void_copies();
         self.is_config_new = false;
         self.config.generation += 1;
         self.config.tree = self.array.tree();
+        self.config.caches = self.caches.specs();
         self.renewal = Some(Renewal {
             config: self.config.encode(),
             round: 0,
@@ -129,7 +140,9 @@ impl Pool {
             (round, false) => self.flush_configuration(round),
             (0, true) => self.write_configuration(1),
             (_, true) => {
-                self.renewal = None;
+                if let Some(renewal) = self.renewal.take() {
+                    self.label_caches(&renewal.config);
+                }
                 self.labels_are_written();
             }
         }

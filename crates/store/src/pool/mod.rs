@@ -8,6 +8,8 @@
 //! |---|---|
 //! | how is a write taken | `write.rs`, what it overwrites in part first: `old.rs` |
 //! | where does a write become durable | `commit.rs` |
+//! | what lies on cache vdevs | `cache_vdevs.rs` |
+//! | what do log vdevs promise | `log_vdevs.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
@@ -23,6 +25,7 @@
 
 mod administer;
 mod admission;
+mod cache_vdevs;
 pub mod check;
 mod checkpoint;
 mod closing;
@@ -30,6 +33,7 @@ mod commit;
 mod config;
 mod failures;
 mod labels;
+mod log_vdevs;
 mod manifest;
 mod open;
 mod read;
@@ -46,10 +50,14 @@ mod write;
 mod tests;
 
 pub use administer::Plan;
+pub use cache_vdevs::CacheStatus;
 pub use closing::DatasetSpace;
 pub use config::PoolConfig;
+pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
-pub use open::{Candidate, Examined, LeafLabels, OpenError, OpenErrorKind, Opening, examine};
+pub use open::{
+    Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, examine,
+};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,
     WantedChanges,

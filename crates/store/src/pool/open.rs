@@ -11,6 +11,7 @@
 //! on it, groups that are not known to have been durable are brought onto all their leaves, and all
 //! leaves are flushed: what one opening found, the next one finds.
 
+mod copies;
 mod labels;
 mod parted;
 mod replay;
@@ -24,8 +25,10 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::cache_vdevs::CacheVdevs;
 use super::commit::Commit;
 use super::config::PoolConfig;
+use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
 use super::state::{Contents, Limits, Pool};
@@ -37,10 +40,11 @@ use crate::map::{Map, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Space};
 use crate::vdev::{
-    self, Array, ArrayDone, ArrayErrorKind, Block, DeviceOutcome, DeviceRequest, IoId, Priority,
+    self, Array, ArrayDone, ArrayErrorKind, Block, Class, DeviceOutcome, DeviceRequest, IoId,
+    LeafId, Priority,
 };
 
-pub use labels::{Candidate, Examined, LeafLabels, examine};
+pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine};
 
 /// The kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +57,8 @@ pub enum OpenErrorKind {
     Damaged,
     /// The log is damaged: groups that were durable are missing in it.
     LogDamaged,
+    /// A log vdev is away, and durable writes may be there and nowhere else.
+    LogMissing,
     /// Another version of the program wrote it.
     Version,
     /// Its leaves went on without each other.
@@ -110,6 +116,7 @@ pub struct Opening {
     got: BTreeMap<Wanted, Pages>,
     manifest: Option<Manifest>,
     replay: replay::State,
+    copies: copies::Copies,
     failed: Option<OpenError>,
 }
 
@@ -117,10 +124,30 @@ pub struct Opening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Wanted {
     Manifest(usize),
-    Index { vdev: u16, node: usize },
-    Page { vdev: u16, number: usize },
+    Index {
+        vdev: u16,
+        node: usize,
+    },
+    Page {
+        vdev: u16,
+        number: usize,
+    },
     Chunk,
+    /// Sectors of a leaf of a log vdev.
+    Copies {
+        leaf: LeafId,
+        vdev: u16,
+        sector: u64,
+        count: u64,
+    },
     Record,
+    /// The record of a group, from its copy; and one of its blocks.
+    Copy,
+    Inline(usize),
+    /// The write of a group into the chain, whose copy was found.
+    Restored,
+    /// What is not needed any more: a write or flush of a log vdev.
+    Wiped,
     Operation,
     Block(usize),
     Search(search::Run),
@@ -134,8 +161,10 @@ enum Stage {
     Index,
     Pages,
     Deferred,
+    Copies,
     Log,
     Verify,
+    Restore,
     Search,
     Spread,
     Flush,
@@ -177,7 +206,7 @@ impl Opening {
     /// Begins to open the pool that was found in labels, at one of its roots.
     ///
     /// # Errors
-    /// The vdevs are none.
+    /// The vdevs are none, or a log vdev is away that may be the only place of durable writes.
     pub fn new(
         examined: &Examined,
         root: &Candidate,
@@ -186,6 +215,7 @@ impl Opening {
         cache: Arc<Cache>,
         now_us: u64,
     ) -> Result<Self, OpenError> {
+        examined.require_logs()?;
         let config = examined.config.clone();
         let epoch = root.root.epoch.next();
         let array = array_of(&config, epoch, vdev_limits)?;
@@ -199,6 +229,7 @@ impl Opening {
             reading: HashMap::new(),
             got: BTreeMap::new(),
             manifest: None,
+            copies: copies::Copies::default(),
             failed: None,
         };
         opening.pool.is_config_new = examined.is_config_new;
@@ -241,7 +272,7 @@ impl Opening {
 
     /// Which device a leaf's guid is in this array.
     pub fn leaf(&self, guid: u64) -> Option<vdev::LeafId> {
-        self.pool.array.find(guid)
+        self.pool.leaf(guid)
     }
 
     /// Whether it is done, well or not.
@@ -284,7 +315,11 @@ impl Opening {
                 let wanted = self.reading.remove(&tag);
                 match (wanted, done) {
                     (Some(wanted), ArrayDone::Read(result)) => self.note(wanted, result),
-                    (Some(_), ArrayDone::Flushed(Err(error))) => {
+                    (Some(Wanted::Restored), ArrayDone::Written(Err(error))) => {
+                        let context = format!("what a log vdev had cannot be written: {error}");
+                        self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
+                    }
+                    (Some(Wanted::Flush), ArrayDone::Flushed(Err(error))) => {
                         let context = format!("what was found cannot be made durable: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
@@ -314,6 +349,24 @@ impl Opening {
                 self.failed = Some(self.untold_end(&error));
             }
             (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
+            // Of a copy that is torn, nothing was promised; what was proves the damage. One that cannot be read
+            // may be the only place of what was promised.
+            (Wanted::Copy | Wanted::Inline(_), Err(error)) => {
+                if error.kind != ArrayErrorKind::Checksum {
+                    self.failed = Some(copies::unreadable(&error.to_string()));
+                }
+            }
+            (
+                Wanted::Copies {
+                    vdev,
+                    sector,
+                    count,
+                    ..
+                },
+                Err(_),
+            ) => {
+                self.copies_unread(vdev, sector, count);
+            }
             (_, Err(error)) => {
                 let context = format!("{wanted:?} of the pool cannot be read: {error}");
                 self.failed = Some(OpenError::damaged(context));
@@ -340,8 +393,10 @@ impl Opening {
             Stage::Index => self.take_index(),
             Stage::Pages => self.take_pages(),
             Stage::Deferred => self.take_deferred(),
+            Stage::Copies => self.take_copies(),
             Stage::Log => self.take_record(),
             Stage::Verify => self.take_verified(),
+            Stage::Restore => self.take_restored(),
             Stage::Search => self.take_search(),
             Stage::Spread => self.flush_found(),
             Stage::Flush => self.end(),
@@ -430,10 +485,17 @@ fn empty(
     cache: Arc<Cache>,
 ) -> Pool {
     catalog.set_pool_name(&config.name);
-    let sizes: Vec<u64> = array.top_levels().map(|top| top.sectors).collect();
+    let sizes = array.top_levels().map(|top| match top.class {
+        Class::Normal => top.sectors,
+        // No block ever gets a place there.
+        Class::Log => 0,
+    });
+    let sizes: Vec<u64> = sizes.collect();
     let mut pool = Pool {
         key: config.key(),
         limits,
+        logs: LogVdevs::of_array(&array),
+        caches: CacheVdevs::default(),
         array,
         space: Space::new(&sizes),
         nodes: NodeCache::new(limits.node_bytes),
@@ -482,5 +544,6 @@ fn empty(
         output: Output::default(),
     };
     pool.keep_for_metadata();
+    pool.begin_caches();
     pool
 }

@@ -76,6 +76,8 @@ pub(super) struct BlockReads {
 #[derive(Debug)]
 struct Reading {
     pointer: Pointer,
+    /// A cache vdev was asked, not the pool's devices.
+    is_cached: bool,
     waiters: Vec<(Wanted, Ticket)>,
 }
 
@@ -220,12 +222,45 @@ impl Pool {
         {
             return reading.waiters.push((wanted, ticket));
         }
-        let waiters = vec![(wanted, ticket)];
-        self.reads.blocks.insert(bits, Reading { pointer, waiters });
+        let key = cache_key(wanted.dataset, wanted.block);
+        let cached = self.read_cached(key, &pointer);
+        let reading = Reading {
+            pointer,
+            is_cached: cached.is_some(),
+            waiters: vec![(wanted, ticket)],
+        };
+        self.reads.blocks.insert(bits, reading);
+        match cached {
+            None => self.read_from_pool(&pointer),
+            Some(None) => {}
+            Some(data) => self.cached_block_read(&pointer, data),
+        }
+    }
+
+    fn read_from_pool(&mut self, pointer: &Pointer) {
         let tag = self.tag(Tag::Block(pointer.address));
-        let block = Block::from(&pointer);
+        let block = Block::from(pointer);
         let (now, out) = (self.now_us, &mut self.array_output);
         self.array.read(tag, block, Priority::SyncRead, now, out);
+    }
+
+    /// A cache vdev gave a block, or could not: then it is read from the pool.
+    pub(super) fn cached_block_read(&mut self, pointer: &Pointer, data: Option<Pages>) {
+        let bits = pointer.address.to_bits();
+        let reading = self.reads.blocks.get_mut(&bits);
+        let Some(reading) = reading.filter(|of| of.is_cached && of.pointer == *pointer) else {
+            return;
+        };
+        let Some(data) = data else {
+            reading.is_cached = false;
+            return self.read_from_pool(pointer);
+        };
+        let waiters = std::mem::take(&mut reading.waiters);
+        self.reads.blocks.remove(&bits);
+        for (wanted, ticket) in waiters {
+            self.keep(wanted, ticket, &data);
+            self.arrived(wanted, Ok(data.clone()));
+        }
     }
 
     /// A block was read, or cannot be.
@@ -273,14 +308,17 @@ impl Pool {
     }
 
     fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
+        let mut evicted = Vec::new();
         let policy = self
             .contents
             .get(&wanted.dataset)
             .map(|of| of.settings.primary_cache);
         if policy == Some(CachePolicy::All) {
             let key = cache_key(wanted.dataset, wanted.block);
-            self.cache.fill(key, ticket, data.clone(), |_| {});
+            self.cache
+                .fill(key, ticket, data.clone(), |of| evicted.push(of));
         }
+        self.keep_evicted(evicted);
     }
 
     /// Reads a node of a map for somebody.

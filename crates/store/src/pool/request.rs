@@ -248,6 +248,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A log vdev failed, and is not used any more: changes become durable among the blocks, as they do
+    /// without one. Nothing is lost.
+    LogFailed {
+        /// Its number.
+        vdev: u16,
+        /// Why.
+        reason: String,
+    },
     /// A spare stands in for a leaf that failed: its device is this leaf's from now on.
     SpareInUse {
         /// Its position in the array.

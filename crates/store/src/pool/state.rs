@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use pages::Pages;
 
+use super::cache_vdevs::{self, CacheVdevs};
 use super::checkpoint::Making;
 use super::commit::Commit;
 use super::config::PoolConfig;
+use super::log_vdevs::LogVdevs;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::Scan;
@@ -98,6 +100,9 @@ pub(super) enum Tag {
     Group(u64),
     /// A flush for all groups up to this one.
     Flush(u64),
+    /// The write of copies of groups to a log vdev, and its flush.
+    Copies(u16),
+    CopiesFlush(u16),
     /// The read of a node.
     Node(Address),
     /// The read of a volume's block.
@@ -142,6 +147,8 @@ pub struct Pool {
     /// Seconds since 1970.
     pub(super) time_s: u64,
     pub(super) commit: Commit,
+    pub(super) logs: LogVdevs,
+    pub(super) caches: CacheVdevs,
     /// Requests that wait for something, by a number of ours.
     pub(super) pending: HashMap<u64, Pending, BuildNumberHasher>,
     pub(super) next_pending: u64,
@@ -238,6 +245,11 @@ impl Pool {
     /// A device answered.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.now_us = now_us;
+        if cache_vdevs::is_cache_io(io) {
+            self.cache_completed(io, outcome);
+            self.serve();
+            return self.hand_out();
+        }
         self.array
             .completed(io, outcome, now_us, &mut self.array_output);
         if now_us >= self.worked_us + WORK_EVERY_US {
@@ -254,6 +266,7 @@ impl Pool {
         self.now_us = now_us;
         self.time_s = time_s;
         self.array.tick(now_us, &mut self.array_output);
+        self.tick_caches();
         self.go_on();
     }
 
@@ -263,14 +276,23 @@ impl Pool {
             return self.array.deadline_us();
         }
         let group = self.commit.deadline_us(&self.limits);
+        let copies = self.logs.deadline_us(self.now_us);
+        let caches = self.caches.deadline_us();
         // One that is being made goes on by what the devices answer.
         let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
         let rest = self.has_work().then_some(self.now_us);
-        [self.array.deadline_us(), group, checkpoint, rest]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.array.deadline_us(),
+            group,
+            copies,
+            caches,
+            checkpoint,
+            rest,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// What the calls since the last one brought.
@@ -315,6 +337,9 @@ impl Pool {
 
     fn hand_out(&mut self) {
         self.output.requests.append(&mut self.array_output.requests);
+        self.output
+            .requests
+            .append(&mut self.caches.take_requests());
         self.note_events();
     }
 
@@ -322,6 +347,10 @@ impl Pool {
         match (what, done) {
             (Tag::Group(seq), ArrayDone::Written(result)) => self.group_written(seq, result),
             (Tag::Flush(seq), ArrayDone::Flushed(result)) => self.flushed(seq, result),
+            (Tag::Copies(vdev), ArrayDone::Written(result)) => self.copies_written(vdev, result),
+            (Tag::CopiesFlush(vdev), ArrayDone::Flushed(result)) => {
+                self.copies_flushed(vdev, result)
+            }
             (Tag::Node(address), ArrayDone::Read(result)) => self.node_read(address, result),
             (Tag::Block(address), ArrayDone::Read(result)) => self.block_read(address, result),
             (Tag::Stored(pending), ArrayDone::Read(result)) => self.stored_read(pending, result),

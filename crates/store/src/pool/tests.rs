@@ -1,9 +1,11 @@
 //! The pool on disks in memory that do what they are asked.
 
 mod basics;
+mod cache_vdevs;
 mod checks;
 mod datasets;
 mod full;
+mod log_vdevs;
 mod opening;
 mod streams;
 mod usage;

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
+use super::log_vdevs::LogStatus;
 use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
 use super::scan::ScanStatus;
 use super::state::Pool;
 use crate::space::Counts;
 use crate::vdev::{
-    LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus, VdevEvent,
+    Class, LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus, VdevEvent,
 };
 
 /// How a pool is.
@@ -40,6 +42,10 @@ pub struct PoolStatus {
     pub counts: Counts,
     /// Sectors that data may still take.
     pub available: u64,
+    /// Its cache vdevs.
+    pub caches: Vec<CacheStatus>,
+    /// Its log vdevs.
+    pub logs: Vec<LogStatus>,
     /// zpool's FRAG, per cent: that of the worst vdev.
     pub fragmentation: u8,
 }
@@ -55,7 +61,12 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         let mut top_levels: Vec<TopLevelStatus> = self.array.top_levels().collect();
         self.failures.mark(&mut top_levels);
-        let state = top_levels.iter().map(|top| top.state).max_by_key(severity);
+        // Without its log a pool is slower, and does all that it did.
+        let state = top_levels.iter().map(|top| match top.class {
+            Class::Log if severity(&top.state) > severity(&State::Degraded) => State::Degraded,
+            _ => top.state,
+        });
+        let state = state.max_by_key(severity);
         let guids = self.config.spares.iter().map(|spare| spare.guid);
         let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
         let fragmentation = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
@@ -72,6 +83,8 @@ impl Pool {
             scan: self.scan_status(),
             counts: self.space.counts(),
             available,
+            caches: self.caches.statuses(),
+            logs: self.log_statuses(),
             fragmentation: fragmentation.max().unwrap_or(0),
         }
     }
@@ -83,24 +96,25 @@ impl Pool {
 
     /// The guid of a leaf, also of one that was detached.
     pub fn guid(&self, leaf: LeafId) -> Option<u64> {
-        self.array.guid(leaf)
+        self.array.guid(leaf).or_else(|| self.caches.guid(leaf))
     }
 
     /// The position of a leaf in the array.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
-        self.array.find(guid)
+        self.array.find(guid).or_else(|| self.caches.find(guid))
     }
 
     /// Whether requests may come for a leaf: it is there, and neither put aside nor given up.
     pub fn uses(&self, leaf: LeafId) -> bool {
         let mut leaves = self.array.leaves();
-        leaves.any(|status| {
+        let is_used = leaves.any(|status| {
             let is_given_up = matches!(
                 status.state,
                 State::Offline | State::Faulted | State::Removed
             );
             status.leaf == leaf && !is_given_up
-        })
+        });
+        is_used || self.caches.uses(leaf)
     }
 
     /// Answers when a checkpoint that began after this is durable: with it all changes of vdevs.
@@ -109,10 +123,19 @@ impl Pool {
         if let Some(error) = self.suspension() {
             return self.answer(id, Err(error));
         }
-        let under_way = u64::from(self.checkpoint.is_some());
-        self.syncs.push((self.checkpoints + 1 + under_way, id));
+        self.await_checkpoint(id);
         self.is_checkpoint_wanted = true;
         self.go_on();
+    }
+
+    /// Answers when a checkpoint that begins after this is durable.
+    pub(super) fn await_checkpoint(&mut self, id: RequestId) {
+        self.syncs.push((self.next_checkpoint(), id));
+    }
+
+    /// How many checkpoints will have been made when the first one that begins after this is.
+    fn next_checkpoint(&self) -> u64 {
+        self.checkpoints + 1 + u64::from(self.checkpoint.is_some())
     }
 
     /// Notes that the pool is given up by this host, or taken by it; [`Pool::sync`] makes it durable.
@@ -261,6 +284,10 @@ impl Pool {
     /// It is none.
     pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
         let vdev = self.array.add_top_level(top)?;
+        let added = self.array.top_levels().nth(vdev.into());
+        if let Some(added) = added.filter(|added| added.class == Class::Log) {
+            self.logs.add(vdev, added.sectors);
+        }
         self.shape_changed();
         Ok(vdev)
     }
@@ -304,7 +331,7 @@ impl Pool {
         self.array.clear(leaf)
     }
 
-    fn shape_changed(&mut self) {
+    pub(super) fn shape_changed(&mut self) {
         self.is_config_new = true;
         self.is_checkpoint_wanted = true;
     }
@@ -329,7 +356,11 @@ impl Pool {
 
     /// Lets spares stand in for leaves that failed, and ends replacements that are complete.
     pub(super) fn tend_vdevs(&mut self) {
-        if self.suspended.is_some() || self.tended_events == self.seen_events {
+        if self.suspended.is_some() {
+            return;
+        }
+        self.remove_logs();
+        if self.tended_events == self.seen_events {
             return;
         }
         self.tended_events = self.seen_events;

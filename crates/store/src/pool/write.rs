@@ -420,9 +420,10 @@ impl Pool {
             checksum,
         };
         self.open_group();
+        let mut evicted = Vec::new();
         if settings.primary_cache == CachePolicy::All {
-            self.cache
-                .insert(cache_key(dataset, block), data.clone(), |_| {});
+            let key = cache_key(dataset, block);
+            self.cache.insert(key, data.clone(), |of| evicted.push(of));
         } else {
             // It may be there from before the property was changed.
             self.cache.invalidate(cache_key(dataset, block));
@@ -436,6 +437,7 @@ impl Pool {
             let extent = self.extent_of(&void);
             self.space.give_back(extent);
         }
+        self.keep_evicted(evicted);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
 };
 use super::queue::{Job, Work};
-use super::tree::LeafState;
+use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 
 /// What a leaf has not flushed, and who waits for it.
@@ -45,25 +45,57 @@ impl LeafFlush {
     }
 }
 
-/// A flush of all leaves, or of one.
+/// What a flush covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// All vdevs that hold blocks.
+    Blocks,
+    /// A log vdev.
+    Log(u16),
+    /// A leaf: its own answer counts, whatever redundancy there is.
+    Leaf(LeafId),
+}
+
+/// A flush.
 #[derive(Debug)]
 pub(super) struct FlushOperation {
     tag: u64,
-    /// Only this leaf: its own answer counts, whatever redundancy there is.
-    leaf: Option<LeafId>,
+    scope: Scope,
     pending: u32,
     error: Option<DeviceError>,
 }
 
+impl Scope {
+    /// Whether losses of a vdev are errors of the flush.
+    fn covers(self, number: u16, top: &TopLevel) -> bool {
+        match self {
+            Self::Blocks => top.class == Class::Normal,
+            Self::Log(vdev) => number == vdev,
+            Self::Leaf(_) => false,
+        }
+    }
+}
+
 impl Array {
-    /// Makes durable all writes that were done before: flushes every leaf that was written to since
-    /// its last good flush. [`ArrayDone::Flushed`] is an error from the first loss that redundancy
-    /// does not cover until [`Array::clear`].
+    /// Makes durable all writes of blocks that were done before: flushes every leaf that was written to
+    /// since its last good flush, those of log vdevs not. [`ArrayDone::Flushed`] is an error from the
+    /// first loss that redundancy does not cover until [`Array::clear`].
     pub fn flush(&mut self, tag: u64, now_us: u64, out: &mut Output) {
-        let leaves = (0..self.leaves.len() as u32).map(LeafId).collect();
+        self.flush_scope(tag, Scope::Blocks, now_us, out);
+    }
+
+    /// Makes durable what was written to a log vdev, and nothing else.
+    pub fn flush_log(&mut self, tag: u64, vdev: u16, now_us: u64, out: &mut Output) {
+        self.flush_scope(tag, Scope::Log(vdev), now_us, out);
+    }
+
+    fn flush_scope(&mut self, tag: u64, scope: Scope, now_us: u64, out: &mut Output) {
+        let tops = (0..).zip(&self.top_levels);
+        let covered = tops.filter(|(vdev, top)| scope.covers(*vdev, top));
+        let leaves = covered.flat_map(|(_, top)| top.leaves()).collect();
         let flush = FlushOperation {
             tag,
-            leaf: None,
+            scope,
             pending: 0,
             error: None,
         };
@@ -91,7 +123,7 @@ impl Array {
             .collect();
         let mut flush = FlushOperation {
             tag,
-            leaf: Some(leaf),
+            scope: Scope::Leaf(leaf),
             pending: 0,
             error: None,
         };
@@ -117,9 +149,9 @@ impl Array {
             if leaf.flush.unflushed().is_none() && !leaf.flush.is_under_way {
                 continue;
             }
-            let is_asked = match flush.leaf {
-                Some(_) => leaf.is_open(),
-                None => leaf.is_usable(),
+            let is_asked = match flush.scope {
+                Scope::Leaf(_) => leaf.is_open(),
+                Scope::Blocks | Scope::Log(_) => leaf.is_usable(),
             };
             if is_asked {
                 joining.push(id);
@@ -230,7 +262,7 @@ impl Array {
             return;
         };
         flush.pending -= 1;
-        if let (Err(error), Some(_)) = (answer.outcome, flush.leaf) {
+        if let (Err(error), Scope::Leaf(_)) = (answer.outcome, flush.scope) {
             // Of all leaves together, only losses that redundancy does not cover count.
             flush.error = Some(error);
         }
@@ -242,16 +274,17 @@ impl Array {
     }
 
     fn finish_flush(&mut self, flush: FlushOperation, out: &mut Output) {
-        let lost = self.top_levels.iter().position(|top| top.is_unflushable);
-        let result = match (flush.leaf, lost, flush.error) {
-            (None, Some(vdev), error) => {
+        let mut tops = (0..).zip(&self.top_levels);
+        let lost = tops.find(|(vdev, top)| top.is_unflushable && flush.scope.covers(*vdev, top));
+        let result = match (lost, flush.error) {
+            (Some((vdev, _)), error) => {
                 let context = format!("flush of vdev {vdev}");
                 Err(ArrayError::new(ArrayErrorKind::Lost, context).because(error))
             }
-            (_, _, Some(error)) => {
+            (None, Some(error)) => {
                 Err(ArrayError::new(ArrayErrorKind::Device, "flush").because(Some(error)))
             }
-            (_, _, None) => Ok(()),
+            (None, None) => Ok(()),
         };
         out.done.push((flush.tag, ArrayDone::Flushed(result)));
     }

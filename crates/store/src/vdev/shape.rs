@@ -118,6 +118,22 @@ impl Array {
         Ok(())
     }
 
+    /// Stops using a log vdev that failed, with all its leaves. What was promised there must become durable
+    /// elsewhere before labels say so.
+    pub fn give_up_log(&mut self, vdev: u16, reason: &str, now_us: u64, out: &mut Output) {
+        let Some(top) = self.top_levels.get(usize::from(vdev)) else {
+            return;
+        };
+        let error = DeviceError::new(DeviceErrorKind::Failed, reason);
+        let leaves: Vec<LeafId> = top.leaves().collect();
+        for leaf in leaves {
+            if self.leaf(leaf).state == LeafState::Online {
+                self.lose(leaf, LeafState::Faulted, None, &error, out);
+            }
+        }
+        self.settle(now_us, out);
+    }
+
     /// Makes a mirror of a leaf and a new one, or gives a mirror one more. The new leaf misses
     /// everything until it is resilvered.
     ///

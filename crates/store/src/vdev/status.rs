@@ -130,6 +130,17 @@ impl Array {
         takes_blocks && matches!(state(), State::Online | State::Degraded)
     }
 
+    /// Whether a log vdev takes the log, and holds what it is given: on a leaf at least that is believed to have
+    /// all of it when the pool is opened.
+    pub fn takes_log(&self, vdev: u16) -> bool {
+        let top = self.top_levels.get(usize::from(vdev));
+        let is_whole = |leaf: LeafId| self.leaf(leaf).is_complete();
+        top.is_some_and(|top| {
+            let is_log = top.class == Class::Log && top.kind != Kind::Hole;
+            is_log && !top.is_unflushable && top.leaves().any(is_whole)
+        })
+    }
+
     /// All leaves that were not detached.
     pub fn leaves(&self) -> impl Iterator<Item = LeafStatus> {
         (0..self.leaves.len() as u32)

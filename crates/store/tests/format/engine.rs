@@ -65,6 +65,7 @@ impl World {
             tree: VdevTree { top_levels },
             spares: Vec::new(),
             paths: Default::default(),
+            caches: Vec::new(),
         };
         let pool = Pool::create(
             config,

@@ -40,6 +40,7 @@ pub(super) struct Index {
     oldest: u64,
     next: u64,
     blocks: u64,
+    bytes: u64,
 }
 
 impl Index {
@@ -55,6 +56,7 @@ impl Index {
             oldest: 0,
             next: 0,
             blocks: 0,
+            bytes: 0,
         }
     }
 
@@ -68,6 +70,11 @@ impl Index {
 
     pub(super) fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    /// Bytes of these on the device.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn find(&self, hash: u64, identity: u64) -> Option<Mark> {
@@ -94,6 +101,7 @@ impl Index {
         }
         self.next += 1;
         self.blocks += 1;
+        self.bytes += u64::from(mark.len);
     }
 
     /// Forgets the mark with this hash, if there is one.
@@ -158,8 +166,9 @@ impl Index {
             }
             self.slots[before as usize].chain = after;
         }
-        self.slots[at as usize].mark.len = 0;
+        let len = std::mem::take(&mut self.slots[at as usize].mark.len);
         self.blocks -= 1;
+        self.bytes -= u64::from(len);
     }
 
     fn slot_of(&self, hash: u64) -> Option<u32> {

@@ -36,6 +36,48 @@ pub struct Examined {
     /// cannot be, since a leaf that was found would have had to take part and its label would say so. Who
     /// opens the pool nevertheless must be told.
     pub unaccounted: Vec<u64>,
+    /// Log vdevs that were in use and of which no leaf is there that has all.
+    pub missing_logs: Vec<MissingLog>,
+}
+
+/// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingLog {
+    /// Its number.
+    pub vdev: u16,
+    /// The guids of its leaves.
+    pub leaves: Vec<u64>,
+}
+
+impl Examined {
+    /// Refuses to go on without log vdevs that may matter.
+    pub(super) fn require_logs(&self) -> Result<(), OpenError> {
+        let Some(log) = self.missing_logs.first() else {
+            return Ok(());
+        };
+        let leaves: Vec<String> = log.leaves.iter().map(|of| format!("{of:016x}")).collect();
+        let loss = match self.config.is_exported {
+            true => "it was exported in order, so nothing is lost without it",
+            false => {
+                "without it, durable writes of the last moments before the pool was last used may be lost"
+            }
+        };
+        let context = format!("its log device is missing ({}): {loss}", leaves.join(", "));
+        Err(OpenError::new(OpenErrorKind::LogMissing, context))
+    }
+
+    /// Gives up the log vdevs that are away, with what is there and nowhere else; returns them.
+    pub fn drop_missing_logs(&mut self) -> Vec<MissingLog> {
+        let dropped = std::mem::take(&mut self.missing_logs);
+        for log in &dropped {
+            if let Some(top) = self.config.tree.top_levels.get_mut(usize::from(log.vdev)) {
+                (top.kind, top.leaf_sectors) = (Kind::Hole, Some(0));
+                top.slots.clear();
+                self.is_config_new = true;
+            }
+        }
+        dropped
+    }
 }
 
 /// A checkpoint that a pool may be opened at.
@@ -90,6 +132,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
     let mut is_config_new = labels.iter().flatten().any(is_old);
     let unaccounted = unaccounted(&config, &leaves);
+    let in_use = logs_in_use(&config);
     let tops = config.tree.top_levels.iter_mut();
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
         let is_here = leaves.contains(&Some(leaf.guid));
@@ -110,12 +153,21 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
             is_config_new = true;
         }
     }
+    for cache in &mut config.caches {
+        // One that failed is tried again: nothing depends on it.
+        cache.state = match leaves.contains(&Some(cache.guid)) {
+            true => LeafState::Online,
+            false => LeafState::Unavailable,
+        };
+    }
+    let missing_logs = missing_logs(&config, &in_use, roots[0].root.epoch);
     Ok(Examined {
         config,
         leaves,
         roots,
         is_config_new,
         unaccounted,
+        missing_logs,
     })
 }
 
@@ -144,6 +196,35 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         }
     }
     away
+}
+
+/// The leaves of log vdevs that were online: what was promised there is on each of them.
+fn logs_in_use(config: &PoolConfig) -> BTreeSet<u64> {
+    let logs = config.tree.top_levels.iter();
+    let logs = logs.filter(|top| top.class == Class::Log);
+    let leaves = logs.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
+    let online = leaves.filter(|leaf| leaf.state == LeafState::Online);
+    online.map(|leaf| leaf.guid).collect()
+}
+
+/// Log vdevs of which leaves were in use, and none of these is there and has all since the newest root.
+fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> Vec<MissingLog> {
+    let has_all = |leaf: &LeafSpec| {
+        let last = leaf.missing.ranges().last();
+        leaf.state == LeafState::Online && last.is_none_or(|(_, last)| *last <= newest)
+    };
+    let mut missing = Vec::new();
+    for (vdev, top) in (0..).zip(&config.tree.top_levels) {
+        let leaves = || top.slots.iter().flat_map(|slot| &slot.leaves);
+        let mut used = leaves()
+            .filter(|leaf| in_use.contains(&leaf.guid))
+            .peekable();
+        if top.class == Class::Log && used.peek().is_some() && !used.any(has_all) {
+            let leaves = leaves().map(|leaf| leaf.guid).collect();
+            missing.push(MissingLog { vdev, leaves });
+        }
+    }
+    missing
 }
 
 /// The labels on a device that can be read.
@@ -177,9 +258,12 @@ fn roots(
     // Nearly all sectors of a slot are equal: each content is looked at once.
     let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
     let mut last_seen = Vec::new();
+    // On cache vdevs there are none of this time.
+    let has_roots = |leaf: u64| config.caches.iter().all(|cache| cache.guid != leaf);
     for (device, leaf) in devices.iter().zip(leaves) {
         let mut last = None;
-        for copy in device.copies.iter().filter(|_| leaf.is_some()) {
+        let is_asked = leaf.is_some_and(has_roots);
+        for copy in device.copies.iter().filter(|_| is_asked) {
             for (number, slot) in slots.iter_mut().enumerate() {
                 let start = RING_OFFSET + number * SECTOR_SIZE;
                 if copy.len() >= start + SECTOR_SIZE {

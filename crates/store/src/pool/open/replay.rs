@@ -9,11 +9,11 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::space::fault;
-use super::{Block, OpenError, Opening, Purpose, Stage, Wanted};
+use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root};
-use crate::log::replay::{self, Found, Replay};
-use crate::vdev::{VdevEvent, Verify};
+use crate::log::replay::{self, Damage, Found, Replay};
+use crate::vdev::{Array, VdevEvent, Verify};
 
 /// How far the replay is.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct State {
     /// Records and blocks of groups that were done and are not known to have been durable.
     unproven: Vec<Block>,
     /// The bytes of the next group's operation, where they are not in its record.
-    stored: Option<Pages>,
+    pub(super) stored: Option<Pages>,
     /// Where the log was last on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
 }
@@ -89,7 +89,12 @@ impl Opening {
             return Err(OpenError::later("the log", version));
         }
         let found = data.and_then(|sector| self.replay.replay.follow(&sector));
+        let copy = self.got.remove(&Wanted::Copy);
+        let found = found.or_else(|| self.take_copy(&copy?));
         let Some(found) = found else {
+            if self.want_copy() {
+                return Ok(());
+            }
             self.stage = Stage::Verify;
             return self.verify_next();
         };
@@ -103,11 +108,10 @@ impl Opening {
     /// Does the groups that are known to have been durable. `false`: a block has to be read first.
     fn do_proven(&mut self) -> Result<bool, OpenError> {
         let durable_seq = self.replay.replay.durable_seq();
-        while let Some(found) = self
-            .replay
-            .waiting
-            .pop_front_if(|found| found.record.seq <= durable_seq)
-        {
+        while let Some(found) = self.replay.waiting.pop_front_if(|found| {
+            let seq = found.record.seq;
+            seq <= durable_seq && !self.copies.used.contains_key(&seq)
+        }) {
             if let Some((_, pointer)) = stored_operation(&found.record)
                 && self.replay.stored.is_none()
             {
@@ -121,7 +125,13 @@ impl Opening {
     }
 
     /// Reads all blocks of the next group that is not known to have been durable.
-    fn verify_next(&mut self) -> Result<(), OpenError> {
+    pub(super) fn verify_next(&mut self) -> Result<(), OpenError> {
+        let used = &self.copies.used;
+        let is_copy = |found: &mut Found| used.contains_key(&found.record.seq);
+        if let Some(found) = self.replay.waiting.pop_front_if(is_copy) {
+            self.begin_restore(found);
+            return Ok(());
+        }
         let Some(found) = self.replay.waiting.front() else {
             return self.begin_search();
         };
@@ -150,9 +160,25 @@ impl Opening {
             self.do_group(&found)?;
             return self.verify_next();
         }
-        // It was being written when the power went, and all behind it.
+        if self.has_copy_of(&found) {
+            self.begin_restore(found);
+            return Ok(());
+        }
+        self.cut(&found)
+    }
+
+    /// A group was being written when the power went, and all behind it: the log ends before it.
+    pub(super) fn cut(&mut self, found: &Found) -> Result<(), OpenError> {
         self.got.clear();
-        self.replay.replay.cut_before(&found);
+        let seq = found.record.seq;
+        if seq <= self.replay.replay.durable_seq() {
+            return Err(damaged(Damage {
+                seq,
+                address: found.address,
+                proven_by: seq + 1,
+            }));
+        }
+        self.replay.replay.cut_before(found);
         self.replay.waiting.clear();
         self.begin_search()
     }
@@ -166,6 +192,7 @@ impl Opening {
             let (now, out) = (pool.now_us, &mut pool.array_output);
             pool.array.scrub_block(tag, block, now, out);
         }
+        self.wipe_copies();
         match self.reading.is_empty() {
             true => self.flush_found(),
             false => Ok(()),
@@ -180,6 +207,13 @@ impl Opening {
         pool.array.assume_unflushed(self.root.epoch);
         let (now, out) = (pool.now_us, &mut pool.array_output);
         pool.array.flush(tag, now, out);
+        let logs: Vec<u16> = log_vdevs(&pool.array).collect();
+        for vdev in logs {
+            let tag = self.note_tag(Wanted::Wiped);
+            let pool = &mut self.pool;
+            let (now, out) = (pool.now_us, &mut pool.array_output);
+            pool.array.flush_log(tag, vdev, now, out);
+        }
         Ok(())
     }
 
@@ -201,7 +235,7 @@ impl Opening {
     }
 
     /// Does again what a group did.
-    fn do_group(&mut self, found: &Found) -> Result<(), OpenError> {
+    pub(super) fn do_group(&mut self, found: &Found) -> Result<(), OpenError> {
         let record = &found.record;
         if record.epoch < self.pool.epoch {
             return Err(OpenError::damaged(format!(
@@ -305,8 +339,23 @@ impl Opening {
     }
 }
 
+pub(super) fn damaged(damage: Damage) -> OpenError {
+    let context = format!(
+        "the log is damaged: group {} at {} is missing, and group {} says that it was durable. \
+         What was written from there on can only be given up by rewinding",
+        damage.seq, damage.address, damage.proven_by
+    );
+    OpenError::new(OpenErrorKind::LogDamaged, context)
+}
+
+/// Log vdevs that hold what they are given.
+fn log_vdevs(array: &Array) -> impl Iterator<Item = u16> {
+    let tops = array.top_levels().map(|top| top.vdev);
+    tops.filter(|vdev| array.takes_log(*vdev))
+}
+
 /// A block that must be there, also where its readers would not ask.
-fn verified(pointer: &Pointer) -> Block {
+pub(super) fn verified(pointer: &Pointer) -> Block {
     let algorithm = match pointer.algorithm {
         Algorithm::Off => Algorithm::Xxh3,
         algorithm => algorithm,
@@ -320,7 +369,7 @@ fn verified(pointer: &Pointer) -> Block {
 }
 
 /// The operation of a group that lies in a block of its own: its position among the group's blocks.
-fn stored_operation(record: &Record) -> Option<(usize, Pointer)> {
+pub(super) fn stored_operation(record: &Record) -> Option<(usize, Pointer)> {
     let mut blocks = record
         .entries
         .iter()

@@ -4,7 +4,8 @@
 //! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough.
 
 use super::super::commit::Commit;
-use super::{OpenError, OpenErrorKind, Opening, Stage, Wanted};
+use super::replay::damaged;
+use super::{OpenError, Opening, Stage, Wanted};
 use crate::format::SECTOR_SIZE;
 use crate::log::chain::Chain;
 use crate::log::replay;
@@ -104,16 +105,16 @@ impl Opening {
         let chunks = found.values().flat_map(|data| data.chunks());
         let mut damages = chunks.filter_map(|sectors| replay.search(sectors));
         if let Some(damage) = damages.next() {
-            let context = format!(
-                "the log is damaged: group {} at {} is missing, and group {} says that it was durable. \
-                 What was written from there on can only be given up by rewinding",
-                damage.seq, damage.address, damage.proven_by
-            );
-            return Err(OpenError::new(OpenErrorKind::LogDamaged, context));
+            return Err(damaged(damage));
         }
+        if let Some(damage) = self.damage_by_copies() {
+            return Err(damaged(damage));
+        }
+        let replay = &self.replay.replay;
         let (last, next) = (replay.seq() - 1, replay.address());
         let chain = Chain::new(last, next, replay.previous());
         self.pool.commit = Commit::new(chain);
+        self.pool.logs.opened_at(last);
         self.spread()
     }
 }

@@ -96,17 +96,16 @@ impl Opening {
             .manifest
             .as_ref()
             .map_or(Pointer::HOLE, |of| of.deferred.0);
-        self.want_chunk(first);
-        Ok(())
+        self.want_chunk(first)
     }
 
-    fn want_chunk(&mut self, pointer: Pointer) {
+    fn want_chunk(&mut self, pointer: Pointer) -> Result<(), OpenError> {
         if pointer.is_hole() {
-            self.stage = Stage::Log;
-            self.want_record();
+            self.begin_copies()
         } else {
             self.pool.persisted.deferred.push(pointer);
             self.read(Wanted::Chunk, Block::from(&pointer));
+            Ok(())
         }
     }
 
@@ -123,8 +122,7 @@ impl Opening {
         for extent in extents {
             self.pool.space.load_deferred(extent).map_err(fault)?;
         }
-        self.want_chunk(chunk.next);
-        Ok(())
+        self.want_chunk(chunk.next)
     }
 }
 

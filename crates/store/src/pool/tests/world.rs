@@ -17,6 +17,9 @@ use crate::vdev::{
 /// Bytes of a disk, where a test does not say.
 pub(super) const DISK: u64 = 64 << 20;
 
+/// Bytes of the block cache.
+const CACHE: usize = 4 << 20;
+
 /// A disk: the sectors that were ever written.
 pub(super) type Disk = BTreeMap<u64, Vec<u8>>;
 
@@ -29,9 +32,16 @@ pub(super) struct World {
     pub(super) absent: BTreeSet<usize>,
     /// Sectors that cannot be read when the pool is opened: disk, and sector of it.
     pub(super) unreadable: BTreeSet<(usize, u64)>,
+    /// Disks that answer nothing, and what they were asked.
+    pub(super) stuck: BTreeSet<usize>,
+    pub(super) unanswered: Vec<DeviceRequest>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
     disk_size: u64,
+    /// Of the block cache of a pool that is opened.
+    pub(super) cache_bytes: usize,
+    /// Those of disks of another size.
+    pub(super) disk_sizes: BTreeMap<usize, u64>,
     /// Requests that the disks have not done yet.
     asked: VecDeque<DeviceRequest>,
     /// Each request is only waited for until it is answered: checkpoints are made meanwhile.
@@ -45,8 +55,8 @@ fn vdev_limits() -> vdev::Limits {
     vdev::Limits::default()
 }
 
-fn cache() -> Arc<Cache> {
-    Arc::new(Cache::new(4 << 20, 7))
+fn cache(bytes: usize) -> Arc<Cache> {
+    Arc::new(Cache::new(bytes, 7))
 }
 
 pub(super) fn read(disk: &Disk, offset: u64, len: usize) -> Pages {
@@ -103,8 +113,9 @@ impl World {
             tree,
             spares: Vec::new(),
             paths: Default::default(),
+            caches: Vec::new(),
         };
-        let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache());
+        let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache(CACHE));
         let mut world = Self {
             pool: pool.expect("a pool"),
             disks: vec![Disk::new(); disks],
@@ -112,12 +123,16 @@ impl World {
                 .map(|number| (number, number as usize))
                 .collect(),
             disk_size: size,
+            cache_bytes: CACHE,
+            disk_sizes: BTreeMap::new(),
             asked: VecDeque::new(),
             is_lazy: false,
             limits,
             dead: BTreeSet::new(),
             absent: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            unanswered: Vec::new(),
             now_us: 0,
             next_id: 0,
         };
@@ -160,6 +175,10 @@ impl World {
                 continue;
             };
             let disk = self.leaves[&leaf.0];
+            if self.stuck.contains(&disk) {
+                self.unanswered.push(DeviceRequest { io, leaf, op });
+                continue;
+            }
             let outcome = if self.dead.contains(&disk) {
                 Err(DeviceError::new(DeviceErrorKind::Gone, "pulled"))
             } else {
@@ -286,15 +305,16 @@ impl World {
             .disks
             .iter()
             .enumerate()
-            .map(|(number, disk)| LeafLabels {
-                size: self.disk_size,
-                copies: [0, 1, 2, 3].map(|copy| {
-                    let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
+            .map(|(number, disk)| {
+                let size = *self.disk_sizes.get(&number).unwrap_or(&self.disk_size);
+                let copies = [0, 1, 2, 3].map(|copy| {
+                    let offset = vdev::layout::label_offset(copy, size).expect("a leaf");
                     match self.absent.contains(&number) {
                         true => Pages::new(),
                         false => read(disk, offset, 256 << 10),
                     }
-                }),
+                });
+                LeafLabels { size, copies }
             })
             .collect();
         examine(&labels, None)
@@ -380,13 +400,31 @@ impl World {
     pub(super) fn reopen_unchecked(&mut self) -> Result<(), OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
+        self.open(examined)
+    }
+
+    /// The power fails: what disks were asked and have not done is never done. Opens the pool again.
+    pub(super) fn crash(&mut self) -> Result<(), OpenError> {
+        let examined = self.examine()?;
+        self.crash_to(examined)
+    }
+
+    /// The same, with what labels say changed by the test.
+    pub(super) fn crash_to(&mut self, examined: Examined) -> Result<(), OpenError> {
+        self.asked.clear();
+        self.unanswered.clear();
+        self.stuck.clear();
+        self.open(examined)
+    }
+
+    fn open(&mut self, examined: Examined) -> Result<(), OpenError> {
         let root = &examined.roots[0];
         let mut opening = Opening::new(
             &examined,
             root,
             self.limits,
             vdev_limits(),
-            cache(),
+            cache(self.cache_bytes),
             self.now_us,
         )?;
         let leaves = examined

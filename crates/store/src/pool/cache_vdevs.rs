@@ -1,0 +1,508 @@
+//! Cache vdevs: blocks that memory gave up wait on fast devices to be read again.
+//!
+//! Which blocks, where, and what must be read back is the policy's business
+//! ([`crate::cache::second_level`]); here it is joined to devices. Nothing of the pool depends on them:
+//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool from
+//!   them;
+//! - what is read is believed only if it is what this process wrote there for exactly this pointer
+//!   (address, birth and checksum of the block, in a hash of its own), so a device that rots, lies or has
+//!   somebody else's bytes costs a read of the pool;
+//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more, and who waited
+//!   for it is served by the pool;
+//! - where what lies is known in memory only: with each opening they begin empty, and an opening does not
+//!   look at them.
+//!
+//! They have leaf and request numbers of their own, above all that the array gives: a request for them
+//! never comes near it. Labels are on them so that they are found with the pool's other devices; roots
+//! are not.
+//!
+//! The index and the batches on their way count in the cap of the block cache.
+
+use std::collections::BTreeMap;
+
+use pages::Pages;
+
+use super::request::{Event, PoolError, PoolErrorKind};
+use super::state::Pool;
+use crate::cache::second_level::{Batch, Found, Limits, Place, SecondLevel};
+use crate::cache::{Evicted, Key};
+use crate::catalog::CachePolicy;
+use crate::format::{DatasetId, Label, Pointer};
+use crate::vdev::{
+    DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafSpec,
+    LeafState, State, VdevEvent, layout,
+};
+
+/// The first leaf number of cache vdevs, and the first number of their requests.
+const FIRST_LEAF: u32 = 1 << 31;
+const FIRST_IO: u64 = 1 << 63;
+/// A device that has not answered after this is not used any more. Microseconds.
+const PATIENCE_US: u64 = 1_000_000;
+/// Errors after which a device is not used any more.
+const MOST_ERRORS: u64 = 8;
+/// The share of the block cache's cap that cache vdevs may take together: one part in so many.
+const SHARE: usize = 4;
+/// What may be written to a device in the long run, bytes per second.
+const WRITE_RATE: u64 = 64 << 20;
+
+/// How a cache vdev does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// Its leaf, and its name for ever.
+    pub leaf: LeafId,
+    /// The same.
+    pub guid: u64,
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes of blocks that it can give.
+    pub used: u64,
+    /// How its device is.
+    pub state: State,
+    /// Whether it is used: it is there, and the block cache has room for its index.
+    pub is_in_use: bool,
+    /// What went wrong with its device.
+    pub errors: ErrorCounts,
+    /// Reads that it had the block for, and that it did not.
+    pub hits: u64,
+    /// The same.
+    pub misses: u64,
+    /// Blocks that came back from it as something else, and were read from the pool.
+    pub rejected: u64,
+    /// Bytes that were written to it.
+    pub written_bytes: u64,
+}
+
+/// All cache vdevs of a pool.
+#[derive(Debug, Default)]
+pub(super) struct CacheVdevs {
+    devices: Vec<Device>,
+    /// Requests under way.
+    under_way: BTreeMap<u64, UnderWay>,
+    next_io: u64,
+    requests: Vec<DeviceRequest>,
+}
+
+#[derive(Debug)]
+struct Device {
+    leaf: LeafId,
+    spec: LeafSpec,
+    /// `None`: it takes no part in the cache.
+    level: Option<SecondLevel>,
+    errors: ErrorCounts,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    leaf: LeafId,
+    since_us: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Read {
+        key: Key,
+        pointer: Pointer,
+        place: Place,
+    },
+    Batch(u64),
+    Label,
+}
+
+impl Device {
+    fn state(&self) -> State {
+        match self.spec.state {
+            LeafState::Online => State::Online,
+            LeafState::Faulted => State::Faulted,
+            LeafState::Offline => State::Offline,
+            LeafState::Unavailable => State::Unavailable,
+            LeafState::Removed | LeafState::Detached => State::Removed,
+        }
+    }
+
+    fn status(&self) -> CacheStatus {
+        let counts = self.level.as_ref().map(SecondLevel::statistics);
+        let counts = counts.unwrap_or_default();
+        let size = layout::data_sectors(self.spec.size).unwrap_or(0) * SECTOR;
+        CacheStatus {
+            leaf: self.leaf,
+            guid: self.spec.guid,
+            size,
+            used: counts.held_bytes.min(size),
+            state: self.state(),
+            is_in_use: self.level.is_some(),
+            errors: self.errors,
+            hits: counts.hits,
+            misses: counts.misses,
+            rejected: counts.rejected,
+            written_bytes: counts.written_bytes,
+        }
+    }
+}
+
+fn no_such_cache() -> PoolError {
+    PoolError::new(PoolErrorKind::Refused, "there is no such cache vdev")
+}
+
+const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
+
+/// Whether a request is a cache vdev's.
+pub(super) fn is_cache_io(io: IoId) -> bool {
+    io.0 >= FIRST_IO
+}
+
+impl CacheVdevs {
+    /// The leaf of this guid.
+    pub(super) fn find(&self, guid: u64) -> Option<LeafId> {
+        let is_it =
+            |device: &&Device| device.spec.guid == guid && device.spec.state != LeafState::Detached;
+        self.devices.iter().find(is_it).map(|device| device.leaf)
+    }
+
+    /// The guid of a leaf, also of one that was removed; `None` where it is no cache vdev's.
+    pub(super) fn guid(&self, leaf: LeafId) -> Option<u64> {
+        let device = self.devices.iter().find(|device| device.leaf == leaf)?;
+        Some(device.spec.guid)
+    }
+
+    /// Whether requests may come for a leaf.
+    pub(super) fn uses(&self, leaf: LeafId) -> bool {
+        let is_it = |device: &Device| device.leaf == leaf && device.spec.state == LeafState::Online;
+        self.devices.iter().any(is_it)
+    }
+
+    pub(super) fn statuses(&self) -> Vec<CacheStatus> {
+        let devices = self.devices.iter();
+        let devices = devices.filter(|device| device.spec.state != LeafState::Detached);
+        devices.map(Device::status).collect()
+    }
+
+    /// As labels keep them.
+    pub(super) fn specs(&self) -> Vec<LeafSpec> {
+        let specs = self.devices.iter().map(|device| &device.spec);
+        let specs = specs.filter(|spec| spec.state != LeafState::Detached);
+        specs.cloned().collect()
+    }
+
+    pub(super) fn deadline_us(&self) -> Option<u64> {
+        let since = self.under_way.values().map(|of| of.since_us);
+        since.min().map(|since| since + PATIENCE_US)
+    }
+
+    pub(super) fn take_requests(&mut self) -> Vec<DeviceRequest> {
+        std::mem::take(&mut self.requests)
+    }
+
+    fn ask(&mut self, leaf: LeafId, op: DeviceOp, what: What, now_us: u64) {
+        let io = FIRST_IO + self.next_io;
+        self.next_io += 1;
+        let since_us = now_us;
+        let under_way = UnderWay {
+            leaf,
+            since_us,
+            what,
+        };
+        self.under_way.insert(io, under_way);
+        let io = IoId(io);
+        self.requests.push(DeviceRequest { io, leaf, op });
+    }
+
+    fn write(&mut self, leaf: LeafId, batch: Batch, now_us: u64) {
+        let op = DeviceOp::Write {
+            offset: layout::DATA_START + batch.offset,
+            data: batch.data,
+        };
+        self.ask(leaf, op, What::Batch(batch.id), now_us);
+    }
+
+    /// The device that a block is kept on.
+    fn device_of(&mut self, key: Key) -> Option<&mut Device> {
+        let mut usable: Vec<&mut Device> = (self.devices.iter_mut())
+            .filter(|device| device.level.is_some())
+            .collect();
+        let count = usable.len() as u64;
+        let at = (key.block ^ key.volume.rotate_left(17)).checked_rem(count)?;
+        Some(usable.swap_remove(at as usize))
+    }
+
+    fn device(&mut self, leaf: LeafId) -> Option<&mut Device> {
+        self.devices.iter_mut().find(|device| device.leaf == leaf)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.devices.iter().all(|device| device.level.is_none())
+    }
+}
+
+impl Pool {
+    /// Takes the cache vdevs of the configuration into use, all of them empty.
+    pub(super) fn begin_caches(&mut self) {
+        for spec in self.config.caches.clone() {
+            self.insert_cache(spec);
+        }
+    }
+
+    fn insert_cache(&mut self, spec: LeafSpec) -> LeafId {
+        let leaf = LeafId(FIRST_LEAF + self.caches.devices.len() as u32);
+        let is_online = spec.state == LeafState::Online;
+        let level = is_online.then(|| self.second_level(spec.size)).flatten();
+        self.caches.devices.push(Device {
+            leaf,
+            spec,
+            level,
+            errors: ErrorCounts::default(),
+        });
+        leaf
+    }
+
+    /// An empty second level on a device; `None` where memory is so short that it would cost more than it
+    /// gives.
+    fn second_level(&self, size: u64) -> Option<SecondLevel> {
+        let limits = Limits {
+            leaf_bytes: layout::data_sectors(size).unwrap_or(0) * SECTOR,
+            index_bytes: self.cache.cap() / (2 * SHARE),
+            write_bytes_per_s: WRITE_RATE,
+        };
+        let level = SecondLevel::new(limits, self.key.secret);
+        let most = self.cache.cap() / SHARE;
+        self.cache.reserve(level.memory(), most).then_some(level)
+    }
+
+    /// Forgets the errors of a cache vdev, and uses it again where it failed or was away; then it begins
+    /// empty.
+    ///
+    /// # Errors
+    /// There is none of that GUID.
+    pub fn online_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        let is_used = self.caches.uses(leaf);
+        let Some(device) = self.caches.device(leaf) else {
+            return Err(no_such_cache());
+        };
+        device.errors = ErrorCounts::default();
+        if is_used {
+            return Ok(());
+        }
+        device.spec.state = LeafState::Online;
+        let size = device.spec.size;
+        let level = self.second_level(size);
+        if let Some(device) = self.caches.device(leaf) {
+            device.level = level;
+        }
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// Adds a cache vdev. Its label follows those of the pool ([`Pool::sync`]); it is used from now on.
+    ///
+    /// # Errors
+    /// It is too small, or there is one of that GUID.
+    pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, PoolError> {
+        let refuse = |context: &str| Err(PoolError::new(PoolErrorKind::Refused, context));
+        if layout::data_sectors(spec.size).is_none() {
+            return refuse("device is too small for a cache");
+        }
+        if self.leaf(spec.guid).is_some() {
+            return refuse("already in use");
+        }
+        let leaf = self.insert_cache(spec.clone());
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        Ok(leaf)
+    }
+
+    /// Takes a cache vdev away; nothing is lost with it.
+    ///
+    /// # Errors
+    /// There is none of that GUID.
+    pub fn remove_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        self.stop_cache(leaf, LeafState::Detached, "detached");
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// A block was not in memory: whether a cache vdev gives it, now or later.
+    pub(super) fn read_cached(&mut self, key: Key, pointer: &Pointer) -> Option<Option<Pages>> {
+        let now_us = self.now_us;
+        let device = self.caches.device_of(key)?;
+        let (leaf, found) = (device.leaf, device.level.as_mut()?.where_is(key, pointer)?);
+        match found {
+            Found::Memory(data) => Some(Some(data)),
+            Found::Device(place) => {
+                let op = DeviceOp::Read {
+                    offset: layout::DATA_START + place.offset,
+                    len: place.len as u32,
+                };
+                let pointer = *pointer;
+                let what = What::Read {
+                    key,
+                    pointer,
+                    place,
+                };
+                self.caches.ask(leaf, op, what, now_us);
+                Some(None)
+            }
+        }
+    }
+
+    /// Memory gave up blocks: those that are worth it go to cache vdevs.
+    pub(super) fn keep_evicted(&mut self, evicted: Vec<Evicted>) {
+        if self.caches.is_empty() {
+            return;
+        }
+        for evicted in evicted {
+            let key = evicted.key;
+            let dataset = DatasetId(key.volume as u32);
+            let Some(contents) = self.contents.get(&dataset) else {
+                continue;
+            };
+            let is_wanted = contents.settings.secondary_cache == CachePolicy::All;
+            // What is still to be written has its place, but may lose it to a later write of its group.
+            let is_new = self.commit.group.look_up(dataset, key.block).is_some();
+            if !is_wanted || is_new {
+                continue;
+            }
+            let pointer = contents.map.look_up(&mut self.nodes, key.block);
+            let Some(pointer) = pointer.ok().filter(|pointer| !pointer.is_hole()) else {
+                continue;
+            };
+            let now_us = self.now_us;
+            let Some(device) = self.caches.device_of(key) else {
+                return;
+            };
+            let leaf = device.leaf;
+            let level = device.level.as_mut();
+            let batch = level.and_then(|level| level.offer(evicted, &pointer, now_us));
+            if let Some(batch) = batch {
+                self.caches.write(leaf, batch, now_us);
+            }
+        }
+    }
+
+    /// The device of a cache vdev answered.
+    pub(super) fn cache_completed(&mut self, io: IoId, outcome: DeviceOutcome) {
+        let Some(UnderWay { leaf, what, .. }) = self.caches.under_way.remove(&io.0) else {
+            return;
+        };
+        let Some(device) = self.caches.device(leaf) else {
+            return;
+        };
+        let is_read = matches!(what, What::Read { .. });
+        let error = outcome.as_ref().err().cloned();
+        if error.is_some() {
+            device.errors.read += u64::from(is_read);
+            device.errors.write += u64::from(!is_read);
+        }
+        match what {
+            What::Label => {}
+            What::Batch(id) => {
+                if let Some(level) = &mut device.level {
+                    level.written(id, error.is_none());
+                }
+            }
+            What::Read {
+                key,
+                pointer,
+                place,
+            } => {
+                let level = device.level.as_mut();
+                let data = level.and_then(|of| of.accept(key, &pointer, place, outcome.ok()));
+                let rejected = device.level.as_ref().map(|of| of.statistics().rejected);
+                let bad = rejected.unwrap_or(0).saturating_sub(device.errors.read);
+                device.errors.checksum = bad;
+                self.cached_block_read(&pointer, data);
+            }
+        }
+        let Some(error) = error else {
+            return;
+        };
+        let is_gone = error.kind == DeviceErrorKind::Gone;
+        let errors = self.caches.device(leaf).map(|device| device.errors);
+        let count = errors.map_or(0, |errors| errors.read + errors.write);
+        if is_gone || count >= MOST_ERRORS {
+            let state = match is_gone {
+                true => LeafState::Removed,
+                false => LeafState::Faulted,
+            };
+            self.stop_cache(leaf, state, &error.to_string());
+        }
+    }
+
+    /// Gives up devices that do not answer.
+    pub(super) fn tick_caches(&mut self) {
+        let now_us = self.now_us;
+        let is_late = |of: &&UnderWay| now_us >= of.since_us + PATIENCE_US;
+        let late = self.caches.under_way.values().find(is_late);
+        if let Some(leaf) = late.map(|of| of.leaf) {
+            self.stop_cache(leaf, LeafState::Faulted, "it does not answer in time");
+        }
+    }
+
+    /// Uses a cache vdev no more; who waits for it is served by the pool.
+    fn stop_cache(&mut self, leaf: LeafId, state: LeafState, reason: &str) {
+        let Some(device) = self.caches.device(leaf) else {
+            return;
+        };
+        device.spec.state = state;
+        if let Some(level) = device.level.take() {
+            self.cache.release(level.memory());
+        }
+        let state = device.state();
+        let of_leaf = |of: &UnderWay| of.leaf == leaf;
+        let (mut gone, mut pointers) = (Vec::new(), Vec::new());
+        for (io, under_way) in self.caches.under_way.iter().filter(|(_, of)| of_leaf(of)) {
+            gone.push(*io);
+            if let What::Read { pointer, .. } = &under_way.what {
+                pointers.push(*pointer);
+            }
+        }
+        for io in gone {
+            self.caches.under_way.remove(&io);
+        }
+        for pointer in pointers {
+            self.cached_block_read(&pointer, None);
+        }
+        let reason = reason.to_owned();
+        let event = VdevEvent::LeafState {
+            leaf,
+            state,
+            reason,
+        };
+        self.output.events.push(Event::Vdev(event));
+    }
+
+    /// Writes the labels of cache vdevs, when a new configuration is in all others. Nobody waits for that: a
+    /// cache vdev that is not found by its label is only not used.
+    pub(super) fn label_caches(&mut self, config: &[u8]) {
+        let generation = self.config.generation;
+        let used = self.caches.devices.iter();
+        let used = used.filter(|device| device.spec.state == LeafState::Online);
+        let leaves: Vec<(LeafId, u64, u64)> = used
+            .map(|device| (device.leaf, device.spec.guid, device.spec.size))
+            .collect();
+        for (leaf, guid, size) in leaves {
+            let label = Label {
+                pool: self.config.guid,
+                leaf: guid,
+                generation,
+                config: config.to_vec(),
+            };
+            let label = Pages::from_bytes(&label.encode());
+            for offset in (0..4).filter_map(|copy| layout::label_offset(copy, size)) {
+                let data = label.clone();
+                let op = DeviceOp::Write { offset, data };
+                self.caches.ask(leaf, op, What::Label, self.now_us);
+            }
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Log vdevs: where durable changes are promised before they are durable among the blocks.
+//!
+//! A group goes its way into the chain (`commit.rs`) whether there is a log vdev or not. Where there is
+//! one, groups that somebody waits for are written there as well, as *copies*: the record with its blocks
+//! directly behind it. The order that matters:
+//! 1. the copies of that group, and of all before it that are not durable yet, are written to one log
+//!    vdev, in one go;
+//! 2. that log vdev is flushed, and nothing else;
+//! 3. only then is the change acknowledged. The way of the group into the chain goes on; nobody waits
+//!    for it;
+//! 4. the place of a copy is used again only when a flush of the vdevs that hold blocks has made its
+//!    group durable in the chain.
+//!
+//! So a log vdev is the only place of a change for no longer than until the next flush of the chain. And
+//! whatever is wrong with it (a write or flush fails, it answers late, it is full, too much lies before
+//! the group), the flush of the chain acknowledges instead, as if there were none. Where one failed, that
+//! flush is asked for at once: what was promised there may be in caches only now.
+//!
+//! The labels (`labels.rs`) say which leaves of log vdevs are in use, and they change only when all that was
+//! promised is durable in the chain ([`Pool::is_log_owing`]); while they do, nothing is promised by log vdevs.
+//! So whatever is promised there and nowhere else lies on each leaf that the newest labels call whole, and a
+//! pool that is opened knows whether a log vdev that is away matters.
+//!
+//! After an opening no copy is made before the first group of this time is durable in the chain. So a copy
+//! of an earlier time, on a device that was away then, is never taken for one of this time: the place of
+//! its group in the chain is taken.
+
+use std::collections::VecDeque;
+
+use pages::Pages;
+
+use super::request::{Event, PoolErrorKind, RequestId};
+use super::state::{Pool, Tag};
+use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
+use crate::log::ring::Ring;
+use crate::vdev::{Array, ArrayError, Class, Kind, Priority};
+
+/// Bytes of groups that are kept to be copied; where more lies before a change, the chain is flushed.
+const RECENT_BYTES: usize = 8 << 20;
+/// A log vdev that has not answered after this is not waited for any longer. Microseconds.
+const PATIENCE_US: u64 = 100_000;
+
+/// How a log vdev does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStatus {
+    /// Its number.
+    pub vdev: u16,
+    /// Whether durable changes are promised by it now.
+    pub is_in_use: bool,
+    /// Groups that were copied there since the pool was opened.
+    pub records: u64,
+    /// Bytes that were written there for them.
+    pub bytes: u64,
+    /// Sectors that hold what is durable nowhere else yet, as far as is known.
+    pub held_sectors: u64,
+    /// Sectors that are used for copies, of all that the vdev has.
+    pub ring_sectors: u64,
+    /// Times that it failed.
+    pub failures: u64,
+}
+
+/// All log vdevs of a pool.
+#[derive(Debug, Default)]
+pub(super) struct LogVdevs {
+    vdevs: Vec<LogVdev>,
+    /// Groups that are durable nowhere yet, oldest first, without a gap up to the last that was sealed.
+    recent: VecDeque<Recent>,
+    recent_bytes: usize,
+    copying: Option<Copying>,
+    /// All groups up to this one are durable, on a log vdev or in the chain.
+    promised_seq: u64,
+    /// The last group from before the pool was opened.
+    opened_seq: u64,
+    /// Who waits for a log vdev to be gone.
+    removals: Vec<(u16, RequestId)>,
+}
+
+#[derive(Debug)]
+struct LogVdev {
+    status: LogStatus,
+    ring: Ring,
+    is_leaving: bool,
+}
+
+#[derive(Debug)]
+struct Recent {
+    record: Record,
+    blocks: Vec<Pages>,
+    bytes: usize,
+}
+
+/// Copies on their way.
+#[derive(Clone, Copy, Debug)]
+struct Copying {
+    vdev: u16,
+    /// The last group among them.
+    seq: u64,
+    since_us: u64,
+    /// The labels changed since they left: nothing is promised by them.
+    is_void: bool,
+}
+
+impl LogVdevs {
+    /// Those of an array.
+    pub(super) fn of_array(array: &Array) -> Self {
+        let mut logs = Self::default();
+        let tops = array.top_levels();
+        for top in tops.filter(|top| top.class == Class::Log && top.kind != Kind::Hole) {
+            logs.add(top.vdev, top.sectors);
+        }
+        logs
+    }
+
+    pub(super) fn add(&mut self, vdev: u16, sectors: u64) {
+        let status = LogStatus {
+            vdev,
+            ..LogStatus::default()
+        };
+        self.vdevs.push(LogVdev {
+            status,
+            ring: Ring::new(sectors),
+            is_leaving: false,
+        });
+    }
+
+    /// Groups up to this one are there, in the chain.
+    pub(super) fn opened_at(&mut self, seq: u64) {
+        (self.opened_seq, self.promised_seq) = (seq, seq);
+    }
+
+    /// When copies on their way are late; `None` where none are, or they are late already.
+    pub(super) fn deadline_us(&self, now_us: u64) -> Option<u64> {
+        let awaited = self.copying.filter(|copying| !copying.is_void);
+        let late = awaited.map(|copying| copying.since_us + PATIENCE_US);
+        late.filter(|late| *late > now_us)
+    }
+
+    /// The labels change: copies on their way may lie on other leaves than those that will be believed.
+    pub(super) fn void_copies(&mut self) {
+        if let Some(copying) = &mut self.copying {
+            copying.is_void = true;
+        }
+    }
+
+    /// Whether copies are on their way, and not late.
+    fn is_prompt(&self, now_us: u64) -> bool {
+        self.deadline_us(now_us).is_some()
+    }
+
+    /// Forgets what is durable in the chain.
+    fn settle(&mut self, durable_seq: u64) {
+        self.promised_seq = self.promised_seq.max(durable_seq);
+        for log in &mut self.vdevs {
+            log.ring.settle(durable_seq);
+        }
+        let promised = self.promised_seq;
+        while let Some(recent) = self.recent.pop_front_if(|of| of.record.seq <= promised) {
+            self.recent_bytes -= recent.bytes;
+        }
+    }
+
+    fn vdev_mut(&mut self, vdev: u16) -> Option<&mut LogVdev> {
+        self.vdevs.iter_mut().find(|log| log.status.vdev == vdev)
+    }
+
+    /// The copies of all groups that are kept, up to `seq`, as they lie from `start` on.
+    fn copies(&self, key: PoolKey, start: Address, seq: u64) -> Vec<(Address, Pages)> {
+        let mut blocks = Vec::new();
+        let mut sector = start.sector();
+        let wanted = self.recent.iter().take_while(|of| of.record.seq <= seq);
+        for recent in wanted {
+            let copy = Record {
+                copy: Some(self.promised_seq),
+                ..recent.record.clone()
+            };
+            let parts = [copy.encode(key).0].into_iter();
+            for part in parts.chain(recent.blocks.iter().cloned()) {
+                let sectors = (part.len() / SECTOR_SIZE) as u64;
+                blocks.push((Address::new(start.vdev(), sector), part));
+                sector += sectors;
+            }
+        }
+        blocks
+    }
+}
+
+impl Pool {
+    /// How log vdevs do.
+    pub(super) fn log_statuses(&self) -> Vec<LogStatus> {
+        let of = |log: &LogVdev| LogStatus {
+            is_in_use: self.may_copy_to(log),
+            held_sectors: log.ring.held_sectors(),
+            ring_sectors: log.ring.sectors(),
+            ..log.status
+        };
+        self.logs.vdevs.iter().map(of).collect()
+    }
+
+    /// Whether a log vdev may be trusted with copies now.
+    fn may_copy_to(&self, log: &LogVdev) -> bool {
+        !log.is_leaving
+            && !self.are_labels_due()
+            && self.commit.chain.durable_seq > self.logs.opened_seq
+            && self.array.takes_log(log.status.vdev)
+    }
+
+    /// Whether any log vdev may be, and none is late.
+    pub(super) fn has_log(&self) -> bool {
+        let is_late = self.logs.copying.is_some() && !self.is_copying();
+        !is_late && self.logs.vdevs.iter().any(|log| self.may_copy_to(log))
+    }
+
+    /// Whether copies of groups are on their way to a log vdev that answers in time, so that a flush of
+    /// the chain would be in vain.
+    pub(super) fn is_copying(&self) -> bool {
+        self.logs.is_prompt(self.now_us)
+    }
+
+    /// Whether what a log vdev promised must become durable in the chain first: labels are to say something
+    /// new, or it is to be taken away.
+    pub(super) fn is_log_owing(&self) -> bool {
+        let is_due = self.is_config_new || !self.logs.removals.is_empty();
+        is_due && self.logs.promised_seq > self.commit.flushed_seq
+    }
+
+    /// Whether a log vdev is about to be full of what the chain could flush.
+    pub(super) fn is_log_filling(&self) -> bool {
+        let is_filling = |log: &LogVdev| 2 * log.ring.held_sectors() > log.ring.sectors();
+        self.logs.vdevs.iter().any(is_filling)
+    }
+
+    /// All groups up to this one are durable, somewhere.
+    pub(super) fn promised_seq(&self) -> u64 {
+        self.logs.promised_seq.max(self.commit.chain.durable_seq)
+    }
+
+    /// A group was sealed: it may have to be copied.
+    pub(super) fn keep_for_log(&mut self, record: &Record, blocks: &[(Address, Pages)]) {
+        if !self.has_log() {
+            self.logs.recent.clear();
+            self.logs.recent_bytes = 0;
+            return;
+        }
+        let blocks: Vec<Pages> = blocks.iter().map(|(_, data)| data.clone()).collect();
+        let bytes = SECTOR_SIZE + blocks.iter().map(Pages::len).sum::<usize>();
+        let record = record.clone();
+        self.logs.recent_bytes += bytes;
+        self.logs.recent.push_back(Recent {
+            record,
+            blocks,
+            bytes,
+        });
+        // What lies before a gap is of no use: the chain is flushed before the log takes over again.
+        while self.logs.recent_bytes > RECENT_BYTES
+            && let Some(recent) = self.logs.recent.pop_front()
+        {
+            self.logs.recent_bytes -= recent.bytes;
+        }
+    }
+
+    /// Copies all groups up to `wanted` that are durable nowhere, if a log vdev can take them.
+    pub(super) fn copy_to_log(&mut self, wanted: Option<u64>) {
+        self.logs.settle(self.commit.chain.durable_seq);
+        let Some(seq) = wanted.filter(|seq| *seq > self.logs.promised_seq) else {
+            return;
+        };
+        let first = self.logs.recent.front().map(|of| of.record.seq);
+        let is_whole = first == Some(self.logs.promised_seq + 1);
+        if self.logs.copying.is_some() || !is_whole {
+            return;
+        }
+        let among = self.logs.recent.iter();
+        let among = among.take_while(|of| of.record.seq <= seq);
+        let (count, bytes) = among.fold((0, 0), |(count, sum), of| (count + 1, sum + of.bytes));
+        let usable = (self.logs.vdevs.iter()).position(|log| self.may_copy_to(log));
+        let Some(log) = usable.map(|at| &mut self.logs.vdevs[at]) else {
+            return;
+        };
+        let Some(start) = log.ring.take(seq, (bytes / SECTOR_SIZE) as u64) else {
+            return;
+        };
+        log.status.records += count;
+        log.status.bytes += bytes as u64;
+        let vdev = log.status.vdev;
+        let blocks = self.logs.copies(self.key, Address::new(vdev, start), seq);
+        self.logs.copying = Some(Copying {
+            vdev,
+            seq,
+            since_us: self.now_us,
+            is_void: false,
+        });
+        let tag = self.tag(Tag::Copies(vdev));
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.write(tag, blocks, Priority::SyncWrite, now, out);
+    }
+
+    /// Copies are on a log vdev, perhaps in its cache only.
+    pub(super) fn copies_written(&mut self, vdev: u16, result: Result<(), ArrayError>) {
+        if let Err(error) = result {
+            return self.log_failed(vdev, &error);
+        }
+        let tag = self.tag(Tag::CopiesFlush(vdev));
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.flush_log(tag, vdev, now, out);
+    }
+
+    /// Copies outlive a power cut.
+    pub(super) fn copies_flushed(&mut self, vdev: u16, result: Result<(), ArrayError>) {
+        if let Err(error) = result {
+            return self.log_failed(vdev, &error);
+        }
+        let copying = self.logs.copying.take();
+        if let Some(copying) = copying.filter(|copying| !copying.is_void)
+            && self.are_labels_true()
+        {
+            self.logs.promised_seq = self.logs.promised_seq.max(copying.seq);
+            self.answer_durable(self.logs.promised_seq);
+        }
+    }
+
+    /// What was promised there counts no more, and nothing new is promised there.
+    fn log_failed(&mut self, vdev: u16, error: &ArrayError) {
+        self.logs.copying = None;
+        if let Some(log) = self.logs.vdev_mut(vdev) {
+            log.status.failures += 1;
+        }
+        let reason = error.to_string();
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.give_up_log(vdev, &reason, now, out);
+        self.output.events.push(Event::LogFailed { vdev, reason });
+    }
+
+    /// Takes a log vdev away, when all that it promised is durable elsewhere; answers when labels know
+    /// that it is gone.
+    pub fn remove_log(&mut self, id: RequestId, vdev: u16, now_us: u64) {
+        self.now_us = now_us;
+        if let Some(error) = self.suspension() {
+            return self.answer(id, Err(error));
+        }
+        let Some(log) = self.logs.vdev_mut(vdev) else {
+            let context = "only log vdevs can be removed";
+            return self.fail(id, PoolErrorKind::Refused, context);
+        };
+        log.is_leaving = true;
+        self.logs.removals.push((vdev, id));
+        self.go_on();
+    }
+
+    /// Who waits for a log vdev to be gone, and waits in vain: the pool takes no changes any more.
+    pub(super) fn give_up_removals(&mut self) -> impl Iterator<Item = RequestId> + use<> {
+        let removals = std::mem::take(&mut self.logs.removals);
+        removals.into_iter().map(|(_, id)| id)
+    }
+
+    /// Takes away log vdevs that nothing needs any more.
+    pub(super) fn remove_logs(&mut self) {
+        self.logs.settle(self.commit.chain.durable_seq);
+        for (vdev, id) in std::mem::take(&mut self.logs.removals) {
+            let is_copying = self.logs.copying.is_some_and(|of| of.vdev == vdev);
+            let log = self.logs.vdev_mut(vdev);
+            if is_copying || log.is_some_and(|log| log.ring.held_sectors() > 0) {
+                self.logs.removals.push((vdev, id));
+                continue;
+            }
+            let (now, out) = (self.now_us, &mut self.array_output);
+            if let Err(error) = self.array.remove_log(vdev, now, out) {
+                self.answer(id, Err(error.into()));
+                continue;
+            }
+            self.logs.vdevs.retain(|log| log.status.vdev != vdev);
+            self.shape_changed();
+            self.await_checkpoint(id);
+        }
+    }
+}

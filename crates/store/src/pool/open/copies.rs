@@ -1,0 +1,339 @@
+//! Copies of groups on log vdevs: what was promised there and had not reached the chain when the power
+//! went.
+//!
+//! All that log vdevs use for copies is read once, leaf by leaf, and what is newer than the checkpoint is
+//! noted. Where the chain has no record, or a group in it has not all its blocks, and a copy fits there
+//! (its number, and the checksum of the record before), the copy's record and blocks are written into
+//! the chain; from then on they are there as if the power had failed later. A copy also proves how far
+//! the log was durable: where it proves more than can be found, the log is damaged.
+//!
+//! At the end copies that were not used are wiped: they were promised to nobody, and must not be taken
+//! for what comes in their places.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::{Block, OpenError, OpenErrorKind, Opening, Stage, Wanted};
+use crate::format::{Address, Epoch, Pointer, Record, SECTOR_SIZE};
+use crate::log::replay::{self, Damage, Found};
+use crate::log::ring::MOST_SECTORS;
+use crate::vdev::{Class, LeafId, Priority, State, Verify, layout};
+
+/// Sectors that are read at once, and how many of such reads.
+const CHUNK: u64 = 256;
+const CHUNKS_AT_ONCE: usize = 16;
+
+/// Copies that were found.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// By the number of their groups.
+    found: BTreeMap<u64, Vec<Copy>>,
+    /// Leaves that are still to be read.
+    leaves: VecDeque<Scan>,
+    /// Sectors that could not be read, and by how many of the leaves that have all copies.
+    unread: BTreeMap<(u16, u64), usize>,
+    /// How many leaves of each vdev have all copies.
+    whole: BTreeMap<u16, usize>,
+    /// Groups that the chain does not have, and where their copies lie.
+    pub(super) used: BTreeMap<u64, Copy>,
+    /// The group whose blocks are read from its copy.
+    restoring: Option<Found>,
+}
+
+/// A copy of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copy {
+    address: Address,
+    previous: u128,
+    /// Of its record as it is in the chain.
+    checksum: u128,
+    /// Up to here groups were durable when it was written.
+    proven_seq: u64,
+    was_tried: bool,
+}
+
+#[derive(Debug)]
+struct Scan {
+    leaf: LeafId,
+    /// Whether it has all copies that are newer than the checkpoint.
+    is_whole: bool,
+    vdev: u16,
+    next: u64,
+    end: u64,
+    /// Single sectors, since they could not be read together.
+    single: Vec<u64>,
+}
+
+impl Copies {
+    /// The next copy of a group that fits and was not tried; from now on it is the group's.
+    fn choose(&mut self, seq: u64, fits: impl Fn(&Copy) -> bool) -> Option<Copy> {
+        let mut copies = self.found.get_mut(&seq)?.iter_mut();
+        let copy = copies.find(|copy| !copy.was_tried && fits(copy))?;
+        copy.was_tried = true;
+        self.used.insert(seq, *copy);
+        Some(*copy)
+    }
+}
+
+impl Opening {
+    /// Begins to read what log vdevs hold.
+    pub(super) fn begin_copies(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::Copies;
+        let tops = self.pool.array.top_levels();
+        for top in tops.filter(|top| top.class == Class::Log) {
+            let end = top.sectors.min(MOST_SECTORS);
+            let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+            for leaf in leaves.filter(|leaf| leaf.state == State::Online) {
+                let missing = self.pool.array.missing(leaf.leaf).unwrap_or_default();
+                let last = missing.ranges().last();
+                // What one lacks may be on the others only, and these cannot be read then.
+                let is_whole = last.is_none_or(|(_, last)| *last <= self.root.epoch);
+                *self.copies.whole.entry(top.vdev).or_default() += usize::from(is_whole);
+                self.copies.leaves.push_back(Scan {
+                    leaf: leaf.leaf,
+                    is_whole,
+                    vdev: top.vdev,
+                    next: 0,
+                    end,
+                    single: Vec::new(),
+                });
+            }
+        }
+        self.read_copies()
+    }
+
+    /// Asks for the next part, or goes on to the chain.
+    fn read_copies(&mut self) -> Result<(), OpenError> {
+        for _ in 0..CHUNKS_AT_ONCE {
+            let Some(scan) = self.copies.leaves.front_mut() else {
+                break;
+            };
+            let (leaf, vdev) = (scan.leaf, scan.vdev);
+            let part = match scan.single.pop() {
+                Some(sector) => Some((sector, 1)),
+                None if scan.next < scan.end => {
+                    let sector = scan.next;
+                    scan.next = scan.end.min(sector + CHUNK);
+                    Some((sector, scan.next - sector))
+                }
+                None => None,
+            };
+            let Some((sector, count)) = part else {
+                // It may still be asked for single sectors of what is under way.
+                if self.reading.is_empty() {
+                    self.copies.leaves.pop_front();
+                    continue;
+                }
+                break;
+            };
+            let tag = self.note_tag(Wanted::Copies {
+                leaf,
+                vdev,
+                sector,
+                count,
+            });
+            let offset = layout::sector_offset(sector);
+            let len = (count * SECTOR_SIZE as u64) as u32;
+            let pool = &mut self.pool;
+            let (now, out) = (pool.now_us, &mut pool.array_output);
+            pool.array.read_leaf(tag, leaf, offset, len, now, out);
+        }
+        if !self.reading.is_empty() || !self.copies.leaves.is_empty() {
+            return Ok(());
+        }
+        let lost = self.copies.unread.iter().find(|((vdev, _), leaves)| {
+            let all = self.copies.whole.get(vdev);
+            all.is_some_and(|all| *leaves >= all)
+        });
+        if let Some(((vdev, sector), _)) = lost {
+            return Err(unreadable(&format!("sector {sector} of vdev {vdev}")));
+        }
+        self.stage = Stage::Log;
+        self.want_record();
+        Ok(())
+    }
+
+    /// A part of a leaf of a log vdev could not be read.
+    pub(super) fn copies_unread(&mut self, vdev: u16, sector: u64, count: u64) {
+        let Some(scan) = self.copies.leaves.front_mut() else {
+            return;
+        };
+        if count > 1 {
+            scan.single.extend(sector..sector + count);
+        } else if scan.is_whole {
+            *self.copies.unread.entry((vdev, sector)).or_default() += 1;
+        }
+    }
+
+    /// Notes the copies in what was read.
+    pub(super) fn take_copies(&mut self) -> Result<(), OpenError> {
+        for (wanted, data) in std::mem::take(&mut self.got) {
+            let Wanted::Copies {
+                leaf, vdev, sector, ..
+            } = wanted
+            else {
+                continue;
+            };
+            let missing = self.pool.array.missing(leaf).unwrap_or_default();
+            for (number, bytes) in (0..).zip(data.to_vec().chunks_exact(SECTOR_SIZE)) {
+                let Some((record, _)) = Record::decode(bytes, self.pool.key) else {
+                    continue;
+                };
+                let Some(promised) = record.copy else {
+                    continue;
+                };
+                let is_new = record.seq > self.root.seq && record.epoch > self.root.epoch;
+                if !is_new || missing.contains(record.epoch) {
+                    continue;
+                }
+                let address = Address::new(vdev, sector + number);
+                let (seq, previous) = (record.seq, record.previous);
+                let proven_seq = promised.max(record.durable_seq);
+                let (_, checksum) = record.without_copy().encode(self.pool.key);
+                let copies = self.copies.found.entry(seq).or_default();
+                if !copies.iter().any(|copy| copy.address == address) {
+                    copies.push(Copy {
+                        address,
+                        previous,
+                        checksum,
+                        proven_seq,
+                        was_tried: false,
+                    });
+                }
+            }
+        }
+        self.read_copies()
+    }
+
+    /// Asks for the copy of the next group, which the chain does not have; whether there is one.
+    pub(super) fn want_copy(&mut self) -> bool {
+        let replay = &self.replay.replay;
+        let (seq, previous) = (replay.seq(), replay.previous());
+        let Some(copy) = self.copies.choose(seq, |copy| copy.previous == previous) else {
+            return false;
+        };
+        let key = self.pool.key;
+        let is_it = move |data: &Pages| {
+            chain_record(&data.to_vec(), key).is_some_and(|(_, checksum)| checksum == copy.checksum)
+        };
+        let block = Block {
+            address: copy.address,
+            sectors: 1,
+            birth: Epoch(0),
+            verify: Verify::Record(Arc::new(is_it)),
+        };
+        self.read(Wanted::Copy, block);
+        true
+    }
+
+    /// The record of a copy was read, or cannot be: then the next copy is tried, or this is the end.
+    pub(super) fn take_copy(&mut self, data: &Pages) -> Option<Found> {
+        let (sector, _) = chain_record(&data.to_vec(), self.pool.key)?;
+        self.replay.replay.follow(&sector.to_vec())
+    }
+
+    /// Whether a copy that was not tried yet may complete a group that the chain has in part.
+    pub(super) fn has_copy_of(&mut self, found: &Found) -> bool {
+        let checksum = found.checksum;
+        let copy = self
+            .copies
+            .choose(found.record.seq, |copy| copy.checksum == checksum);
+        copy.is_some()
+    }
+
+    /// Reads the blocks of a group from its copy.
+    pub(super) fn begin_restore(&mut self, found: Found) {
+        self.stage = Stage::Restore;
+        self.got.clear();
+        let copy = self.copies.used.get(&found.record.seq).copied();
+        let blocks: Vec<Pointer> = replay::blocks(&found.record).collect();
+        self.copies.restoring = Some(found);
+        let Some(copy) = copy else {
+            return;
+        };
+        let mut sector = copy.address.sector() + 1;
+        for (number, pointer) in blocks.iter().enumerate() {
+            let mut block = super::replay::verified(pointer);
+            block.address = Address::new(copy.address.vdev(), sector);
+            sector += u64::from(pointer.sectors);
+            self.read(Wanted::Inline(number), block);
+        }
+    }
+
+    /// Writes a group into the chain whose blocks were read from its copy.
+    pub(super) fn take_restored(&mut self) -> Result<(), OpenError> {
+        let Some(found) = self.copies.restoring.take() else {
+            self.stage = Stage::Verify;
+            return self.verify_next();
+        };
+        let pointers: Vec<Pointer> = replay::blocks(&found.record).collect();
+        let got = std::mem::take(&mut self.got);
+        if got.len() < pointers.len() {
+            if self.has_copy_of(&found) {
+                self.begin_restore(found);
+                return Ok(());
+            }
+            return self.cut(&found);
+        }
+        let blocks: Vec<Pages> = got.into_values().collect();
+        let stored = super::replay::stored_operation(&found.record);
+        if let Some((number, _)) = stored {
+            self.replay.stored = blocks.get(number).cloned();
+        }
+        self.do_group(&found)?;
+        let record = found.record.encode(self.pool.key).0;
+        let data = pointers.iter().map(|pointer| pointer.address).zip(blocks);
+        let all = std::iter::once((found.address, record)).chain(data);
+        let tag = self.note_tag(Wanted::Restored);
+        let pool = &mut self.pool;
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        pool.array
+            .write(tag, all.collect(), Priority::SyncWrite, now, out);
+        Ok(())
+    }
+
+    /// What copies prove to have been durable and what is not there.
+    pub(super) fn damage_by_copies(&self) -> Option<Damage> {
+        let replay = &self.replay.replay;
+        let (seq, address) = (replay.seq(), replay.address());
+        let later = self.copies.found.range(seq + 1..);
+        let mut proofs = later.filter(|(_, copies)| copies.iter().any(|of| of.proven_seq >= seq));
+        proofs.next().map(|(proven_by, _)| Damage {
+            seq,
+            address,
+            proven_by: *proven_by,
+        })
+    }
+
+    /// Wipes copies of groups that do not count. Where that fails on a device, the first group that
+    /// becomes durable now takes the place of theirs.
+    pub(super) fn wipe_copies(&mut self) {
+        let seq = self.replay.replay.seq();
+        let stale = self.copies.found.range(seq..).flat_map(|(_, of)| of);
+        let blank = |copy: &Copy| (copy.address, Pages::zeroes(SECTOR_SIZE as u32));
+        let wiped: Vec<(Address, Pages)> = stale.map(blank).collect();
+        for block in wiped {
+            let tag = self.note_tag(Wanted::Wiped);
+            let pool = &mut self.pool;
+            let (now, out) = (pool.now_us, &mut pool.array_output);
+            pool.array
+                .write(tag, vec![block], Priority::SyncWrite, now, out);
+        }
+    }
+}
+
+/// A part of a log vdev cannot be read.
+pub(super) fn unreadable(what: &str) -> OpenError {
+    let context =
+        format!("a log vdev cannot be read ({what}): durable writes may be there and nowhere else");
+    OpenError::new(OpenErrorKind::LogMissing, context)
+}
+
+/// The record of a copy as it is in the chain, and its checksum there.
+fn chain_record(sector: &[u8], key: crate::format::PoolKey) -> Option<(Pages, u128)> {
+    let (record, _) = Record::decode(sector, key)?;
+    record.copy?;
+    Some(record.without_copy().encode(key))
+}
