@@ -1,0 +1,76 @@
+//! Devices and files that a pool has not had: opened or made for it, and taken away where nothing came of that.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::vdev::{LeafId, LeafSpec};
+
+use super::super::create::{make_files, open_new};
+use super::super::host::{Hands, Place};
+use super::super::opening::paths;
+use super::super::random_u64;
+use super::Site;
+use crate::block::BlockDevice;
+use crate::config::Error;
+
+impl Site<'_> {
+    /// A device that the pool has not had, with a new number.
+    pub(super) fn open_new(
+        &self,
+        path: &Path,
+        force: bool,
+    ) -> Result<(LeafSpec, Arc<dyn BlockDevice>), Error> {
+        if !path.is_absolute() {
+            return Err(Error::invalid(
+                format!("{} is no absolute path", path.display()),
+                "write it in full",
+            ));
+        }
+        let device = open_new(path, force)?;
+        let spec = LeafSpec::new(random_u64(), device.geometry().len);
+        Ok((spec, device))
+    }
+
+    /// Makes the file that a change needs, and takes it away again where that is refused.
+    pub(super) fn with_file(
+        &self,
+        path: &Path,
+        file_size: Option<u64>,
+        change: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let made = make_files([path].into_iter(), file_size)?;
+        change().inspect_err(|_| self.take_away(&made))
+    }
+
+    /// Files that were made for a change that came to nothing.
+    pub(super) fn take_away(&self, made: &[PathBuf]) {
+        let used: Vec<PathBuf> = self
+            .pool
+            .host
+            .places()
+            .into_values()
+            .map(|at| at.path)
+            .collect();
+        for path in made.iter().filter(|path| !used.contains(path)) {
+            // They are ours, and hold nothing.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A new leaf has its device and its place.
+pub(super) fn settle_in(
+    hands: &mut Hands<'_>,
+    leaf: LeafId,
+    guid: u64,
+    path: PathBuf,
+    device: Arc<dyn BlockDevice>,
+) {
+    hands.devices.attach(leaf, device);
+    let place = Place {
+        path,
+        trouble: None,
+    };
+    hands.shared.places().insert(guid, place);
+    hands.pool.set_paths(paths(&hands.shared.places()));
+}

@@ -1,0 +1,158 @@
+//! Devices of a pool put aside and used again: `pool offline`, `online`, `clear`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use store::vdev::State;
+
+use super::super::{devices, label};
+use super::{Named, Site, failed};
+use crate::block::BlockDevice;
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind};
+
+impl Site<'_> {
+    pub(super) fn offline(&self, names: &[String]) -> Result<(), Error> {
+        for named in self.find_all(names)? {
+            let leaf = named.leaf.leaf;
+            if named.leaf.state == State::Offline {
+                continue;
+            }
+            self.shape("offline", &named.path, move |hands| {
+                hands.pool.offline(leaf, hands.now_us)
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn online(&self, names: &[String], expand: bool) -> Result<(), Error> {
+        for named in self.find_all(names)? {
+            self.bring_online(&named)?;
+            if expand {
+                self.expand(&named)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a leaf's device anew and uses it.
+    pub(super) fn bring_online(&self, named: &Named) -> Result<(), Error> {
+        let (leaf, guid) = (named.leaf.leaf, named.leaf.guid);
+        if matches!(named.leaf.state, State::Online | State::Degraded) {
+            return Ok(());
+        }
+        let device = self.open_known(&named.path, guid)?;
+        let len = device.geometry().len;
+        if len < named.leaf.size {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                format!(
+                    "cannot online {}: it has {}, and had {} when it was last used",
+                    named.path.display(),
+                    format_size(len),
+                    format_size(named.leaf.size)
+                ),
+                format!(
+                    "find out who cut it, or use `sandstone pool replace {} {}` with another device",
+                    self.name,
+                    named.path.display()
+                ),
+            ));
+        }
+        self.shape("online", &named.path, move |hands| {
+            let before = hands.devices.detach(leaf);
+            hands.devices.attach(leaf, device);
+            let result = hands.pool.online(leaf, hands.now_us);
+            if result.is_err() {
+                hands.devices.detach(leaf);
+                if let Some(before) = before {
+                    hands.devices.attach(leaf, before);
+                }
+            } else if let Some(place) = hands.shared.places().get_mut(&guid) {
+                place.trouble = None;
+            }
+            result
+        })
+    }
+
+    /// A leaf's device, where its label says that it is that leaf's.
+    pub(super) fn open_known(&self, path: &Path, guid: u64) -> Result<Arc<dyn BlockDevice>, Error> {
+        let refused = |why: String| {
+            Error::new(
+                ErrorKind::Refused,
+                format!("cannot online {}: {why}", path.display()),
+                format!(
+                    "attach the device, or use `sandstone pool replace {} {}` to rebuild it on another one",
+                    self.name,
+                    path.display()
+                ),
+            )
+        };
+        let (device, labels) = devices::open_with_labels(path).map_err(|error| {
+            let advice = error.next.clone();
+            let mut refused = refused(error.message);
+            refused.next = format!("{advice}; or {}", refused.next);
+            refused
+        })?;
+        match label::newest(&labels) {
+            Some((config, leaf)) if config.guid == self.status.guid && leaf == guid => Ok(device),
+            Some((config, _)) => Err(refused(format!(
+                "what is there belongs to pool {} and is not the device that was there",
+                config.name
+            ))),
+            None => Err(refused("what is there has no label of the pool".to_owned())),
+        }
+    }
+
+    pub(super) fn expand(&self, named: &Named) -> Result<(), Error> {
+        let (leaf, vdev, guid) = (named.leaf.leaf, named.vdev, named.leaf.guid);
+        let device = self
+            .pool
+            .host
+            .handle(move |hands| hands.devices.of(leaf).cloned());
+        let device = device.map_err(|error| failed(self.name, "expand", &error))?;
+        let Some(device) = device else { return Ok(()) };
+        let geometry = device.refresh().map_err(|error| {
+            let path = named.path.display();
+            Error::new(
+                ErrorKind::Refused,
+                format!("the size of {path} cannot be asked for: {error}"),
+                format!("see `sandstone pool status {}`", self.name),
+            )
+        })?;
+        let len = geometry.len;
+        self.shape("expand", &named.path, move |hands| {
+            match hands.pool.leaf(guid) {
+                Some(leaf) => hands.pool.resize_leaf(leaf, vdev, len),
+                None => Ok(()),
+            }
+        })
+    }
+
+    pub(super) fn clear(&self, names: &[String]) -> Result<(), Error> {
+        let named = if names.is_empty() {
+            self.leaves()
+        } else {
+            self.find_all(names)?
+        };
+        for named in named {
+            let leaf = named.leaf.leaf;
+            self.shape("clear", &named.path, move |hands| hands.pool.clear(leaf))?;
+            let is_lost = matches!(
+                named.leaf.state,
+                State::Faulted | State::Removed | State::Unavailable
+            );
+            if is_lost && let Err(error) = self.bring_online(&named) {
+                // Its counts are cleared; that it is still away is what its state says.
+                let place = Some(error.message);
+                let guid = named.leaf.guid;
+                self.handle("clear", move |hands| {
+                    if let Some(at) = hands.shared.places().get_mut(&guid) {
+                        at.trouble = place;
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
