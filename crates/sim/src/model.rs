@@ -11,7 +11,8 @@
 //!
 //! "After" means submitted after the other one had settled: of changes in flight together either may win.
 //! What is found after a power cut is pinned: nothing else may ever be found there again, unless it is
-//! changed.
+//! changed. Where it cannot be read, what was certainly there is pinned; the rest may be there or not, whatever was
+//! answered before the power failed.
 
 mod judge;
 pub mod pattern;
@@ -293,7 +294,9 @@ impl Model {
     /// A flush of a volume was answered well.
     pub fn flushed(&mut self, volume: VolumeId, submitted: Moment) {
         for change in &mut self.changes {
-            if change.volume == volume && change.acknowledged < submitted {
+            // What a power cut took away before does not come back with it.
+            let is_there = self.opened < change.submitted && change.acknowledged < submitted;
+            if change.volume == volume && is_there {
                 change.is_durable = true;
             }
         }

@@ -213,7 +213,7 @@ impl Model {
                     ..wrong
                 })?;
         }
-        self.pin(found, &chosen);
+        self.pin(found, &chosen, ordered);
         self.opened = self.tick();
         Ok(())
     }
@@ -390,10 +390,10 @@ impl Model {
             Hold::Perhaps => false,
             Hold::ByMoments => {
                 let change = self.change(entry.change);
-                // Where flushes lie, what was answered in an earlier life may be lost.
-                let counts = self.rules.durability || change.submitted > self.opened;
+                // What was only answered in an earlier life was pinned, or may be lost.
+                let is_of_this_life = change.submitted > self.opened;
                 let in_order = change.submitted < sight.submitted_before && !change.has_failed;
-                counts && (change.acknowledged < sight.acknowledged_before || in_order)
+                is_of_this_life && (change.acknowledged < sight.acknowledged_before || in_order)
                     || sight.durable && change.is_durable
             }
         }
@@ -428,33 +428,51 @@ impl Model {
     }
 
     /// From now on nothing but what was found may be found, where it is not changed.
-    fn pin(&mut self, found: &BTreeMap<VolumeId, FoundVolume>, chosen: &BTreeMap<VolumeId, usize>) {
-        self.volumes.retain(|id, _| chosen.contains_key(id));
-        for (id, volume) in &mut self.volumes {
+    fn pin(
+        &mut self,
+        found: &BTreeMap<VolumeId, FoundVolume>,
+        chosen: &BTreeMap<VolumeId, usize>,
+        sight: Sight,
+    ) {
+        let mut volumes = std::mem::take(&mut self.volumes);
+        volumes.retain(|id, _| chosen.contains_key(id));
+        for (id, volume) in &mut volumes {
             volume.existence = Existence::Certain;
             let mut contents = volume.alternatives.swap_remove(chosen[id]);
             let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
             for (entries, slices) in contents.iter_mut().zip(blocks) {
                 // Where flushes lie, the next power cut may take it back.
-                if !self.rules.durability || slices.contains(&Found::Unreadable) {
-                    continue;
-                }
-                entries.clear();
-                for (bit, found) in slices.iter().enumerate() {
-                    let Found::Change(change) = *found else {
-                        continue;
-                    };
-                    match entries.last_mut() {
-                        Some(last) if last.change == change => last.slices |= 1 << bit,
-                        _ => entries.push(Entry {
-                            change,
-                            slices: 1 << bit,
-                            hold: Hold::Certain,
-                        }),
-                    }
+                if self.rules.durability {
+                    self.pin_block(entries, slices, sight);
                 }
             }
             volume.alternatives = vec![contents];
+        }
+        self.volumes = volumes;
+    }
+
+    fn pin_block(&self, entries: &mut Vec<Entry>, slices: &[Found], sight: Sight) {
+        if slices.contains(&Found::Unreadable) {
+            for entry in entries {
+                if self.is_certain(entry, sight) {
+                    entry.hold = Hold::Certain;
+                }
+            }
+            return;
+        }
+        entries.clear();
+        for (bit, found) in slices.iter().enumerate() {
+            let Found::Change(change) = *found else {
+                continue;
+            };
+            match entries.last_mut() {
+                Some(last) if last.change == change => last.slices |= 1 << bit,
+                _ => entries.push(Entry {
+                    change,
+                    slices: 1 << bit,
+                    hold: Hold::Certain,
+                }),
+            }
         }
     }
 }

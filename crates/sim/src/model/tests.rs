@@ -208,6 +208,34 @@ fn what_was_found_is_pinned() {
     assert!(found.holds(&[1, 0, 3]).is_ok() && found.holds(&[1, 0, 0]).is_ok());
 }
 
+/// The first two blocks, which are one volume block, cannot be read when the pool is opened.
+#[test]
+fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain() {
+    let unread = |pool: &Pool, third: u32| {
+        let mut model = pool.0.clone();
+        model.crash();
+        let mut volume = FoundVolume::default();
+        volume.push_unreadable(2 * SLICES_PER_BLOCK);
+        (2..BLOCKS).for_each(|block| volume.push(&block_of(block, third * u32::from(block == 2))));
+        let judged = model.judge_recovered(&BTreeMap::from([(V, volume)]));
+        judged.expect("nothing is wrong");
+        Pool(model)
+    };
+    let mut pool = Pool::new(Order::AfterAcknowledged);
+    pool.write_durably(0..1);
+    pool.write(0..1);
+    pool.write(2..3);
+    // What the second life makes durable says nothing of what the first one lost.
+    let mut lost = unread(&pool, 0);
+    lost.write_durably(4..5);
+    assert!(lost.holds(&[1, 0, 0, 0, 4]).is_ok() && lost.holds(&[2, 0, 0, 0, 4]).is_ok());
+    assert_eq!(lost.holds(&[0, 0, 0, 0, 4]).err(), Some(WrongKind::Stale));
+    // What came later was found, and so it was there as well.
+    let found = unread(&pool, 3);
+    assert!(found.holds(&[2, 0, 3]).is_ok());
+    assert_eq!(found.holds(&[1, 0, 3]).err(), Some(WrongKind::Stale));
+}
+
 #[test]
 fn zeros_are_zeros_whoever_wrote_them() {
     let mut pool = Pool::new(Order::AfterAcknowledged);

@@ -332,7 +332,7 @@ impl<'a> Check<'a> {
         let block = Block {
             address,
             sectors: 1,
-            birth: self.pool.epoch,
+            birth: self.pool.persisted.epoch.next(),
             verify: Verify::Record(Arc::new(is_it)),
         };
         self.to_verify.push_back((Owner::Record { seq }, block));

@@ -75,6 +75,12 @@ impl Leaf {
         self.missing.contains(birth) || self.missing_since.is_some_and(|since| birth >= since)
     }
 
+    /// Whether it may lack a block born in this epoch or in a later one.
+    pub(super) fn misses_since(&self, birth: Epoch) -> bool {
+        let last = self.missing.ranges().last();
+        last.is_some_and(|(_, last)| *last >= birth) || self.missing_since.is_some()
+    }
+
     /// Blocks born in these epochs may be missing from now on.
     pub(super) fn miss(&mut self, first: Epoch, last: Epoch) {
         self.missing.add(first, last);

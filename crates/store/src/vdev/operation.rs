@@ -29,7 +29,8 @@ pub enum Verify {
         /// To what.
         checksum: u128,
     },
-    /// They carry their own proof (records of the log, labels), which this checks.
+    /// They carry their own proof (records of the log), which this checks. In which epoch they were written is
+    /// not known before they are found: in [`Block::birth`] or later.
     Record(Arc<dyn Fn(&Pages) -> bool + Send + Sync>),
 }
 

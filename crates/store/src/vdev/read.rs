@@ -9,7 +9,8 @@ use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Waiter,
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Verify,
+    Waiter,
 };
 use super::queue::{Job, Work};
 
@@ -307,7 +308,12 @@ impl Array {
     /// Whether a leaf should have its part of the block.
     fn is_trusted(&self, read: &ReadOperation, leaf: LeafId) -> bool {
         let state = self.leaf(leaf);
-        state.is_usable() && !state.misses(read.block.birth) && read.goal != Goal::Rebuild(leaf)
+        let birth = read.block.birth;
+        let may_lack = match read.block.verify {
+            Verify::Record(_) => state.misses_since(birth),
+            Verify::None | Verify::Checksum { .. } => state.misses(birth),
+        };
+        state.is_usable() && !may_lack && read.goal != Goal::Rebuild(leaf)
     }
 
     /// All copies that were not asked yet.

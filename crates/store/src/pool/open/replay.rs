@@ -11,7 +11,7 @@ use pages::Pages;
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
-use crate::format::{Address, Algorithm, Entry, Pointer, PoolKey, Record, Root};
+use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
 use crate::vdev::{Array, VdevEvent, Verify};
 
@@ -45,14 +45,17 @@ impl State {
 }
 
 impl Opening {
-    /// Asks for the next record: of all copies, the one that fits.
+    /// Asks for the next record: of all copies, the one that fits. It is of the epoch of the record before or
+    /// of a later one, so that only a leaf that missed none of these can say that there is none.
     pub(super) fn want_record(&mut self) {
+        let before = self.replay.waiting.back();
+        let epoch = before.map_or(self.pool.epoch, |found| found.record.epoch);
         let replay = &self.replay.replay;
-        let block = self.record_at(replay.address(), replay.seq(), replay.previous());
+        let block = self.record_at(replay.address(), replay.seq(), replay.previous(), epoch);
         self.read(Wanted::Record, block);
     }
 
-    fn record_at(&self, address: Address, seq: u64, previous: u128) -> Block {
+    fn record_at(&self, address: Address, seq: u64, previous: u128, birth: Epoch) -> Block {
         let key = self.pool.key;
         let is_it = move |data: &pages::Pages| {
             let sector = data.to_vec();
@@ -65,7 +68,7 @@ impl Opening {
         Block {
             address,
             sectors: 1,
-            birth: self.pool.epoch,
+            birth,
             verify: Verify::Record(Arc::new(is_it)),
         }
     }
@@ -153,7 +156,7 @@ impl Opening {
                 self.replay.stored = blocks.remove(&Wanted::Block(number));
             }
             let (address, record) = (found.address, &found.record);
-            let record = self.record_at(address, record.seq, record.previous);
+            let record = self.record_at(address, record.seq, record.previous, record.epoch);
             let of_group = replay::blocks(&found.record).map(|pointer| verified(&pointer));
             self.replay.unproven.push(record);
             self.replay.unproven.extend(of_group);

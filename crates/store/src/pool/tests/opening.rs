@@ -177,6 +177,32 @@ fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
+/// The record of it is of a later epoch than the one before: a checkpoint or snapshot lies between.
+#[test]
+fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
+    for steps in 0..40 {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        world.begin_checkpoint(steps);
+        let request = TakeSnapshots {
+            names: vec!["a@1".to_owned()],
+            ..TakeSnapshots::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+        world.administer(plan).expect("a snapshot");
+        world.dead.insert(1);
+        let place = world.end_of_log();
+        world.write(volume, 0, &[2; BLOCK], true);
+        world.dead.clear();
+        world.unreadable.insert((0, place));
+        let error = world.reopen_now().expect_err("only the first has it");
+        assert!(error.context.contains("where the log ends"), "{error}");
+        world.unreadable.clear();
+        world.reopen_unchecked().expect("opens");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+    }
+}
+
 /// What is acknowledged may lie on the new vdev: its labels and those of the others know it by then.
 #[test]
 fn what_was_acknowledged_on_a_new_vdev_is_found() {
