@@ -75,6 +75,8 @@ pub(super) fn vdev_names() -> ArgValueCandidates {
         let mut names = Vec::new();
         for pool in &pools {
             leaf_names(&pool["vdevs"], &mut names);
+            leaf_names(&pool["logs"], &mut names);
+            leaf_names(&pool["caches"], &mut names);
             leaf_names(&pool["spares"], &mut names);
         }
         names.into_iter().map(CompletionCandidate::new).collect()

@@ -19,7 +19,8 @@ use crate::control::ControlAddress;
 use crate::control::transaction::Commit;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
-use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
+use crate::pool::create::CreatePool;
+use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
 const DEFAULT_PORT: u16 = 3260;
 const UNIT: &str = "demo";
@@ -211,6 +212,8 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
             kind: VdevKind::Mirror,
             paths: DISKS.iter().map(|name| folder.join(name)).collect(),
         }],
+        logs: Vec::new(),
+        caches: Vec::new(),
         spares: Vec::new(),
         force: false,
         file_size: Some(size + size / 8 + (256 << 20)),

@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueHint};
 use hyper::Method;
 
+use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
 use super::table::{Column, ListArgs, json, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
-use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
+use crate::pool::create::CreatePool;
 use crate::pool::import::{FoundPool, ImportPool};
 use crate::pool::status::{PoolView, VdevView};
 
 mod check;
+mod named_vdevs;
 mod vdev;
 
 #[derive(Debug, Subcommand)]
@@ -44,9 +46,9 @@ pub(super) enum Verb {
     Replace(vdev::Replace),
     /// Take a device out of a mirror or a replacement, or a spare out of use
     Detach(vdev::Device),
-    /// Add vdevs and spares
+    /// Add vdevs, logs, caches and spares
     Add(vdev::Add),
-    /// Take away spares that stand ready
+    /// Take away logs, caches, and spares that stand ready
     Remove(vdev::Devices),
     /// Forget counts of errors, and try devices again that failed
     Clear(vdev::Clear),
@@ -69,8 +71,9 @@ pub(super) struct Create {
     json: bool,
     /// Its name
     name: String,
-    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev, `spare`
-    /// before those that stand ready
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev; `log` before
+    /// those that answer durable writes, `cache` before those that keep what memory gives up, `spare` before
+    /// those that stand ready
     #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
     vdevs: Vec<String>,
 }
@@ -105,6 +108,9 @@ pub(super) struct Import {
     /// Also where another host has it by its labels
     #[arg(short = 'f', long)]
     force: bool,
+    /// Without log devices that are missing: durable writes that are there and nowhere else are lost
+    #[arg(short = 'm', long)]
+    without_log: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
@@ -156,11 +162,13 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
 }
 
 fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done {
-    let (vdevs, spares) = vdevs(&args.vdevs)?;
+    let named = NamedVdevs::read(&args.vdevs)?;
     let request = CreatePool {
         name: args.name.clone(),
-        vdevs,
-        spares,
+        vdevs: named.vdevs,
+        logs: named.logs,
+        caches: named.caches,
+        spares: named.spares,
         force: args.force,
         file_size: args.size,
     };
@@ -170,52 +178,6 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
         return json(t, &made);
     }
     Ok(())
-}
-
-/// Reads zpool's syntax: words that name a kind begin a vdev, paths before any are vdevs of their own.
-fn vdevs(words: &[String]) -> Result<(Vec<VdevRequest>, Vec<PathBuf>), Error> {
-    let mut vdevs: Vec<VdevRequest> = Vec::new();
-    let mut spares = Vec::new();
-    let (mut is_group, mut is_spare) = (false, false);
-    for word in words {
-        let kind = match word.as_str() {
-            "mirror" => VdevKind::Mirror,
-            "raidz" | "raidz1" => VdevKind::Raidz1,
-            "raidz2" => VdevKind::Raidz2,
-            "raidz3" => VdevKind::Raidz3,
-            "spare" => {
-                is_spare = true;
-                continue;
-            }
-            "log" | "cache" | "special" | "dedup" => {
-                return Err(Error::invalid(
-                    format!("{word} vdevs are not offered yet"),
-                    "make the pool without them",
-                ));
-            }
-            path => {
-                let path = absolute(Path::new(path))?;
-                if is_spare {
-                    spares.push(path);
-                    continue;
-                }
-                match vdevs.last_mut().filter(|_| is_group) {
-                    Some(group) => group.paths.push(path),
-                    None => vdevs.push(VdevRequest {
-                        kind: VdevKind::Disk,
-                        paths: vec![path],
-                    }),
-                }
-                continue;
-            }
-        };
-        (is_group, is_spare) = (true, false);
-        vdevs.push(VdevRequest {
-            kind,
-            paths: Vec::new(),
-        });
-    }
-    Ok((vdevs, spares))
 }
 
 /// A path that means the same to the daemon.
@@ -296,13 +258,18 @@ fn report(pool: &PoolView) -> String {
     };
     let mut lines = Vec::new();
     tree(&root, 0, &mut lines);
-    let spares = VdevView {
-        name: "spares".to_owned(),
-        children: pool.spares.clone(),
+    let section = |name: &str, children: &[VdevView]| VdevView {
+        name: name.to_owned(),
+        children: children.to_vec(),
         ..VdevView::default()
     };
-    if !pool.spares.is_empty() {
-        tree(&spares, 0, &mut lines);
+    let sections = [
+        section("logs", &pool.logs),
+        section("cache", &pool.caches),
+        section("spares", &pool.spares),
+    ];
+    for section in sections.iter().filter(|of| !of.children.is_empty()) {
+        tree(section, 0, &mut lines);
     }
     let name = lines.iter().map(|(name, _)| name.chars().count()).max();
     let name = name.unwrap_or(0).max(4);
@@ -312,7 +279,7 @@ fn report(pool: &PoolView) -> String {
     ));
     for (label, vdev) in lines {
         let note = vdev.note.as_deref().unwrap_or_default();
-        // Spares have no counts while they stand by.
+        // Headings have no counts, nor have spares while they stand by.
         let line = match vdev.state.as_str() {
             "" | "AVAIL" | "INUSE" => format!("\t{label:name$}  {:<9} {note}", vdev.state),
             state => format!(
@@ -369,6 +336,7 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
         pool: args.pool.clone(),
         paths: paths.collect::<Result<_, _>>()?,
         force: args.force,
+        without_log: args.without_log,
     };
     let client = connection.client();
     let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
@@ -384,6 +352,10 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
     for pool in &found {
         writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;
         let (state, action) = match (&pool.problem, pool.missing.is_empty()) {
+            (Some(_), _) if pool.is_log_missing => (
+                "UNAVAIL",
+                "attach the log device, or name it with -d; if it is lost for good, -m imports the pool without it",
+            ),
             (Some(_), _) => ("UNAVAIL", "attach what is missing, or name it with -d"),
             (None, true) => ("ONLINE", "it can be imported using its name or number"),
             (None, false) => (
@@ -454,28 +426,6 @@ pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done 
 mod tests {
     use super::*;
 
-    fn parsed(words: &str) -> Result<Vec<(VdevKind, usize)>, Error> {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let (vdevs, _) = vdevs(&words)?;
-        Ok(vdevs.iter().map(|v| (v.kind, v.paths.len())).collect())
-    }
-
-    #[test]
-    fn vdevs_are_written_as_for_zpool() {
-        use VdevKind::{Disk, Mirror, Raidz1, Raidz2};
-        assert_eq!(parsed("/a /b").expect("two"), [(Disk, 1), (Disk, 1)]);
-        assert_eq!(
-            parsed("mirror /a /b mirror /c /d").expect("two"),
-            [(Mirror, 2), (Mirror, 2)]
-        );
-        assert_eq!(
-            parsed("/a raidz /b /c raidz2 /d /e /f").expect("three"),
-            [(Disk, 1), (Raidz1, 2), (Raidz2, 3)]
-        );
-        let error = parsed("/a log /b").expect_err("not yet");
-        assert!(error.message.contains("log vdevs"), "{error}");
-    }
-
     #[test]
     fn a_status_is_laid_out_as_by_zpool() {
         let leaf = |name: &str, checksum| VdevView {
@@ -494,6 +444,11 @@ mod tests {
                 children: vec![leaf("/a", 0), leaf("/long", 3)],
                 ..leaf("mirror-0", 0)
             }],
+            logs: vec![leaf("/log", 0)],
+            caches: vec![VdevView {
+                note: Some("1M of 2M used, 3 hits, 4 misses".to_owned()),
+                ..leaf("/fast", 0)
+            }],
             errors: "No known data errors".to_owned(),
             ..PoolView::default()
         };
@@ -505,6 +460,10 @@ mod tests {
              \t  mirror-0  ONLINE        0     0     0\n\
              \t    /a      ONLINE        0     0     0\n\
              \t    /long   ONLINE        0     0     3\n\
+             \tlogs\n\
+             \t  /log      ONLINE        0     0     0\n\
+             \tcache\n\
+             \t  /fast     ONLINE        0     0     0  1M of 2M used, 3 hits, 4 misses\n\
              \nerrors: No known data errors\n"
         );
         assert_eq!(report(&pool), expected);

@@ -18,9 +18,9 @@ use store::pool::{PoolError, PoolStatus};
 use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 use utoipa::ToSchema;
 
-use super::create::VdevRequest;
 use super::host::Hands;
 use super::registry::{OpenPool, Pools};
+use super::vdev_request::{Additions, VdevRequest};
 use crate::config::{Error, ErrorKind};
 
 /// A change of what a pool is made of. Devices are named by their paths, or by the last part of these, or
@@ -75,11 +75,18 @@ pub enum VdevChange {
         /// Which.
         device: String,
     },
-    /// Adds top-level vdevs and spares.
+    /// Adds top-level vdevs, logs, caches and spares.
     Add {
         /// The vdevs.
         #[serde(default)]
         vdevs: Vec<VdevRequest>,
+        /// Log vdevs: devices, and mirrors of these.
+        #[serde(default)]
+        logs: Vec<VdevRequest>,
+        /// Devices that keep blocks that memory gives up.
+        #[serde(default)]
+        #[schema(value_type = Vec<String>)]
+        caches: Vec<PathBuf>,
         /// Devices that stand ready.
         #[serde(default)]
         #[schema(value_type = Vec<String>)]
@@ -91,9 +98,9 @@ pub enum VdevChange {
         #[serde(default)]
         file_size: Option<u64>,
     },
-    /// Takes away spares that stand ready.
+    /// Takes away logs, caches, and spares that stand ready.
     Remove {
-        /// Which.
+        /// Which; a mirrored log by the name that its status tells.
         devices: Vec<String>,
     },
     /// Forgets errors, and tries devices again that failed.
@@ -159,10 +166,20 @@ impl Pools {
             VdevChange::Detach { device } => site.detach(device),
             VdevChange::Add {
                 vdevs,
+                logs,
+                caches,
                 spares,
                 force,
                 file_size,
-            } => site.add(vdevs, spares, *force, *file_size),
+            } => {
+                let what = Additions {
+                    vdevs,
+                    logs,
+                    caches,
+                    spares,
+                };
+                site.add(what, *force, *file_size)
+            }
             VdevChange::Remove { devices } => site.remove(devices),
             VdevChange::Clear { devices } => site.clear(devices),
         }?;
@@ -195,6 +212,16 @@ impl Site<'_> {
             .collect()
     }
 
+    /// The cache that a word means.
+    fn cache(&self, name: &str) -> Option<u64> {
+        let places = self.pool.host.places();
+        let mut guids = self.status.caches.iter().map(|cache| cache.guid);
+        guids.find(|guid| {
+            let path = places.get(guid).map(|place| place.path.clone());
+            is_meant(name, *guid, &path.unwrap_or_default())
+        })
+    }
+
     fn find_all(&self, names: &[String]) -> Result<Vec<Named>, Error> {
         names.iter().map(|name| self.find(name)).collect()
     }
@@ -207,6 +234,17 @@ impl Site<'_> {
             (Some(_), false) => Err(Error::invalid(
                 format!("pool {} has several devices {name}", self.name),
                 "write the path in full",
+            )),
+            (None, _) if self.cache(name).is_some() => Err(Error::invalid(
+                format!(
+                    "{name} is a cache of pool {}: nothing depends on it",
+                    self.name
+                ),
+                format!(
+                    "use `sandstone pool remove {pool} {name}` to take it away, `sandstone pool online {pool} {name}` \
+                     to use it again after it failed",
+                    pool = self.name
+                ),
             )),
             (None, _) => Err(Error::not_found(
                 format!("no such device in pool {}: {name}", self.name),

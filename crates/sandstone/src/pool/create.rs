@@ -1,6 +1,5 @@
 //! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::registry::{OpenPool, Pools};
+use super::vdev_request::{Additions, VdevRequest};
 use super::{devices, label, opening};
 use crate::block::BlockDevice;
 use crate::block::file::FileDevice;
@@ -34,6 +34,13 @@ pub struct CreatePool {
     pub name: String,
     /// Its top-level vdevs; blocks are spread over all of them.
     pub vdevs: Vec<VdevRequest>,
+    /// Its log vdevs, devices and mirrors of these: durable writes are answered when they are there.
+    #[serde(default)]
+    pub logs: Vec<VdevRequest>,
+    /// Its cache vdevs: blocks that memory gives up are kept there.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub caches: Vec<PathBuf>,
     /// Devices that stand ready to take another's place.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
@@ -46,71 +53,15 @@ pub struct CreatePool {
     pub file_size: Option<u64>,
 }
 
-/// A top-level vdev that is to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VdevRequest {
-    /// How it keeps its blocks.
-    pub kind: VdevKind,
-    /// Its files and devices, absolute.
-    #[schema(value_type = Vec<String>)]
-    pub paths: Vec<PathBuf>,
-}
-
-/// How a top-level vdev keeps its blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum VdevKind {
-    /// On one device.
-    Disk,
-    /// On each of its devices.
-    Mirror,
-    /// Over its devices, with one of parity.
-    Raidz1,
-    /// Over its devices, with two of parity.
-    Raidz2,
-    /// Over its devices, with three of parity.
-    Raidz3,
-}
-
-impl VdevKind {
-    pub(super) fn kind(self) -> Kind {
-        match self {
-            Self::Disk => Kind::Leaf,
-            Self::Mirror => Kind::Mirror,
-            Self::Raidz1 => Kind::Raidz { parity: 1 },
-            Self::Raidz2 => Kind::Raidz { parity: 2 },
-            Self::Raidz3 => Kind::Raidz { parity: 3 },
+impl CreatePool {
+    /// What it is made of.
+    fn additions(&self) -> Additions<'_> {
+        Additions {
+            vdevs: &self.vdevs,
+            logs: &self.logs,
+            caches: &self.caches,
+            spares: &self.spares,
         }
-    }
-
-    /// Fewest devices, and its name.
-    fn least(self) -> (usize, &'static str) {
-        match self {
-            Self::Disk => (1, "disk"),
-            Self::Mirror => (2, "mirror"),
-            Self::Raidz1 => (2, "raidz1"),
-            Self::Raidz2 => (3, "raidz2"),
-            Self::Raidz3 => (4, "raidz3"),
-        }
-    }
-
-    /// Devices that may be lost, of so many.
-    fn redundancy(self, devices: usize) -> usize {
-        match self {
-            Self::Disk => 0,
-            Self::Mirror => devices.saturating_sub(1),
-            Self::Raidz1 => 1,
-            Self::Raidz2 => 2,
-            Self::Raidz3 => 3,
-        }
-    }
-}
-
-impl VdevRequest {
-    /// Devices that it may lose.
-    pub(super) fn redundancy(&self) -> usize {
-        self.kind.redundancy(self.paths.len())
     }
 }
 
@@ -126,9 +77,7 @@ impl Pools {
         let _changing = self.changing();
         self.check_name(&request.name)?;
         check_shape(request)?;
-        let paths = request.vdevs.iter().flat_map(|vdev| &vdev.paths);
-        let paths = paths.chain(&request.spares);
-        let made = make_files(paths.map(PathBuf::as_path), request.file_size)?;
+        let made = make_files(request.additions().paths(), request.file_size)?;
         self.create_on(request).inspect_err(|_| {
             for path in &made {
                 // They are ours, and hold nothing.
@@ -139,29 +88,28 @@ impl Pools {
 
     fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
         let mut leaves: Vec<Leaf> = Vec::new();
-        let mut top_levels = Vec::new();
-        for vdev in &request.vdevs {
-            let mut specs = Vec::new();
-            for path in &vdev.paths {
-                let (guid, device) = (super::random_u64(), open_new(path, request.force)?);
-                specs.push(LeafSpec::new(guid, device.geometry().len));
-                leaves.push((guid, path.clone(), device));
-            }
-            top_levels.push(TopLevelSpec::new(vdev.kind.kind(), Class::Normal, specs));
-        }
-        let mut spares = Vec::new();
-        for path in &request.spares {
+        let mut take = |path: &PathBuf| {
             let (guid, device) = (super::random_u64(), open_new(path, request.force)?);
-            spares.push((LeafSpec::new(guid, device.geometry().len), path));
+            let spec = LeafSpec::new(guid, device.geometry().len);
             leaves.push((guid, path.clone(), device));
+            Ok::<_, Error>(spec)
+        };
+        let mut take_all = |paths: &[PathBuf]| paths.iter().map(&mut take).collect();
+        let blocks = request.vdevs.iter().map(|vdev| (vdev, Class::Normal));
+        let logs = request.logs.iter().map(|vdev| (vdev, Class::Log));
+        let mut top_levels = Vec::new();
+        for (vdev, class) in blocks.chain(logs) {
+            let specs: Result<Vec<LeafSpec>, Error> = take_all(&vdev.paths);
+            top_levels.push(TopLevelSpec::new(vdev.kind.kind(), class, specs?));
         }
+        let (caches, spares) = (take_all(&request.caches)?, take_all(&request.spares)?);
         let host = self.host_id();
         let mut config = opening::new_config(&request.name, &host, VdevTree { top_levels });
         let guid = config.guid;
-        let specs = spares.iter().map(|(spec, _)| spec.clone());
-        config.spares = specs.collect();
-        for (spec, path) in &spares {
-            label::write_spare(path, &config, spec.guid).map_err(|error| {
+        (config.caches, config.spares) = (caches, spares);
+        let beside = config.caches.iter().chain(&config.spares);
+        for (spec, path) in beside.zip(request.caches.iter().chain(&request.spares)) {
+            label::write_beside(path, &config, spec.guid).map_err(|error| {
                 Error::storage(format!("write the labels of {}", path.display()), error)
             })?;
         }
@@ -266,7 +214,7 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
             "name files or devices, as in `sandstone pool create tank mirror /dev/sda /dev/sdb`",
         ));
     }
-    check_devices(&request.vdevs, &request.spares)?;
+    request.additions().check()?;
     let redundancy = VdevRequest::redundancy;
     let first = redundancy(&request.vdevs[0]);
     if let Some(other) = request.vdevs.iter().find(|vdev| redundancy(vdev) != first)
@@ -279,36 +227,6 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
             ),
             "the pool is lost with its weakest vdev: make them alike, or use -f to make it all the same",
         ));
-    }
-    Ok(())
-}
-
-/// Whether vdevs and spares are named as they must be.
-pub(super) fn check_devices(vdevs: &[VdevRequest], spares: &[PathBuf]) -> Result<(), Error> {
-    for vdev in vdevs {
-        let (least, name) = vdev.kind.least();
-        if vdev.paths.len() < least || vdev.kind == VdevKind::Disk && vdev.paths.len() > 1 {
-            return Err(Error::invalid(
-                format!("a {name} of {} devices is none", vdev.paths.len()),
-                format!("name at least {least}"),
-            ));
-        }
-    }
-    let mut seen = HashSet::new();
-    for path in vdevs.iter().flat_map(|vdev| &vdev.paths).chain(spares) {
-        if !path.is_absolute() {
-            return Err(Error::invalid(
-                format!("{} is no absolute path", path.display()),
-                "write it in full",
-            ));
-        }
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        if !seen.insert(real) {
-            return Err(Error::invalid(
-                format!("{} is named twice", path.display()),
-                "name each device once",
-            ));
-        }
     }
     Ok(())
 }

@@ -192,6 +192,12 @@ impl Engine {
                 self.waiting.insert(self.next_id, waiter);
                 pool.sync(RequestId(self.next_id), now_us);
             }
+            Order::RemoveLog { vdev, reply } => {
+                self.next_id += 1;
+                let waiter = Waiter::Administrator(reply);
+                self.waiting.insert(self.next_id, waiter);
+                pool.remove_log(RequestId(self.next_id), vdev, now_us);
+            }
             Order::Close { is_exported, reply } => {
                 pool.begin_closing(is_exported, now_us);
                 let since = Instant::now();
@@ -395,7 +401,10 @@ fn refuse(order: Order, error: &PoolError) {
     match order {
         Order::Serve { ticket, lane, .. } => lane.complete(ticket, Err(block_error(error))),
         Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
-        Order::Administer { reply, .. } | Order::Close { reply, .. } | Order::Sync { reply } => {
+        Order::Administer { reply, .. }
+        | Order::Close { reply, .. }
+        | Order::RemoveLog { reply, .. }
+        | Order::Sync { reply } => {
             // Nobody may wait any more.
             let _ = reply.send(Err(error.clone()));
         }

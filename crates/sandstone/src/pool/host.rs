@@ -90,6 +90,8 @@ pub(super) enum Order {
     Handle(Box<dyn FnOnce(&mut Hands<'_>) + Send>),
     /// Answer when all changes of vdevs until now are in the labels.
     Sync { reply: Reply },
+    /// Take a log vdev away; answer when the labels say so.
+    RemoveLog { vdev: u16, reply: Reply },
     /// Everything into a last checkpoint, and the end.
     Close { is_exported: bool, reply: Reply },
     /// The end, as it is.
@@ -259,7 +261,15 @@ impl PoolHost {
         self.wait_for(|reply| Order::Sync { reply })
     }
 
-    /// Where its leaves and spares are, by their guids.
+    /// Takes a log vdev away, when all that it promised lies among the blocks; waits until the labels say so.
+    ///
+    /// # Errors
+    /// It is none, or the pool takes no changes.
+    pub(super) fn remove_log(&self, vdev: u16) -> Result<(), PoolError> {
+        self.wait_for(|reply| Order::RemoveLog { vdev, reply })
+    }
+
+    /// Where its leaves, spares and caches are, by their guids.
     pub fn places(&self) -> BTreeMap<u64, Place> {
         self.shared.places().clone()
     }

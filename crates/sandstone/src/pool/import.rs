@@ -30,6 +30,9 @@ pub struct ImportPool {
     /// Also where its labels say that another host has it.
     #[serde(default)]
     pub force: bool,
+    /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
+    #[serde(default)]
+    pub without_log: bool,
 }
 
 /// A pool that was found and is not open.
@@ -50,6 +53,9 @@ pub struct FoundPool {
     pub missing: Vec<String>,
     /// Why it cannot be imported; `None` where it can.
     pub problem: Option<String>,
+    /// Whether that is a missing log: it can be imported without it, with what that costs.
+    #[serde(default)]
+    pub is_log_missing: bool,
 }
 
 /// Labels by pool: what lies where.
@@ -93,7 +99,8 @@ impl Pools {
         if !is_absent(&pool.name) {
             self.check_name(&pool.name)?;
         }
-        self.open_found(guid, &pool.devices, request.force, None)?;
+        let (force, without_log) = (request.force, request.without_log);
+        self.open_found(guid, &pool.devices, force, without_log, None)?;
         Ok(pool.name)
     }
 
@@ -103,7 +110,7 @@ impl Pools {
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
         let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
         let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
-        self.open_found(guid, &there, false, Some(known))
+        self.open_found(guid, &there, false, false, Some(known))
     }
 
     /// Opens a pool on the devices that can be had. What cannot is missing; whether that is too much, the
@@ -113,6 +120,7 @@ impl Pools {
         guid: u64,
         paths: &[PathBuf],
         force: bool,
+        without_log: bool,
         known: Option<&KnownPool>,
     ) -> Result<(), Error> {
         let mut opened = Vec::new();
@@ -128,16 +136,27 @@ impl Pools {
             }
         }
         let labels: Vec<LeafLabels> = opened.iter().map(|(_, _, labels)| labels.clone()).collect();
-        let examined = examine(&labels, Some(guid)).map_err(|error| {
+        let mut examined = examine(&labels, Some(guid)).map_err(|error| {
             let mut reasons = vec![error.to_string()];
             reasons.append(&mut troubles.clone());
             Error::new(
                 ErrorKind::Refused,
                 reasons.join("; "),
-                "check that its devices are attached and their paths right",
+                "check that its devices are attached and their paths right, then import it again, as in \
+                 `sandstone pool import -d PATH NAME`",
             )
         })?;
         self.check_owner(&examined.config, force)?;
+        if without_log {
+            for log in examined.drop_missing_logs() {
+                let leaves = log.leaves;
+                tracing::warn!(
+                    ?leaves,
+                    "a pool is opened without a log vdev that is missing"
+                );
+            }
+        }
+        require_logs(&examined, paths)?;
         let name = examined.config.name.clone();
         let leaves = examined.leaves.clone();
         let found = opened.into_iter().zip(leaves);
@@ -166,7 +185,7 @@ impl Pools {
             Error::new(
                 ErrorKind::Refused,
                 format!("pool {name} cannot be opened: {}", reasons.join("; ")),
-                "attach what is missing, then import it again",
+                format!("attach what is missing, then use `sandstone pool import -d PATH {name}`"),
             )
         })?;
         let host = Arc::new(host);
@@ -286,13 +305,53 @@ fn name_of(config: &PoolConfig, leaf: u64) -> String {
     path.unwrap_or_else(|| format!("{leaf:016x}"))
 }
 
+/// Refuses a pool whose log may be somewhere else.
+fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
+    let Some(problem) = missing_log(examined) else {
+        return Ok(());
+    };
+    let name = &examined.config.name;
+    // Where the pool's other devices are, to be copied.
+    let at = paths.first().and_then(|path| path.parent());
+    let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!("pool {name} cannot be opened: {problem}"),
+        format!(
+            "attach the log device, then use `sandstone pool import -d {at} {name}`; if it is lost for good, \
+             `sandstone pool import -m -d {at} {name}` opens the pool without it"
+        ),
+    ))
+}
+
+/// Which log device is missing, and what that means.
+fn missing_log(examined: &Examined) -> Option<String> {
+    let log = examined.missing_logs.first()?;
+    let leaves = log.leaves.iter();
+    let leaves: Vec<String> = leaves
+        .map(|leaf| name_of(&examined.config, *leaf))
+        .collect();
+    let loss = match examined.config.is_exported {
+        true => "the pool was exported in order, so nothing is lost without it",
+        false => {
+            "durable writes of the last seconds before the pool was last used may be there and nowhere else, \
+             and are lost without it"
+        }
+    };
+    Some(format!(
+        "its log device is missing ({}): {loss}",
+        leaves.join(", ")
+    ))
+}
+
 /// Where leaves and spares are; of those that are missing, where they were.
 fn places(
     config: &PoolConfig,
     found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
     known: Option<&KnownPool>,
 ) -> BTreeMap<u64, Place> {
-    let spares = config.spares.iter().map(|spare| spare.guid);
+    let beside = config.spares.iter().chain(&config.caches);
+    let beside = beside.map(|leaf| leaf.guid);
     let known = known.map(|known| &known.devices[..]).unwrap_or_default();
     let was = |guid: u64| {
         let number = format!("{guid:016x}");
@@ -310,7 +369,7 @@ fn places(
             trouble: Some("cannot open".to_owned()),
         }),
     };
-    let all = leaves(config).chain(spares);
+    let all = leaves(config).chain(beside);
     all.filter_map(|guid| Some((guid, place(guid)?))).collect()
 }
 
@@ -355,6 +414,10 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         host: config.map(|c| c.host).unwrap_or_default(),
         missing,
         devices,
-        problem: examined.err().map(|error| error.to_string()),
+        is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
+        problem: match examined {
+            Ok(examined) => missing_log(&examined),
+            Err(error) => Some(error.to_string()),
+        },
     }
 }

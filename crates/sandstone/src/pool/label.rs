@@ -48,12 +48,12 @@ pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
     Some((PoolConfig::decode(&newest.config).ok()?, newest.leaf))
 }
 
-/// Writes the labels of a spare, durably: whoever looks at it sees whose it is. They have no generation, so
-/// that what other labels say of the pool counts.
+/// Writes the first labels of a spare or cache, durably: whoever looks at it sees whose it is. They have no
+/// generation, so that what other labels say of the pool counts.
 ///
 /// # Errors
 /// It cannot be opened or written.
-pub(super) fn write_spare(path: &Path, config: &PoolConfig, leaf: u64) -> io::Result<()> {
+pub(super) fn write_beside(path: &Path, config: &PoolConfig, leaf: u64) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
     let label = Label {

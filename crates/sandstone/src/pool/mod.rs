@@ -6,15 +6,16 @@
 //! | what are its devices | `devices.rs`; their labels: `label.rs` |
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
-//! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs` |
-//! | how are its devices replaced, put aside, attached, spared | `administer.rs` |
+//! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs`; which devices are named for it: `vdev_request.rs` |
+//! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
-//! | how is it, in zpool's words | `status.rs`; what happened to it: `events.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs` |
 
 pub mod administer;
+mod advice;
 pub mod check;
 pub mod create;
 pub mod dataset;
@@ -31,6 +32,7 @@ pub mod registry;
 pub mod scan;
 pub mod status;
 pub mod stream;
+pub mod vdev_request;
 pub mod volume;
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub(super) struct AbsentPool {
     pub(super) known: KnownPool,
     /// Why it is not.
     pub(super) reason: String,
+    /// What to do about it.
+    pub(super) next: String,
 }
 
 impl Pools {
@@ -84,6 +86,7 @@ impl Pools {
                 let absent = AbsentPool {
                     known: pool,
                     reason,
+                    next: error.next,
                 };
                 pools.lock().absent.insert(name, absent);
             }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
-use store::pool::{PoolStatus, ScanKind, ScanState};
+use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState};
 use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
 use utoipa::ToSchema;
 
+use super::advice::advice;
 use super::host::Place;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view};
+use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 
 /// A pool.
@@ -40,6 +42,12 @@ pub struct PoolView {
     pub free: u64,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
+    /// Its log vdevs.
+    #[serde(default)]
+    pub logs: Vec<VdevView>,
+    /// Its cache vdevs.
+    #[serde(default)]
+    pub caches: Vec<VdevView>,
     /// Its spares: AVAIL or INUSE.
     #[serde(default)]
     pub spares: Vec<VdevView>,
@@ -62,9 +70,47 @@ pub struct VdevView {
     pub checksum: u64,
     /// What else is to be said.
     pub note: Option<String>,
+    /// Of a log vdev: what it was used for since the pool was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogView>,
+    /// Of a cache vdev: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheView>,
     /// What it is made of.
     #[schema(no_recursion)]
     pub children: Vec<VdevView>,
+}
+
+/// What a log vdev did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogView {
+    /// Whether durable writes are answered from there now; after an opening that begins with the first of them.
+    pub is_in_use: bool,
+    /// Groups of writes that were put there.
+    pub records: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Bytes that are on no other vdev for sure yet.
+    pub held: u64,
+    /// Times that it failed.
+    pub failures: u64,
+}
+
+/// What a cache vdev did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CacheView {
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes that it holds.
+    pub used: u64,
+    /// Reads that were answered from there.
+    pub hits: u64,
+    /// Reads that were not in memory nor there.
+    pub misses: u64,
+    /// Reads that brought something else, and were answered by the pool.
+    pub rejected: u64,
+    /// Bytes that were written to it.
+    pub written: u64,
 }
 
 impl Pools {
@@ -119,6 +165,8 @@ fn view(name: &str, pool: &OpenPool) -> PoolView {
 }
 
 fn absent(pool: &AbsentPool) -> PoolView {
+    let said = format!("pool {} cannot be opened: ", pool.known.name);
+    let reason = pool.reason.strip_prefix(&said).unwrap_or(&pool.reason);
     let leaves = pool.known.devices.iter().map(|device| VdevView {
         name: device.path.display().to_string(),
         state: if device.path.exists() {
@@ -133,16 +181,21 @@ fn absent(pool: &AbsentPool) -> PoolView {
         name: pool.known.name.clone(),
         guid: pool.known.guid.clone(),
         state: "UNAVAIL".to_owned(),
-        status: Some(format!("The pool could not be opened: {}.", pool.reason)),
-        action: Some(format!(
-            "Attach what is missing, then use 'sandstone pool import -d PATH {}'.",
-            pool.known.name
-        )),
+        status: Some(format!("The pool could not be opened: {reason}.")),
+        action: Some(sentence(&pool.next)),
         scan: "none requested".to_owned(),
         vdevs: leaves.collect(),
         errors: "unknown while the pool is not open".to_owned(),
         ..PoolView::default()
     }
+}
+
+/// With a capital letter, a full stop, and commands quoted as in other advice.
+fn sentence(words: &str) -> String {
+    let words = words.replace('`', "'");
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 /// A pool in zpool's words; `ready` are the spares that have a device.
@@ -182,9 +235,11 @@ fn of_status(
         vdevs: status
             .top_levels
             .iter()
-            .filter(|top| top.kind != Kind::Hole)
+            .filter(|top| top.kind != Kind::Hole && top.class == Class::Normal)
             .map(|top| teller.top_level(top))
             .collect(),
+        logs: teller.logs(status),
+        caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
         spares: teller.spares(status, ready),
         errors: match unreadable {
             0 => "No known data errors".to_owned(),
@@ -198,123 +253,22 @@ fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_SIZE as u64
 }
 
-fn state(status: &PoolStatus) -> &'static str {
-    let any = |state: State| status.top_levels.iter().any(|top| top.state == state);
+/// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
+pub(super) fn state(status: &PoolStatus) -> &'static str {
+    let tops = || {
+        status
+            .top_levels
+            .iter()
+            .filter(|top| top.kind != Kind::Hole)
+    };
+    let any = |state: State| tops().any(|top| top.class == Class::Normal && top.state == state);
+    // Without its log a pool is slower, and does all that it did.
+    let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != State::Online);
     match () {
         () if status.suspended.is_some() => "SUSPENDED",
         () if any(State::Unavailable) || any(State::Faulted) => "UNAVAIL",
-        () if any(State::Degraded) => "DEGRADED",
+        () if any(State::Degraded) || is_log_hurt => "DEGRADED",
         () => "ONLINE",
-    }
-}
-
-/// What happened, and what to do.
-fn advice(status: &PoolStatus) -> Option<(String, String)> {
-    let leaves = || {
-        let slots = status.top_levels.iter().flat_map(|top| &top.slots);
-        slots.flat_map(|slot| &slot.leaves)
-    };
-    let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves().any(is);
-    let name = &status.name;
-    let resilver = status
-        .scan
-        .as_ref()
-        .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
-    let (what, action) = if let Some(reason) = &status.suspended {
-        (
-            format!(
-                "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
-            ),
-            "See to the devices, then restart the daemon: it opens the pool anew.".to_owned(),
-        )
-    } else if status.top_levels.iter().any(|top| top.unreadable > 0) {
-        (
-            "One or more blocks could not be read with right bytes from any device; reading them fails. \
-             Everything else is served."
-                .to_owned(),
-            format!(
-                "Restore what they belonged to from a copy: writing a block anew ends its errors. Then use \
-                 'sandstone pool clear {name}'."
-            ),
-        )
-    } else if resilver {
-        (
-            "One or more devices is currently being resilvered. The pool will continue to function, possibly \
-             in a degraded state."
-                .to_owned(),
-            "Wait for the resilver to complete.".to_owned(),
-        )
-    } else if any(&|leaf| leaf.state == State::Faulted) {
-        (
-            format!(
-                "One or more devices are faulted in response to persistent errors. {}",
-                sufficient(status)
-            ),
-            format!(
-                "Replace the faulted device with 'sandstone pool replace {name} DEVICE NEW', or use \
-                 'sandstone pool clear {name} DEVICE' to mark it repaired."
-            ),
-        )
-    } else if any(&|leaf| matches!(leaf.state, State::Unavailable | State::Removed)) {
-        (
-            format!(
-                "One or more devices could not be used because they are missing, in use elsewhere or not \
-                 answering. {}",
-                sufficient(status)
-            ),
-            format!(
-                "Attach the missing device and online it using 'sandstone pool online {name} DEVICE', or \
-                 replace it with 'sandstone pool replace'."
-            ),
-        )
-    } else if any(&|leaf| leaf.state == State::Offline) {
-        (
-            format!(
-                "One or more devices has been taken offline by the administrator. {}",
-                sufficient(status)
-            ),
-            format!(
-                "Online the device using 'sandstone pool online {name} DEVICE' or replace it with \
-                 'sandstone pool replace'."
-            ),
-        )
-    } else if !status.failing.is_empty() {
-        (
-            "One or more devices has failed too often to be trusted; what it gets wrong is corrected from \
-             the others."
-                .to_owned(),
-            format!(
-                "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
-                 clear {name}' if the cause is removed."
-            ),
-        )
-    } else if any(&|leaf| leaf.is_incomplete) {
-        (
-            "One or more devices missed writes while they were away; what they missed is read from others."
-                .to_owned(),
-            "Keep the other devices attached; a resilver follows by itself.".to_owned(),
-        )
-    } else if any(&|leaf| leaf.errors != Default::default()) {
-        (
-            "One or more devices has experienced an unrecoverable error. An attempt was made to correct the \
-             error. Applications are unaffected."
-                .to_owned(),
-            format!(
-                "Determine if the device needs to be replaced, and clear the errors using 'sandstone pool \
-                 clear {name}' or replace the device with 'sandstone pool replace'."
-            ),
-        )
-    } else {
-        return None;
-    };
-    Some((what, action))
-}
-
-/// What it means that devices are away.
-fn sufficient(status: &PoolStatus) -> &'static str {
-    match state(status) {
-        "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
-        _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
     }
 }
 
@@ -343,7 +297,6 @@ impl Teller<'_> {
             name: format!("{kind}-{}", top.vdev),
             state: top.state.to_string(),
             checksum: top.unreadable,
-            note: (top.class == Class::Log).then(|| "log".to_owned()),
             children,
             ..VdevView::default()
         }
@@ -402,7 +355,65 @@ impl Teller<'_> {
             write: leaf.errors.write,
             checksum: leaf.errors.checksum,
             note,
-            children: Vec::new(),
+            ..VdevView::default()
+        }
+    }
+
+    /// Log vdevs, and what they did.
+    fn logs(&self, status: &PoolStatus) -> Vec<VdevView> {
+        let log = |log: &LogStatus| {
+            let mut tops = status.top_levels.iter();
+            let mut view = self.top_level(tops.find(|top| top.vdev == log.vdev)?);
+            let counts = match log.records {
+                1 => format!("{} in 1 record", format_size(log.bytes)),
+                records => format!("{} in {records} records", format_size(log.bytes)),
+            };
+            view.note = view.note.or((log.records > 0).then_some(counts));
+            view.log = Some(LogView {
+                is_in_use: log.is_in_use,
+                records: log.records,
+                bytes: log.bytes,
+                held: bytes(log.held_sectors),
+                failures: log.failures,
+            });
+            Some(view)
+        };
+        status.logs.iter().filter_map(log).collect()
+    }
+
+    /// A cache vdev, and what it did.
+    fn cache(&self, cache: &CacheStatus) -> VdevView {
+        let place = self.places.get(&cache.guid);
+        let counts = || {
+            format!(
+                "{} of {} used, {} hits, {} misses",
+                format_size(cache.used),
+                format_size(cache.size),
+                cache.hits,
+                cache.misses
+            )
+        };
+        let note = match cache.state {
+            State::Online if cache.is_in_use => Some(counts()),
+            State::Online => Some("not used: memory is too small for its index".to_owned()),
+            _ => place.and_then(|place| place.trouble.clone()),
+        };
+        VdevView {
+            name: self.name(cache.guid),
+            state: cache.state.to_string(),
+            read: cache.errors.read,
+            write: cache.errors.write,
+            checksum: cache.errors.checksum,
+            note,
+            cache: Some(CacheView {
+                size: cache.size,
+                used: cache.used,
+                hits: cache.hits,
+                misses: cache.misses,
+                rejected: cache.rejected,
+                written: cache.written_bytes,
+            }),
+            ..VdevView::default()
         }
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::create::{CreatePool, VdevKind, VdevRequest};
+use super::create::CreatePool;
 use super::dataset::DatasetChange;
 use super::import::ImportPool;
+use super::vdev_request::{VdevKind, VdevRequest};
 use super::{PoolVolume, Pools, PoolsOptions};
 use crate::block::{
     BlockDevice, BlockErrorKind, Done, Lane, Request, Submitted, Ticket, lane::Outcome,
@@ -31,6 +32,8 @@ pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool
     CreatePool {
         name: "tank".to_owned(),
         vdevs: vec![VdevRequest { kind, paths }],
+        logs: Vec::new(),
+        caches: Vec::new(),
         spares: Vec::new(),
         force: false,
         file_size: Some(FILE),
@@ -235,6 +238,7 @@ fn a_pool_goes_by_export_and_comes_by_import() {
         pool: Some("tank".to_owned()),
         paths: vec![devices.clone()],
         force: false,
+        without_log: false,
     };
     first.import(&wanted).expect("imported");
     let view = first.view("tank").expect("a pool");
@@ -273,6 +277,7 @@ fn a_pool_of_another_host_is_left_alone() {
         pool: Some("tank".to_owned()),
         paths: vec![folder.path().to_owned()],
         force: false,
+        without_log: false,
     };
     let refused = second.import(&wanted).expect_err("not exported");
     assert_eq!(refused.kind, ErrorKind::InUse);

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const INSIDE: &str = "SANDSTONE_TEST_SMALL_DEVICE";
 const BLOCKS: u64 = 512;
 
 /// Words of the line of a device in `pool status`.
-fn line_of(process: &Process, device: &str) -> Vec<String> {
+pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     let status = process.done("pool status tank");
     let line = status.lines().find(|line| {
         let first = line.split_whitespace().next();
@@ -48,7 +48,7 @@ fn resilvered(process: &Process) -> String {
 }
 
 /// A text without its line breaks.
-fn flat(text: &str) -> String {
+pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -94,12 +94,11 @@ fn scrubbed_clean(process: &Process) {
     assert!(status.contains("with 0 errors on "), "{status}");
 }
 
-/// The device that fails lies on a file system that is too small for it; where the kernel does not let an
-/// ordinary user mount one, the test says so and does nothing.
-#[test]
-fn a_device_fails_under_load_and_a_spare_takes_over() {
+/// A folder on a file system with room for 16 MiB. The test is run a second time for it, in a namespace where it
+/// may mount one: `None` where that was done, or where the kernel does not let an ordinary user; then it says so.
+pub(crate) fn inside_small_folder(test: &str) -> Option<PathBuf> {
     if let Ok(folder) = std::env::var(INSIDE) {
-        return fail_under_load(Path::new(&folder));
+        return Some(folder.into());
     }
     let folder = tempfile::tempdir().unwrap();
     let small = || {
@@ -113,16 +112,22 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     let tried = small().arg(&mount).status();
     if !tried.is_ok_and(|status| status.success()) {
         eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
-        return;
+        return None;
     }
-    let name = "pool_devices::a_device_fails_under_load_and_a_spare_takes_over";
     let mut inside = small();
-    inside.arg(format!("{mount} && exec \"$0\" --exact --nocapture {name}"));
+    inside.arg(format!("{mount} && exec \"$0\" --exact --nocapture {test}"));
     let status = inside.arg(std::env::current_exe().unwrap()).status();
     assert!(status.unwrap().success(), "the test inside failed");
+    None
 }
 
-fn fail_under_load(folder: &Path) {
+/// The device that fails lies on a file system that is too small for it.
+#[test]
+fn a_device_fails_under_load_and_a_spare_takes_over() {
+    let name = "pool_devices::a_device_fails_under_load_and_a_spare_takes_over";
+    let Some(folder) = inside_small_folder(name) else {
+        return;
+    };
     let mut process = Process::start();
     let weak = folder.join("weak").display().to_string();
     process.done(&format!(

@@ -21,9 +21,10 @@ use crate::config::store::Store;
 use crate::control::address::SOCKET_NAME;
 use crate::control::transaction::Committed;
 use crate::control::{Client, ControlAddress};
-use crate::pool::create::{CreatePool, VdevKind, VdevRequest};
+use crate::pool::create::CreatePool;
 use crate::pool::dataset::DatasetChange;
 use crate::pool::status::PoolView;
+use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
 const TARGET: &str = "iqn.2026-01.io.sandstone:lab";
 const PORT: u16 = 3260;
@@ -164,6 +165,8 @@ impl Target {
                     kind: VdevKind::Disk,
                     paths: vec![self.state.join("disk.img")],
                 }],
+                logs: Vec::new(),
+                caches: Vec::new(),
                 spares: Vec::new(),
                 force: false,
                 file_size: Some(POOL_BYTES),

@@ -9,7 +9,8 @@ use hyper::Method;
 use super::super::completion::{pool_names, size, vdev_names};
 use super::super::table::{Column, ListArgs, Numbers, left, print};
 use super::super::{Connection, Done, Terminal};
-use super::{absolute, vdevs};
+use super::absolute;
+use super::named_vdevs::NamedVdevs;
 use crate::config::Error;
 use crate::control::client::escape;
 use crate::pool::administer::VdevChange;
@@ -108,8 +109,9 @@ pub(in super::super) struct Add {
     /// The pool
     #[arg(add = pool_names())]
     pool: String,
-    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev, `spare`
-    /// before those that stand ready
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev; `log` before
+    /// those that answer durable writes, `cache` before those that keep what memory gives up, `spare` before
+    /// those that stand ready
     #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
     vdevs: Vec<String>,
 }
@@ -219,10 +221,12 @@ pub(in super::super) fn detach(connection: &Connection, args: Device) -> Done {
 }
 
 pub(in super::super) fn add(connection: &Connection, args: &Add) -> Done {
-    let (vdevs, spares) = vdevs(&args.vdevs)?;
+    let named = NamedVdevs::read(&args.vdevs)?;
     let change = VdevChange::Add {
-        vdevs,
-        spares,
+        vdevs: named.vdevs,
+        logs: named.logs,
+        caches: named.caches,
+        spares: named.spares,
         force: args.force,
         file_size: args.size,
     };

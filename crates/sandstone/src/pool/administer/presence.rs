@@ -26,11 +26,39 @@ impl Site<'_> {
     }
 
     pub(super) fn online(&self, names: &[String], expand: bool) -> Result<(), Error> {
-        for named in self.find_all(names)? {
+        let (caches, leaves): (Vec<String>, Vec<String>) = names
+            .iter()
+            .cloned()
+            .partition(|name| self.cache(name).is_some());
+        for named in self.find_all(&leaves)? {
             self.bring_online(&named)?;
             if expand {
                 self.expand(&named)?;
             }
+        }
+        self.clear_caches(&caches)
+    }
+
+    /// Forgets the errors of caches, and uses those again that failed or were away.
+    fn clear_caches(&self, names: &[String]) -> Result<(), Error> {
+        for guid in names.iter().filter_map(|name| self.cache(name)) {
+            let of_guid = self.status.caches.iter().find(|cache| cache.guid == guid);
+            let is_used = of_guid.is_some_and(|cache| cache.state == State::Online);
+            let place = self.pool.host.places().remove(&guid).unwrap_or_default();
+            let device = match is_used {
+                true => None,
+                false => Some(self.open_known(&place.path, guid)?),
+            };
+            let cleared = self.handle("online a cache of", move |hands| {
+                if let (Some(device), Some(leaf)) = (device, hands.pool.leaf(guid)) {
+                    hands.devices.attach(leaf, device);
+                }
+                if let Some(place) = hands.shared.places().get_mut(&guid) {
+                    place.trouble = None;
+                }
+                hands.pool.online_cache(guid, hands.now_us)
+            })?;
+            cleared.map_err(|error| failed(self.name, "online a cache of", &error))?;
         }
         Ok(())
     }
@@ -130,10 +158,17 @@ impl Site<'_> {
     }
 
     pub(super) fn clear(&self, names: &[String]) -> Result<(), Error> {
+        let all = self.status.caches.iter().filter(|_| names.is_empty());
+        let all = all.map(|cache| format!("{:016x}", cache.guid));
+        let (mut caches, leaves): (Vec<String>, Vec<String>) = names
+            .iter()
+            .cloned()
+            .partition(|name| self.cache(name).is_some());
+        caches.extend(all);
         let named = if names.is_empty() {
             self.leaves()
         } else {
-            self.find_all(names)?
+            self.find_all(&leaves)?
         };
         for named in named {
             let leaf = named.leaf.leaf;
@@ -151,6 +186,12 @@ impl Site<'_> {
                         at.trouble = place;
                     }
                 })?;
+            }
+        }
+        for cache in caches {
+            // One that is still away says so by its state.
+            if let Err(error) = self.clear_caches(&[cache]) {
+                tracing::info!(pool = self.name, %error, "a cache is still away");
             }
         }
         Ok(())

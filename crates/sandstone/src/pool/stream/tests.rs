@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::create::VdevKind;
 use super::super::dataset::DatasetChange;
 use super::super::tests::{create_volume, pattern, pools, read, request, write};
+use super::super::vdev_request::VdevKind;
 use super::super::{PoolVolume, Pools};
 use super::{ReceiveRequest, ReceiveView, SendRequest};
 use crate::block::Lane;

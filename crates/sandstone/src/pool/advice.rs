@@ -1,0 +1,173 @@
+//! What happened to a pool, what it means and what to do about it: zpool's `status:` and `action:`.
+
+use store::pool::{PoolStatus, ScanKind, ScanState};
+use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
+
+use super::status::state;
+
+/// What happened and what it means, and what to do; the worst that there is.
+type Advice = (String, String);
+
+/// `None` where all is well.
+pub(super) fn advice(status: &PoolStatus) -> Option<Advice> {
+    let tops = status.top_levels.iter().filter(|top| !is_log_lost(top));
+    let slots = tops.flat_map(|top| &top.slots);
+    let leaves: Vec<&LeafStatus> = slots.flat_map(|slot| &slot.leaves).collect();
+    of_pool(status)
+        .or_else(|| of_absent(status, &leaves))
+        .or_else(|| of_hurt(status, &leaves))
+}
+
+/// Of what concerns all of the pool.
+fn of_pool(status: &PoolStatus) -> Option<Advice> {
+    let name = &status.name;
+    let resilver = status
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
+    let (what, action) = if let Some(reason) = &status.suspended {
+        (
+            format!(
+                "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
+            ),
+            "See to the devices, then restart the daemon: it opens the pool anew.".to_owned(),
+        )
+    } else if status.top_levels.iter().any(|top| top.unreadable > 0) {
+        (
+            "One or more blocks could not be read with right bytes from any device; reading them fails. \
+             Everything else is served."
+                .to_owned(),
+            format!(
+                "Restore what they belonged to from a copy: writing a block anew ends its errors. Then use \
+                 'sandstone pool clear {name}'."
+            ),
+        )
+    } else if resilver {
+        (
+            "One or more devices is currently being resilvered. The pool will continue to function, possibly \
+             in a degraded state."
+                .to_owned(),
+            "Wait for the resilver to complete.".to_owned(),
+        )
+    } else {
+        return None;
+    };
+    Some((what, action))
+}
+
+/// Of devices for blocks that are not used.
+fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
+    let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
+    let name = &status.name;
+    let (what, action) = if any(&|leaf| leaf.state == State::Faulted) {
+        (
+            format!(
+                "One or more devices are faulted in response to persistent errors. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Replace the faulted device with 'sandstone pool replace {name} DEVICE NEW', or use \
+                 'sandstone pool clear {name} DEVICE' to mark it repaired."
+            ),
+        )
+    } else if any(&|leaf| matches!(leaf.state, State::Unavailable | State::Removed)) {
+        (
+            format!(
+                "One or more devices could not be used because they are missing, in use elsewhere or not \
+                 answering. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Attach the missing device and online it using 'sandstone pool online {name} DEVICE', or \
+                 replace it with 'sandstone pool replace'."
+            ),
+        )
+    } else if any(&|leaf| leaf.state == State::Offline) {
+        (
+            format!(
+                "One or more devices has been taken offline by the administrator. {}",
+                sufficient(status)
+            ),
+            format!(
+                "Online the device using 'sandstone pool online {name} DEVICE' or replace it with \
+                 'sandstone pool replace'."
+            ),
+        )
+    } else {
+        return None;
+    };
+    Some((what, action))
+}
+
+/// Of devices that are used and do not do well, and of those that nothing depends on.
+fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
+    let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
+    let name = &status.name;
+    let (what, action) = if status.top_levels.iter().any(is_log_lost) {
+        (
+            "A log device is not used any more. Durable writes are answered when they are on the other devices, \
+             as in a pool without a log; nothing is lost."
+                .to_owned(),
+            format!(
+                "Use 'sandstone pool clear {name} DEVICE' when the cause is removed, or 'sandstone pool remove \
+                 {name} DEVICE' to go on without it."
+            ),
+        )
+    } else if !status.failing.is_empty() {
+        (
+            "One or more devices has failed too often to be trusted; what it gets wrong is corrected from \
+             the others."
+                .to_owned(),
+            format!(
+                "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
+                 clear {name}' if the cause is removed."
+            ),
+        )
+    } else if any(&|leaf| leaf.is_incomplete) {
+        (
+            "One or more devices missed writes while they were away; what they missed is read from others."
+                .to_owned(),
+            "Keep the other devices attached; a resilver follows by itself.".to_owned(),
+        )
+    } else if any(&|leaf| leaf.errors != Default::default()) {
+        (
+            "One or more devices has experienced an unrecoverable error. An attempt was made to correct the \
+             error. Applications are unaffected."
+                .to_owned(),
+            format!(
+                "Determine if the device needs to be replaced, and clear the errors using 'sandstone pool \
+                 clear {name}' or replace the device with 'sandstone pool replace'."
+            ),
+        )
+    } else if status
+        .caches
+        .iter()
+        .any(|cache| cache.state != State::Online)
+    {
+        (
+            "A cache device is not used. What it would have given is read from the other devices; nothing is lost."
+                .to_owned(),
+            format!(
+                "Attach the device and online it using 'sandstone pool online {name} DEVICE', or take it away \
+                 with 'sandstone pool remove {name} DEVICE'."
+            ),
+        )
+    } else {
+        return None;
+    };
+    Some((what, action))
+}
+
+/// Whether a log vdev is not used any more.
+fn is_log_lost(top: &TopLevelStatus) -> bool {
+    let is_used = matches!(top.state, State::Online | State::Degraded);
+    top.class == Class::Log && top.kind != Kind::Hole && !is_used
+}
+
+/// What it means that devices are away.
+fn sufficient(status: &PoolStatus) -> &'static str {
+    match state(status) {
+        "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
+        _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
+    }
+}
