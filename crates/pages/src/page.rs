@@ -173,6 +173,13 @@ impl PageMut {
         Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
     }
 
+    /// Many of these, neighbours in memory as far as there are any.
+    pub(super) fn dirty_run(count: usize) -> impl Iterator<Item = Self> {
+        // SAFETY: a page is never at address 0.
+        let own = |page: PageAddress| Self(unsafe { NonNull::new_unchecked(page.as_ptr()) });
+        PageAddress::take_many(count).map(own)
+    }
+
     /// A copy of another page.
     pub fn copy_of(page: &[u8; PAGE_SIZE]) -> Self {
         let mut copy = Self::dirty();

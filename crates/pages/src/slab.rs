@@ -26,6 +26,9 @@ const THREAD_PAGES: usize = 128;
 /// Pages that move between a thread's stack and the pool at once.
 const BATCH: usize = THREAD_PAGES / 2;
 
+/// Slabs among which one with many free pages is looked for.
+const LOOKED_AT: usize = 8;
+
 /// Bytes of all slabs there are.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static POOL: Mutex<Pool> = Mutex::new(Pool {
@@ -80,6 +83,19 @@ impl PageAddress {
         // Nobody else knows the page: no ordering is needed.
         page.references().store(1, Ordering::Relaxed);
         page
+    }
+
+    /// Takes many free pages for bytes that a device or a socket brings: neighbours in ascending order as
+    /// far as there are any, so that the kernel and the device have few pieces of memory to deal with.
+    /// Their counts are 1. None is brought near the processor: it is not the one who writes them first.
+    pub(super) fn take_many(count: usize) -> impl Iterator<Item = Self> {
+        let mut pages = vec![None; count];
+        if lock_pool().take_neighbours(&mut pages) < count {
+            out_of_memory();
+        }
+        pages.into_iter().flatten().inspect(|page: &Self| {
+            page.references().store(1, Ordering::Relaxed);
+        })
     }
 
     /// Gives a page back.
@@ -242,6 +258,54 @@ impl Pool {
             }
         }
         taken
+    }
+
+    /// The same, from slabs that have many pages free, and in ascending order within each.
+    fn take_neighbours(&mut self, pages: &mut [Option<PageAddress>]) -> usize {
+        let mut taken = 0;
+        while taken < pages.len() {
+            let Some(slab) = self.roomy_slab() else {
+                break;
+            };
+            // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
+            let (free, free_len) = unsafe {
+                (
+                    &mut (*slab.0.as_ptr()).free,
+                    &mut (*slab.0.as_ptr()).free_len,
+                )
+            };
+            // The last are taken first.
+            let here = &mut free[..*free_len];
+            if !here.is_sorted_by(|a, b| a > b) {
+                here.sort_unstable_by(|a, b| b.cmp(a));
+            }
+            let count = (*free_len).min(pages.len() - taken);
+            for page in &mut pages[taken..taken + count] {
+                *free_len -= 1;
+                *page = Some(slab.page(free[*free_len]));
+            }
+            taken += count;
+            if *free_len == 0 {
+                self.remove_partial(slab);
+            }
+        }
+        taken
+    }
+
+    /// A slab with many free pages, which is in `partial`: one that is wholly free, else the roomiest of
+    /// some. Memory is mapped only where no page is free anywhere.
+    fn roomy_slab(&mut self) -> Option<Slab> {
+        if let Some(slab) = self.free.pop() {
+            self.add_partial(slab);
+            return Some(slab);
+        }
+        let some = self.partial.iter().rev().take(LOOKED_AT);
+        // SAFETY: the headers belong to the holder of the lock, which `&mut self` proves.
+        let roomiest = some.max_by_key(|slab| unsafe { (*slab.0.as_ptr()).free_len });
+        match roomiest {
+            Some(slab) => Some(*slab),
+            None => self.partial_slab(),
+        }
     }
 
     /// A slab with a free page, which is in `partial`.

@@ -14,6 +14,9 @@ use crate::format::Algorithm;
 /// page has.
 const BLAKE3_BATCH: usize = 16 << 10;
 
+/// Bytes of the next page that are asked for while one is hashed.
+const AHEAD: usize = 1024;
+
 /// The checksum of a block's sectors as they lie on the devices. [`Algorithm::Off`] has none: 0,
 /// whatever the data.
 pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
@@ -37,7 +40,14 @@ fn xxh3(data: &Pages) -> u128 {
         return XxHash3_128::oneshot(chunks.next().unwrap_or_default());
     }
     let mut hasher = RawHasher::new(SecretBuffer::default());
-    chunks.for_each(|chunk| hasher.write(chunk));
+    let mut chunks = chunks.peekable();
+    while let Some(chunk) = chunks.next() {
+        // Within a page the processor reads ahead by itself; it does not know which page is next.
+        let next = chunks.peek().map_or(&[][..], |next| next);
+        let head = next.iter().step_by(64).take(AHEAD / 64);
+        head.for_each(pages::prefetch);
+        hasher.write(chunk);
+    }
     hasher.finish_128()
 }
 

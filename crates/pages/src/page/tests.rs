@@ -30,6 +30,40 @@ fn pages_are_aligned_and_distinct() {
 }
 
 #[test]
+fn long_buffers_are_of_few_pieces_of_memory_whatever_order_pages_came_back_in() {
+    let pieces = |buffer: &mut PagesMut| {
+        let mut ends = std::ptr::null();
+        let len = buffer.len();
+        let starts = buffer.chunks_mut(0, len).filter(|chunk| {
+            let range = chunk.as_ptr_range();
+            range.start != std::mem::replace(&mut ends, range.end)
+        });
+        starts.count()
+    };
+    let mut buffers: Vec<PagesMut> = (0..8).map(|_| PagesMut::allocate(64 * PAGE_SIZE)).collect();
+    assert!(buffers.iter_mut().map(pieces).sum::<usize>() < 8 * 16);
+    // Every other page comes back, then the rest, by way of the threads' own stacks.
+    let pages: Vec<Page> = buffers
+        .into_iter()
+        .flat_map(|buffer| {
+            let run = buffer.freeze();
+            (0..64).filter_map(move |at| run.whole_page(at * PAGE_SIZE).cloned())
+        })
+        .collect();
+    let (even, odd): (Vec<_>, Vec<_>) = pages
+        .into_iter()
+        .enumerate()
+        .partition(|(at, _)| at % 2 == 0);
+    drop(even);
+    drop(odd);
+    let mut again = PagesMut::allocate(64 * PAGE_SIZE);
+    assert!(pieces(&mut again) < 32);
+    let bytes: Vec<u8> = (0..64 * PAGE_SIZE).map(|at| (at / 7) as u8).collect();
+    again.copy_from(0, &bytes);
+    assert_eq!(again.freeze(), bytes);
+}
+
+#[test]
 fn writable_only_while_alone() {
     let mut page = PageMut::zeroed().freeze();
     page.get_mut().expect("alone")[0] = 1;
