@@ -403,7 +403,10 @@ impl Model {
             let mut contents = origin.alternatives[0].clone();
             for entry in contents.iter_mut().flatten() {
                 if entry.hold == Hold::ByMoments {
-                    let is_in = self.change(entry.change).acknowledged < submitted;
+                    let change = self.change(entry.change);
+                    let is_of_this_life = self.opened < change.submitted;
+                    let is_there = is_of_this_life || change.is_durable && self.rules.durability;
+                    let is_in = is_there && change.acknowledged < submitted;
                     entry.hold = if is_in { Hold::Certain } else { Hold::Perhaps };
                 }
             }

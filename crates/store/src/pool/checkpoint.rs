@@ -138,13 +138,13 @@ impl Pool {
 
     /// Notes where the log is and what the datasets are.
     fn begin_checkpoint(&mut self) {
-        self.is_checkpoint_wanted = false;
         if !self.commit.group.is_empty() {
             self.seal();
         }
         if self.suspended.is_some() {
             return;
         }
+        self.is_checkpoint_wanted = false;
         self.updates = 0;
         let (epoch, chain) = (self.epoch, &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
@@ -265,6 +265,7 @@ impl Pool {
         jobs.append(&mut self.jobs);
         self.jobs = jobs;
         self.checkpoints += 1;
+        self.start_is_reached(making.seq);
         self.begin_epoch(self.epoch);
         self.bury();
         self.last_checkpoint_us = self.now_us;

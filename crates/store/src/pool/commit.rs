@@ -6,7 +6,8 @@
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
 //! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first (`labels.rs`);
-//! 5. only then is the change acknowledged.
+//! 5. where it is behind the first group since the pool was opened, a checkpoint has that one (`anew.rs`);
+//! 6. only then is the change acknowledged.
 //!
 //! Where a log vdev copies the group first, 3 and 4 are about that (`log_vdevs.rs`).
 //!
@@ -17,6 +18,7 @@ use std::collections::{HashMap, VecDeque};
 
 use pages::Pages;
 
+use super::anew::Start;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use super::state::{Limits, Pool, Tag};
 use crate::catalog::SyncPolicy;
@@ -41,6 +43,8 @@ const ROOM_BEHIND_RECORD: u32 = 16;
 pub(super) struct Commit {
     pub(super) group: OpenGroup,
     pub(super) chain: Chain,
+    /// Whether an opening finds it.
+    pub(super) start: Start,
     /// Blocks of groups that are being written, by address, as they are read.
     pub(super) in_flight: HashMap<u64, Pages, BuildNumberHasher>,
     /// Who waits for groups to become durable, in order.
@@ -53,11 +57,12 @@ pub(super) struct Commit {
 }
 
 impl Commit {
-    pub(super) fn new(chain: Chain) -> Self {
+    pub(super) fn new(chain: Chain, start: Start) -> Self {
         Self {
             group: OpenGroup::default(),
             flushed_seq: chain.durable_seq,
             chain,
+            start,
             in_flight: HashMap::default(),
             waiters: VecDeque::new(),
             flushing: None,
@@ -179,6 +184,7 @@ impl Pool {
         self.keep_for_log(&record, &blocks);
         let addresses = blocks.iter().map(|(address, _)| *address).collect();
         blocks.insert(0, (place, sector));
+        self.note_start(seq);
         self.records.push_back((seq + 1, extent));
         self.commit.chain.sealed(bytes, addresses, checksum, then);
         let tag = self.tag(Tag::Group(seq));
@@ -316,8 +322,12 @@ impl Pool {
         }
     }
 
-    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged.
+    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged, where an opening
+    /// would find it.
     pub(super) fn promise(&mut self) {
+        if let Start::Anew(_) = self.commit.start {
+            return;
+        }
         let seq = self.commit.flushed_seq;
         self.commit.chain.durable(seq);
         self.answer_durable(seq);

@@ -13,7 +13,7 @@
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
-//! | how does a pool open after a crash | `open.rs` |
+//! | how does a pool open after a crash | `open.rs`; how does its log go on then: `anew.rs` |
 //! | what happens when it is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs` |
 //! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
@@ -25,6 +25,7 @@
 
 mod administer;
 mod admission;
+mod anew;
 mod cache_vdevs;
 pub mod check;
 mod checkpoint;

@@ -3,13 +3,14 @@
 //! Labels say what the pool is made of, and hold roots of its last checkpoints; at least two equal
 //! copies make a root, since one alone may have been written or read in the wrong place. From the
 //! newest the manifest is read, from there the space map, and then the log is followed to its end
-//! ([`crate::log::replay`]). Nothing is written before all of that is done; a crash meanwhile changes
-//! nothing.
+//! ([`crate::log::replay`]). A crash meanwhile changes nothing.
 //!
 //! What was found may lie in caches of devices only (the program was killed, they kept their power),
-//! and on one leaf of a mirror only. Before anybody sees it, and before anything is written that builds
-//! on it, groups that are not known to have been durable are brought onto all their leaves, and all
-//! leaves are flushed: what one opening found, the next one finds.
+//! and on one leaf of a mirror only. Before it counts, each group that is not known to have been durable is
+//! brought onto all its leaves. The place where the end was found is made empty: a record that could not be
+//! read there, or whose group is not whole, must not be found by the next opening. Before anybody sees what was found, and
+//! before anything is written that builds on it, all leaves are flushed: what one opening found, the next one finds, and
+//! not more. Nothing else is written.
 
 mod copies;
 mod labels;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::anew::Start;
 use super::cache_vdevs::CacheVdevs;
 use super::commit::Commit;
 use super::config::PoolConfig;
@@ -151,7 +153,7 @@ enum Wanted {
     Operation,
     Block(usize),
     Search(search::Run),
-    Spread,
+    End,
     Flush,
 }
 
@@ -166,7 +168,7 @@ enum Stage {
     Verify,
     Restore,
     Search,
-    Spread,
+    End,
     Flush,
     Done,
 }
@@ -197,7 +199,7 @@ impl Pool {
             return Err(OpenError::new(OpenErrorKind::Missing, context));
         };
         pool.records.push_back((1, extent));
-        pool.commit = Commit::new(Chain::new(0, next, 0));
+        pool.commit = Commit::new(Chain::new(0, next, 0), Start::Reached);
         Ok(pool)
     }
 }
@@ -323,7 +325,9 @@ impl Opening {
                         let context = format!("what was found cannot be made durable: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
-                    // A scrub that fails leaves a block as it was found: good where it was read.
+                    (Some(wanted), ArrayDone::Scrubbed(result)) => {
+                        self.note(wanted, result.map(|_| Pages::new()));
+                    }
                     _ => {}
                 }
             }
@@ -398,7 +402,7 @@ impl Opening {
             Stage::Verify => self.take_verified(),
             Stage::Restore => self.take_restored(),
             Stage::Search => self.take_search(),
-            Stage::Spread => self.flush_found(),
+            Stage::End => self.flush_found(),
             Stage::Flush => self.end(),
             Stage::Done => Ok(()),
         }
@@ -508,7 +512,7 @@ fn empty(
         updates: 0,
         reserved: 0,
         time_s: 0,
-        commit: Commit::new(Chain::new(0, Address::default(), 0)),
+        commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),
         pending: HashMap::default(),
         next_pending: 0,
         reads: BlockReads::default(),

@@ -255,7 +255,10 @@ impl Array {
     /// The next round of requests.
     fn ask_more(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
         let is_proven = read.block.verify.is_proof();
+        let is_record = matches!(read.block.verify, Verify::Record(_));
         read.round = match (read.round, read.goal) {
+            // Where those that would have it say that there is none, the others have one of another past at most.
+            (Round::Trusted, _) if is_record && read.is_told() => Round::Exhausted,
             (Round::Start, Goal::Read | Goal::Rebuild(_)) => Round::Best,
             (Round::Start, Goal::Scrub) | (Round::Trusted, _) if is_proven => Round::All,
             (Round::Start | Round::Best, _) => Round::Trusted,

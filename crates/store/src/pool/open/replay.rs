@@ -1,19 +1,24 @@
 //! Doing again what the log says.
 //!
 //! Groups are done in their order. Those that are known to have been durable are done as they are
-//! found; those behind wait until the end of the chain is known, and are verified first.
+//! found; those behind wait until the end of the chain is known. Of them, all copies are read first, and those that
+//! are not right written again from one that is: a group counts when all of it was brought onto all its leaves, not when
+//! a copy was seen once, which may be on the one leaf that does not keep it.
+//!
+//! What is not there is asked for twice. A device that once returns something else must not cost what was acknowledged,
+//! and what one opening finds, another should not miss.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pages::Pages;
+use pages::{PAGE_SIZE, Page, Pages};
 
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
-use crate::vdev::{Array, VdevEvent, Verify};
+use crate::vdev::{Array, Priority, VdevEvent, Verify};
 
 /// How far the replay is.
 #[derive(Debug)]
@@ -23,8 +28,8 @@ pub(super) struct State {
     waiting: VecDeque<Found>,
     /// Groups that were done.
     pub(super) groups: u64,
-    /// Records and blocks of groups that were done and are not known to have been durable.
-    unproven: Vec<Block>,
+    /// What comes next was not there, and is being asked for once more.
+    is_repeated: bool,
     /// The bytes of the next group's operation, where they are not in its record.
     pub(super) stored: Option<Pages>,
     /// Where the log was last on each vdev.
@@ -37,7 +42,7 @@ impl State {
             replay: Replay::new(key, root.seq, root.log, root.previous),
             waiting: VecDeque::new(),
             groups: 0,
-            unproven: Vec::new(),
+            is_repeated: false,
             stored: None,
             last: BTreeMap::new(),
         }
@@ -95,12 +100,18 @@ impl Opening {
         let copy = self.got.remove(&Wanted::Copy);
         let found = found.or_else(|| self.take_copy(&copy?));
         let Some(found) = found else {
+            if !std::mem::replace(&mut self.replay.is_repeated, true) {
+                self.want_record();
+                return Ok(());
+            }
+            self.replay.is_repeated = false;
             if self.want_copy() {
                 return Ok(());
             }
             self.stage = Stage::Verify;
             return self.verify_next();
         };
+        self.replay.is_repeated = false;
         self.replay.waiting.push_back(found);
         if self.do_proven()? {
             self.want_record();
@@ -127,7 +138,7 @@ impl Opening {
         Ok(true)
     }
 
-    /// Reads all blocks of the next group that is not known to have been durable.
+    /// Brings the next group that is not known to have been durable onto all its leaves.
     pub(super) fn verify_next(&mut self) -> Result<(), OpenError> {
         let used = &self.copies.used;
         let is_copy = |found: &mut Found| used.contains_key(&found.record.seq);
@@ -138,9 +149,15 @@ impl Opening {
         let Some(found) = self.replay.waiting.front() else {
             return self.begin_search();
         };
-        let blocks: Vec<Pointer> = replay::blocks(&found.record).collect();
-        for (number, pointer) in blocks.iter().enumerate() {
-            self.read(Wanted::Block(number), verified(pointer));
+        let (address, record) = (found.address, &found.record);
+        let own = self.record_at(address, record.seq, record.previous, record.epoch);
+        let blocks = replay::blocks(record).map(|pointer| verified(&pointer));
+        let all: Vec<Block> = std::iter::once(own).chain(blocks).collect();
+        for (number, block) in all.into_iter().enumerate() {
+            let tag = self.note_tag(Wanted::Block(number));
+            let pool = &mut self.pool;
+            let (now, out) = (pool.now_us, &mut pool.array_output);
+            pool.array.scrub_block(tag, block, now, out);
         }
         Ok(())
     }
@@ -149,20 +166,24 @@ impl Opening {
         let Some(found) = self.replay.waiting.pop_front() else {
             return self.begin_search();
         };
-        let wanted = replay::blocks(&found.record).count();
-        if self.got.len() == wanted {
-            let mut blocks = std::mem::take(&mut self.got);
-            if let Some((number, _)) = stored_operation(&found.record) {
-                self.replay.stored = blocks.remove(&Wanted::Block(number));
-            }
-            let (address, record) = (found.address, &found.record);
-            let record = self.record_at(address, record.seq, record.previous, record.epoch);
-            let of_group = replay::blocks(&found.record).map(|pointer| verified(&pointer));
-            self.replay.unproven.push(record);
-            self.replay.unproven.extend(of_group);
+        let mut got = std::mem::take(&mut self.got);
+        self.replay.stored = got.remove(&Wanted::Operation);
+        let is_whole = got.len() == 1 + replay::blocks(&found.record).count();
+        if is_whole && let Some((_, pointer)) = stored_operation(&found.record) {
+            self.replay.waiting.push_front(found);
+            self.read(Wanted::Operation, verified(&pointer));
+            return Ok(());
+        }
+        if is_whole || self.replay.stored.is_some() {
+            self.replay.is_repeated = false;
             self.do_group(&found)?;
             return self.verify_next();
         }
+        if !std::mem::replace(&mut self.replay.is_repeated, true) {
+            self.replay.waiting.push_front(found);
+            return self.verify_next();
+        }
+        self.replay.is_repeated = false;
         if self.has_copy_of(&found) {
             self.begin_restore(found);
             return Ok(());
@@ -186,20 +207,19 @@ impl Opening {
         self.begin_search()
     }
 
-    /// Brings the groups that are not known to have been durable onto all their leaves.
-    pub(super) fn spread(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Spread;
-        for block in std::mem::take(&mut self.replay.unproven) {
-            let tag = self.note_tag(Wanted::Spread);
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.scrub_block(tag, block, now, out);
-        }
+    /// Makes the place empty where the log would go on. Where a leaf does not take that, it may still show
+    /// what it has; that is its own loss, as with any write.
+    pub(super) fn empty_end(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::End;
+        let tag = self.note_tag(Wanted::End);
+        let pool = &mut self.pool;
+        let empty = Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32);
+        let blocks = vec![(pool.commit.chain.next, empty)];
+        let (now, out) = (pool.now_us, &mut pool.array_output);
+        let priority = Priority::SyncWrite;
+        pool.array.write(tag, blocks, priority, now, out);
         self.wipe_copies();
-        match self.reading.is_empty() {
-            true => self.flush_found(),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Makes all that was found durable.

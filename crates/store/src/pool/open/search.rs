@@ -3,6 +3,7 @@
 //! Leaves are read as they are, in long runs, all that miss nothing: a record lies whole on each leaf of a
 //! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough.
 
+use super::super::anew::Start;
 use super::super::commit::Commit;
 use super::replay::damaged;
 use super::{OpenError, Opening, Stage, Wanted};
@@ -113,8 +114,8 @@ impl Opening {
         let replay = &self.replay.replay;
         let (last, next) = (replay.seq() - 1, replay.address());
         let chain = Chain::new(last, next, replay.previous());
-        self.pool.commit = Commit::new(chain);
+        self.pool.commit = Commit::new(chain, Start::Found);
         self.pool.logs.opened_at(last);
-        self.spread()
+        self.empty_end()
     }
 }

@@ -203,6 +203,68 @@ fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
     }
 }
 
+#[test]
+fn a_record_that_is_misread_once_is_found() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
+    world.checkpoint();
+    let place = world.end_of_log();
+    world.write(volume, 0, &[1; BLOCK], true);
+    for misread in [place, place + 1] {
+        world.misread.insert((0, misread));
+        world.reopen_now().expect("opens");
+        assert!(world.misread.is_empty(), "the record, or its block");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
+    }
+}
+
+/// A group that was being written when the power failed is on one leaf only, of which it cannot be read.
+#[test]
+fn what_one_opening_did_not_find_the_next_one_does_not_find() {
+    for whole in 0..2 {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        let (place, before) = (world.end_of_log(), world.disks.clone());
+        world.write(volume, 0, &[2; BLOCK], true);
+        world.disks[1 - whole].clone_from(&before[1 - whole]);
+        world.unreadable.insert((whole, place));
+        world
+            .reopen_unchecked()
+            .expect("the other one tells the end");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
+        world.reopen_unchecked().expect("opens");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK], "{whole}");
+    }
+}
+
+/// The record of a group that was being written when the power failed, and never became whole, is on one leaf;
+/// what is written over it there is lost.
+#[test]
+fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowledged() {
+    for liar in 0..2 {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        let (place, before) = (world.end_of_log(), world.disks.clone());
+        world.write(volume, 0, &[2; BLOCK], true);
+        let old = world.disks[liar][&place].clone();
+        world.disks = before;
+        world.disks[liar].insert(place, old.clone());
+        world.reopen_unchecked().expect("opens");
+        assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
+        for number in 3..6 {
+            world.disks[liar].insert(place, old.clone());
+            world.write(volume, 0, &[number; BLOCK], true);
+            world.disks[liar].insert(place, old.clone());
+            world.reopen_unchecked().expect("opens");
+            assert_eq!(
+                world.read(volume, 0, BLOCK as u32),
+                [number; BLOCK],
+                "{liar}"
+            );
+        }
+    }
+}
+
 /// What is acknowledged may lie on the new vdev: its labels and those of the others know it by then.
 #[test]
 fn what_was_acknowledged_on_a_new_vdev_is_found() {

@@ -35,6 +35,8 @@ pub(super) struct World {
     /// Disks that answer nothing, and what they were asked.
     pub(super) stuck: BTreeSet<usize>,
     pub(super) unanswered: Vec<DeviceRequest>,
+    /// Sectors that are zeros when they are read alone and for the first time while the pool is opened.
+    pub(super) misread: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
     disk_size: u64,
@@ -133,6 +135,7 @@ impl World {
             unreadable: BTreeSet::new(),
             stuck: BTreeSet::new(),
             unanswered: Vec::new(),
+            misread: BTreeSet::new(),
             now_us: 0,
             next_id: 0,
         };
@@ -444,6 +447,12 @@ impl World {
                 let outcome = match &op {
                     DeviceOp::Read { offset, len } if self.is_unreadable(disk, *offset, *len) => {
                         Err(DeviceError::new(DeviceErrorKind::Medium, "a bad sector"))
+                    }
+                    DeviceOp::Read { offset, len }
+                        if *len as usize == SECTOR_SIZE
+                            && self.misread.remove(&(disk, *offset / SECTOR_SIZE as u64)) =>
+                    {
+                        Ok(Pages::zeroes(SECTOR_SIZE as u32))
                     }
                     op => Ok(perform(&mut self.disks[disk], op)),
                 };
