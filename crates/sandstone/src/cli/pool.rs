@@ -14,10 +14,12 @@ use crate::config::quantity::format_size;
 use crate::control::client::escape;
 use crate::pool::create::CreatePool;
 use crate::pool::import::{FoundPool, ImportPool};
+use crate::pool::rewind::Reach;
 use crate::pool::status::{PoolView, VdevView};
 
 mod check;
 mod named_vdevs;
+mod rewind;
 mod vdev;
 
 #[derive(Debug, Subcommand)]
@@ -111,6 +113,15 @@ pub(super) struct Import {
     /// Without log devices that are missing: durable writes that are there and nowhere else are lost
     #[arg(short = 'm', long)]
     without_log: bool,
+    /// Where it is damaged, give up its newest changes: the end of the log, and at most one checkpoint
+    #[arg(short = 'F', long, requires = "pool")]
+    rewind: bool,
+    /// With -F: give up as many checkpoints as it takes; blocks of what is left may be lost
+    #[arg(short = 'X', long, requires = "rewind")]
+    extreme: bool,
+    /// With -F: only tell what would be given up
+    #[arg(short = 'n', long, requires = "rewind")]
+    dry_run: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
@@ -337,6 +348,12 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
         paths: paths.collect::<Result<_, _>>()?,
         force: args.force,
         without_log: args.without_log,
+        rewind: match (args.rewind, args.extreme) {
+            (false, _) => Reach::None,
+            (true, false) => Reach::Newest,
+            (true, true) => Reach::Extreme,
+        },
+        dry_run: args.dry_run,
     };
     let client = connection.client();
     let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
@@ -350,6 +367,10 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
         )?;
     }
     for pool in &found {
+        if let Some(rewind) = &pool.rewind {
+            rewind::tell(t, &pool.name, rewind)?;
+            continue;
+        }
         writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;
         let (state, action) = match (&pool.problem, pool.missing.is_empty()) {
             (Some(_), _) if pool.is_log_missing => (

@@ -19,6 +19,10 @@ pub trait DataPlane: Send + Sync {
     /// All or nothing: after an error the configuration before is still in force.
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError>;
 
+    /// Opens and binds what could not be before, where that is possible now. It is also done again and again
+    /// by itself; this is for those who know that something has changed.
+    fn try_again(&self);
+
     /// The sessions that are logged in.
     fn sessions(&self) -> Vec<SessionInfo>;
 

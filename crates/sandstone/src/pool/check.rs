@@ -1,26 +1,20 @@
 //! `pool check`: proves a pool that is not open, on its files and devices, without a daemon.
 //!
-//! Nothing is written. Opening a pool may want to bring the end of its log onto all its leaves; that is
-//! kept in memory here and what is read comes from there.
+//! Nothing is written (`overlay.rs`).
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pages::Pages;
 use serde::{Deserialize, Serialize};
-use store::cache::Cache;
 use store::catalog::Catalog;
 use store::format::SECTOR_SIZE;
 use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{Examined, LeafLabels, Limits, Opening, Pool, examine};
-use store::vdev::{self, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId};
+use store::pool::{LeafLabels, Pool, examine};
 use utoipa::ToSchema;
 
-use super::devices::Devices;
 use super::import::{Found, describe, open_all, scan_paths};
-use super::opening::{Clock, wall_clock_s};
+use super::overlay::Drive;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
@@ -88,8 +82,9 @@ pub fn check(
     let leaves: Vec<(u64, Arc<dyn BlockDevice>)> = leaves
         .filter_map(|(leaf, (device, _))| Some(((*leaf)?, device)))
         .collect();
-    let mut drive = Drive::new()?;
-    let mut pool = open(&examined, &leaves, &mut drive)?;
+    let mut drive = Drive::new().map_err(|reason| damaged(&reason))?;
+    let opened = drive.open(&examined, &leaves, None);
+    let (mut pool, _) = opened.map_err(|error| damaged(&error.to_string()))?;
     let view = CheckView {
         name: described.name,
         guid: described.guid,
@@ -142,44 +137,6 @@ fn damaged(reason: &str) -> Error {
     )
 }
 
-fn open(
-    examined: &Examined,
-    leaves: &[(u64, Arc<dyn BlockDevice>)],
-    drive: &mut Drive,
-) -> Result<Pool, Error> {
-    let root = examined
-        .roots
-        .first()
-        .ok_or_else(|| damaged("its labels hold no checkpoint"))?;
-    let cache = Arc::new(Cache::new(16 << 20, super::random_u64()));
-    let now_us = drive.clock.now_us();
-    let (limits, of_vdevs) = (Limits::default(), vdev::Limits::default());
-    let mut opening = Opening::new(examined, root, limits, of_vdevs, cache, now_us)
-        .map_err(|error| damaged(&error.to_string()))?;
-    for (guid, device) in leaves {
-        if let Some(leaf) = opening.leaf(*guid) {
-            drive.devices.attach(leaf, Arc::clone(device));
-        }
-    }
-    while !opening.is_done() {
-        opening
-            .take_requests()
-            .into_iter()
-            .for_each(|request| drive.submit(request));
-        let answers = drive.wait(opening.deadline_us())?;
-        let now_us = drive.clock.now_us();
-        for (io, outcome) in answers {
-            opening.completed(io, outcome, now_us);
-        }
-        if opening.deadline_us().is_some_and(|at| at <= now_us) {
-            opening.tick(now_us, wall_clock_s());
-        }
-    }
-    opening
-        .finish()
-        .map_err(|error| damaged(&error.to_string()))
-}
-
 fn prove(
     pool: &mut Pool,
     drive: &mut Drive,
@@ -194,8 +151,10 @@ fn prove(
             .take_requests()
             .into_iter()
             .for_each(|request| drive.submit(request));
-        let answers = drive.wait(check.deadline_us())?;
-        let now_us = drive.clock.now_us();
+        let answers = drive
+            .wait(check.deadline_us())
+            .map_err(|reason| damaged(&reason))?;
+        let now_us = drive.now_us();
         for (io, outcome) in answers {
             check.completed(io, outcome, now_us);
         }
@@ -299,90 +258,5 @@ fn action(kind: FindingKind) -> &'static str {
         | FindingKind::WrongSpace => {
             "do not write to this pool: copy what can be read to a new one, and report this"
         }
-    }
-}
-
-/// Devices that are read, and never written.
-struct Drive {
-    devices: Devices,
-    clock: Clock,
-    /// What was to be written, by leaf and sector.
-    written: HashMap<(LeafId, u64), Vec<u8>>,
-    reading: HashMap<IoId, (LeafId, u64)>,
-    answers: Vec<(IoId, DeviceOutcome)>,
-}
-
-impl Drive {
-    fn new() -> Result<Self, Error> {
-        let devices =
-            Devices::new(true).map_err(|error| Error::storage("prepare to read devices", error))?;
-        Ok(Self {
-            devices,
-            clock: Clock::start(),
-            written: HashMap::new(),
-            reading: HashMap::new(),
-            answers: Vec::new(),
-        })
-    }
-
-    fn submit(&mut self, request: DeviceRequest) {
-        let sector = |byte: u64| byte / SECTOR_SIZE as u64;
-        match request.op {
-            DeviceOp::Read { offset, .. } => {
-                self.reading
-                    .insert(request.io, (request.leaf, sector(offset)));
-                self.devices.submit(request);
-            }
-            DeviceOp::Write { offset, data } => {
-                let bytes = data.to_vec();
-                for (at, bytes) in (sector(offset)..).zip(bytes.chunks(SECTOR_SIZE)) {
-                    self.written.insert((request.leaf, at), bytes.to_vec());
-                }
-                self.answers.push((request.io, Ok(Pages::new())));
-            }
-            DeviceOp::Flush | DeviceOp::Trim { .. } => {
-                self.answers.push((request.io, Ok(Pages::new())));
-            }
-        }
-    }
-
-    /// The answers that are there, or those that come before `until`.
-    fn wait(&mut self, until: Option<u64>) -> Result<Vec<(IoId, DeviceOutcome)>, Error> {
-        self.devices.start_batch();
-        self.devices.take(&mut self.answers);
-        if self.answers.is_empty() {
-            if self.devices.is_idle() && until.is_none() {
-                return Err(damaged("it waits for nothing: this is a defect, report it"));
-            }
-            let until = until.and_then(|at| self.clock.at(at));
-            self.devices
-                .wait(until)
-                .map_err(|error| Error::storage("wait for the devices", error))?;
-            self.devices.take(&mut self.answers);
-        }
-        let answers = std::mem::take(&mut self.answers);
-        let answers = answers.into_iter();
-        Ok(answers
-            .map(|(io, outcome)| self.overlaid(io, outcome))
-            .collect())
-    }
-
-    /// A read with what was to be written in its place.
-    fn overlaid(&mut self, io: IoId, outcome: DeviceOutcome) -> (IoId, DeviceOutcome) {
-        let (Some((leaf, first)), Ok(data)) = (self.reading.remove(&io), &outcome) else {
-            return (io, outcome);
-        };
-        let sectors = (data.len() / SECTOR_SIZE) as u64;
-        let is_written = |at| self.written.contains_key(&(leaf, at));
-        if self.written.is_empty() || !(first..first + sectors).any(is_written) {
-            return (io, outcome);
-        }
-        let mut bytes = data.to_vec();
-        for (at, part) in (first..).zip(bytes.chunks_mut(SECTOR_SIZE)) {
-            if let Some(written) = self.written.get(&(leaf, at)) {
-                part.copy_from_slice(written);
-            }
-        }
-        (io, Ok(Pages::from_bytes(&bytes)))
     }
 }

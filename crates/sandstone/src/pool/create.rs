@@ -130,10 +130,10 @@ impl Pools {
             host,
             io_uring: self.options.io_uring,
         };
-        let host = PoolHost::start(&request.name, setup).map_err(|reason| {
+        let host = PoolHost::start(&request.name, setup).map_err(|error| {
             Error::new(
                 ErrorKind::Refused,
-                format!("pool {} cannot be made: {reason}", request.name),
+                format!("pool {} cannot be made: {}", request.name, error.reason),
                 "check the devices, then try again",
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")

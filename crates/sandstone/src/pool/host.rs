@@ -22,7 +22,7 @@ use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolError
 use super::devices::Devices;
 use super::engine::Engine;
 use super::events::{Happening, History};
-use super::opening;
+use super::opening::{self, NotOpen};
 use crate::block::lane::{Remote, Waker};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 
@@ -31,8 +31,13 @@ use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Tic
 pub(super) enum Begin {
     /// It is made.
     Create(Box<PoolConfig>),
-    /// It is opened at the newest checkpoint that its labels hold.
-    Import(Box<Examined>),
+    /// It is opened.
+    Import {
+        /// What its labels say.
+        examined: Box<Examined>,
+        /// Give up what is damaged, and so many checkpoints.
+        back: Option<usize>,
+    },
 }
 
 /// What a pool's thread needs.
@@ -131,7 +136,7 @@ impl PoolHost {
     ///
     /// # Errors
     /// It cannot be made or opened, or the system has no thread or descriptor left.
-    pub(super) fn start(name: &str, setup: Setup) -> Result<Self, String> {
+    pub(super) fn start(name: &str, setup: Setup) -> Result<Self, NotOpen> {
         let failed = |error: std::io::Error| format!("the system refuses a thread: {error}");
         let (opened, is_open) = channel();
         let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
@@ -140,7 +145,7 @@ impl PoolHost {
         let work = move || {
             let devices = match Devices::new(setup.io_uring) {
                 Ok(devices) => devices,
-                Err(error) => return drop(opened.send(Err(failed(error)))),
+                Err(error) => return drop(opened.send(Err(failed(error).into()))),
             };
             let shared = Arc::new(Shared {
                 name,
@@ -164,7 +169,8 @@ impl PoolHost {
         let builder = std::thread::Builder::new().name(thread_name);
         let thread = builder.spawn(work).map_err(failed)?;
         let shared = is_open.recv().unwrap_or_else(|_| {
-            Err("opening it failed in a way that nobody foresaw; the log says where".to_owned())
+            let reason = "opening it failed in a way that nobody foresaw; the log says where";
+            Err(reason.to_owned().into())
         })?;
         Ok(Self {
             shared,

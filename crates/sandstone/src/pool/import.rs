@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
+use super::rewind::{self, Reach, RewindView};
 use super::{devices, label};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
@@ -33,6 +34,12 @@ pub struct ImportPool {
     /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
     #[serde(default)]
     pub without_log: bool,
+    /// How much may be given up where it is damaged.
+    #[serde(default)]
+    pub rewind: Reach,
+    /// Only tell what would be given up.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// A pool that was found and is not open.
@@ -56,6 +63,27 @@ pub struct FoundPool {
     /// Whether that is a missing log: it can be imported without it, with what that costs.
     #[serde(default)]
     pub is_log_missing: bool,
+    /// What was given up of it, or would be; `None` where that was not asked for.
+    pub rewind: Option<RewindView>,
+}
+
+/// The devices of a pool that could be opened.
+struct Had {
+    guid: u64,
+    examined: Examined,
+    /// Their leaves, and where they are.
+    found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
+    /// Why others could not.
+    troubles: Vec<String>,
+}
+
+impl Had {
+    fn leaves(&self) -> Vec<(u64, Arc<dyn BlockDevice>)> {
+        let found = self.found.iter();
+        found
+            .map(|(leaf, _, device)| (*leaf, Arc::clone(device)))
+            .collect()
+    }
 }
 
 /// Labels by pool: what lies where.
@@ -71,11 +99,11 @@ impl Pools {
             .collect()
     }
 
-    /// Imports a pool; returns its name.
+    /// Imports a pool, or tells what would be given up by that; returns what was found.
     ///
     /// # Errors
     /// It is not found, is another host's, or cannot be opened.
-    pub fn import(&self, request: &ImportPool) -> Result<String, Error> {
+    pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
         let _changing = self.changing();
         let wanted = request.pool.as_deref().unwrap_or_default();
         let found = self.scan(&request.paths);
@@ -83,7 +111,7 @@ impl Pools {
         let mut fitting: Vec<(FoundPool, u64)> = described
             .filter(|(pool, _)| pool.name == wanted || pool.guid == wanted)
             .collect();
-        let Some((pool, guid)) = fitting.pop() else {
+        let Some((mut pool, guid)) = fitting.pop() else {
             return Err(Error::not_found(
                 format!("no pool {wanted} was found"),
                 "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
@@ -99,9 +127,20 @@ impl Pools {
         if !is_absent(&pool.name) {
             self.check_name(&pool.name)?;
         }
-        let (force, without_log) = (request.force, request.without_log);
-        self.open_found(guid, &pool.devices, force, without_log, None)?;
-        Ok(pool.name)
+        let devices = self.had(guid, &pool.devices, request.without_log)?;
+        self.check_owner(&devices.examined.config, request.force)?;
+        let mut back = None;
+        if request.rewind > Reach::None {
+            let (steps, view) = rewind::plan(&devices.examined, &devices.leaves(), request.rewind)?;
+            let is_done = !request.dry_run;
+            pool.rewind = Some(RewindView { is_done, ..view });
+            if request.dry_run {
+                return Ok(pool);
+            }
+            back = steps;
+        }
+        self.open_on(devices, back, None)?;
+        Ok(pool)
     }
 
     /// Opens a pool that this daemon had when it ended.
@@ -110,19 +149,14 @@ impl Pools {
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
         let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
         let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
-        self.open_found(guid, &there, false, false, Some(known))
+        let devices = self.had(guid, &there, false)?;
+        self.check_owner(&devices.examined.config, false)?;
+        self.open_on(devices, None, Some(known))
     }
 
-    /// Opens a pool on the devices that can be had. What cannot is missing; whether that is too much, the
-    /// pool decides.
-    fn open_found(
-        &self,
-        guid: u64,
-        paths: &[PathBuf],
-        force: bool,
-        without_log: bool,
-        known: Option<&KnownPool>,
-    ) -> Result<(), Error> {
+    /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
+    /// if that is wanted.
+    fn had(&self, guid: u64, paths: &[PathBuf], without_log: bool) -> Result<Had, Error> {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
         for (path, result) in open_all(paths) {
@@ -146,7 +180,6 @@ impl Pools {
                  `sandstone pool import -d PATH NAME`",
             )
         })?;
-        self.check_owner(&examined.config, force)?;
         if without_log {
             for log in examined.drop_missing_logs() {
                 let leaves = log.leaves;
@@ -157,27 +190,61 @@ impl Pools {
             }
         }
         require_logs(&examined, paths)?;
-        let name = examined.config.name.clone();
         let leaves = examined.leaves.clone();
         let found = opened.into_iter().zip(leaves);
-        let found: Vec<_> = found
-            .filter_map(|((path, device, _), leaf)| Some((leaf?, path, device)))
-            .collect();
+        let found = found.filter_map(|((path, device, _), leaf)| Some((leaf?, path, device)));
+        Ok(Had {
+            guid,
+            found: found.collect(),
+            examined,
+            troubles,
+        })
+    }
+
+    /// Opens a pool on the devices that can be had. What cannot is missing; whether that is too much, the
+    /// pool decides.
+    fn open_on(
+        &self,
+        devices: Had,
+        back: Option<usize>,
+        known: Option<&KnownPool>,
+    ) -> Result<(), Error> {
+        let leaves = devices.leaves();
+        let Had {
+            guid,
+            examined,
+            found,
+            mut troubles,
+        } = devices;
+        let name = examined.config.name.clone();
         let places = places(&examined.config, &found, known);
         let missing = missing(&examined.config, &places, &found);
         let setup = Setup {
-            begin: Begin::Import(Box::new(examined)),
-            devices: found
-                .iter()
-                .map(|(leaf, _, device)| (*leaf, Arc::clone(device)))
-                .collect(),
+            begin: Begin::Import {
+                examined: Box::new(examined),
+                back,
+            },
+            devices: leaves,
             places,
             cache: self.cache_for_one_more(),
             host: self.host_id(),
             io_uring: self.options.io_uring,
         };
-        let host = PoolHost::start(&name, setup).map_err(|reason| {
-            let mut reasons = vec![reason];
+        let host = PoolHost::start(&name, setup).map_err(|error| {
+            let mut reasons = vec![error.reason];
+            let next = match (error.may_rewind, missing.is_empty()) {
+                (true, true) => format!(
+                    "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and \
+                     what that gives up; it changes nothing"
+                ),
+                (true, false) => format!(
+                    "attach what is missing, then import it again; if that cannot be had any more, \
+                     `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
+                ),
+                (false, _) => {
+                    format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")
+                }
+            };
             if !missing.is_empty() {
                 reasons.push(format!("missing: {}", missing.join(", ")));
             }
@@ -185,7 +252,7 @@ impl Pools {
             Error::new(
                 ErrorKind::Refused,
                 format!("pool {name} cannot be opened: {}", reasons.join("; ")),
-                format!("attach what is missing, then use `sandstone pool import -d PATH {name}`"),
+                next,
             )
         })?;
         let host = Arc::new(host);
@@ -414,6 +481,7 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         host: config.map(|c| c.host).unwrap_or_default(),
         missing,
         devices,
+        rewind: None,
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
         problem: match examined {
             Ok(examined) => missing_log(&examined),

@@ -7,6 +7,7 @@
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
 //! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs`; which devices are named for it: `vdev_request.rs` |
+//! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs` |
@@ -28,7 +29,9 @@ pub mod import;
 mod known;
 mod label;
 mod opening;
+mod overlay;
 pub mod registry;
+pub mod rewind;
 pub mod scan;
 pub mod status;
 pub mod stream;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use store::pool::{Event, Examined, Limits, Opening, Pool, PoolConfig};
+use store::pool::{Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig};
 use store::vdev::{self, DeviceOutcome, IoId};
 
 use super::devices::Devices;
@@ -35,6 +35,34 @@ pub(super) fn wall_clock_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// Why a pool cannot be opened.
+#[derive(Debug)]
+pub(super) struct NotOpen {
+    /// A sentence without a full stop.
+    pub(super) reason: String,
+    /// What is damaged could be given up.
+    pub(super) may_rewind: bool,
+}
+
+impl From<String> for NotOpen {
+    fn from(reason: String) -> Self {
+        let may_rewind = false;
+        Self { reason, may_rewind }
+    }
+}
+
+impl From<OpenError> for NotOpen {
+    fn from(error: OpenError) -> Self {
+        Self {
+            may_rewind: matches!(
+                error.kind,
+                OpenErrorKind::Damaged | OpenErrorKind::LogDamaged
+            ),
+            reason: error.context,
+        }
+    }
+}
+
 /// A pool that is open.
 pub(super) struct Opened {
     pub(super) pool: Pool,
@@ -50,7 +78,7 @@ pub(super) struct Opened {
 ///
 /// # Errors
 /// Why it cannot be made or opened, as a sentence without a full stop.
-pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String> {
+pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen> {
     let clock = Clock::start();
     let mut unaccounted = Vec::new();
     let mut pool = match setup.begin {
@@ -70,8 +98,9 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, String>
             pool.tick(clock.now_us(), wall_clock_s());
             pool
         }
-        Begin::Import(examined) => {
-            let mut pool = import(&examined, setup.cache, &setup.devices, &mut devices, clock)?;
+        Begin::Import { examined, back } => {
+            let opening = begin(&examined, back, setup.cache, clock.now_us())?;
+            let mut pool = import(opening, &setup.devices, &mut devices, clock)?;
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             pool.claim(&setup.host, clock.now_us());
@@ -116,26 +145,30 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
     }
 }
 
-fn import(
+/// Begins to open a pool: whole, or `back` checkpoints behind the newest with what is damaged given up.
+pub(super) fn begin(
     examined: &Examined,
+    back: Option<usize>,
     cache: Arc<store::cache::Cache>,
+    now_us: u64,
+) -> Result<Opening, OpenError> {
+    let (limits, of_vdevs) = (Limits::default(), vdev::Limits::default());
+    match (back, examined.roots.first()) {
+        (Some(back), _) => Opening::rewinding(examined, back, limits, of_vdevs, cache, now_us),
+        (None, Some(root)) => Opening::new(examined, root, limits, of_vdevs, cache, now_us),
+        (None, None) => {
+            let context = "its labels hold no checkpoint";
+            Err(OpenError::new(OpenErrorKind::Damaged, context))
+        }
+    }
+}
+
+fn import(
+    mut opening: Opening,
     found: &[(u64, Arc<dyn BlockDevice>)],
     devices: &mut Devices,
     clock: Clock,
-) -> Result<Pool, String> {
-    let root = examined
-        .roots
-        .first()
-        .ok_or("its labels hold no checkpoint")?;
-    let mut opening = Opening::new(
-        examined,
-        root,
-        Limits::default(),
-        vdev::Limits::default(),
-        cache,
-        clock.now_us(),
-    )
-    .map_err(|error| error.to_string())?;
+) -> Result<Pool, NotOpen> {
     for (guid, device) in found {
         if let Some(leaf) = opening.leaf(*guid) {
             devices.attach(leaf, Arc::clone(device));
@@ -151,7 +184,8 @@ fn import(
         if answers.is_empty() {
             let until = opening.deadline_us();
             if devices.is_idle() && until.is_none() {
-                return Err("opening it waits for nothing: this is a defect, report it".to_owned());
+                let reason = "opening it waits for nothing: this is a defect, report it";
+                return Err(reason.to_owned().into());
             }
             wait(devices, until, clock)?;
             if until.is_some_and(|until| until <= clock.now_us()) {
@@ -162,7 +196,7 @@ fn import(
             opening.completed(io, outcome, clock.now_us());
         }
     }
-    opening.finish().map_err(|error| error.to_string())
+    Ok(opening.finish()?)
 }
 
 /// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's.

@@ -80,13 +80,13 @@ impl Pools {
         };
         for pool in known {
             if let Err(error) = pools.import_known(&pool) {
-                let reason = error.message;
+                let (reason, next) = (error.message, error.next);
                 tracing::error!(pool = pool.name, reason, "a pool is not open");
                 let name = pool.name.clone();
                 let absent = AbsentPool {
                     known: pool,
                     reason,
-                    next: error.next,
+                    next,
                 };
                 pools.lock().absent.insert(name, absent);
             }

@@ -238,7 +238,7 @@ fn a_pool_goes_by_export_and_comes_by_import() {
         pool: Some("tank".to_owned()),
         paths: vec![devices.clone()],
         force: false,
-        without_log: false,
+        ..ImportPool::default()
     };
     first.import(&wanted).expect("imported");
     let view = first.view("tank").expect("a pool");
@@ -277,12 +277,12 @@ fn a_pool_of_another_host_is_left_alone() {
         pool: Some("tank".to_owned()),
         paths: vec![folder.path().to_owned()],
         force: false,
-        without_log: false,
+        ..ImportPool::default()
     };
     let refused = second.import(&wanted).expect_err("not exported");
     assert_eq!(refused.kind, ErrorKind::InUse);
     wanted.force = true;
-    assert_eq!(second.import(&wanted).expect("forced"), "tank");
+    assert_eq!(second.import(&wanted).expect("forced").name, "tank");
     second.close();
     // The first one sees at its next start that it is not its own any more.
     let third = pools(folder.path());

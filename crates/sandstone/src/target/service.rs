@@ -505,6 +505,10 @@ impl Drop for WholeOrNothing {
 }
 
 impl DataPlane for Service {
+    fn try_again(&self) {
+        Self::try_again(self);
+    }
+
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         let mut current = self.lock();
         gateway::refuse_to_cut(&self.host, &current.config, &config)?;

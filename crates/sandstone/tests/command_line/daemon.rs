@@ -25,6 +25,8 @@ pub(crate) struct FakeDataPlane {
 }
 
 impl DataPlane for FakeDataPlane {
+    fn try_again(&self) {}
+
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         if let Some(name) = self
             .refuses

@@ -16,6 +16,7 @@ mod isns;
 mod pool;
 mod pool_devices;
 mod pool_logs_and_caches;
+mod pool_rewind;
 mod pool_units;
 mod process;
 mod queue_error;

@@ -33,7 +33,7 @@ pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
 }
 
 /// Waits until nothing is to be rebuilt any more, and something was.
-fn resilvered(process: &Process) -> String {
+pub(crate) fn resilvered(process: &Process) -> String {
     let start = Instant::now();
     loop {
         let status = process.done("pool status tank");
@@ -53,7 +53,7 @@ pub(crate) fn flat(text: &str) -> String {
 }
 
 /// A volume of 64 MiB that is served.
-fn serve(process: &Process) -> SocketAddr {
+pub(crate) fn serve(process: &Process) -> SocketAddr {
     let portal = free_portal();
     process.done("volume create -s -V 64M -o compression=off tank/vm1");
     process.done("lu create vm1 --volume tank/vm1");
@@ -71,7 +71,7 @@ fn pattern(number: u64) -> Vec<u8> {
         .collect()
 }
 
-fn write_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
+pub(crate) fn write_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
     let mut session = served::log_in(portal, settings(1));
     for number in numbers {
         let told = write(&mut session, number * BLOCKS, &pattern(number));
@@ -79,7 +79,7 @@ fn write_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
     }
 }
 
-fn verify_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
+pub(crate) fn verify_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
     let mut session = served::log_in(portal, settings(2));
     for number in numbers {
         let data = read(&mut session, number * BLOCKS, BLOCKS as u32);
@@ -87,7 +87,7 @@ fn verify_all(portal: SocketAddr, numbers: std::ops::Range<u64>) {
     }
 }
 
-fn scrubbed_clean(process: &Process) {
+pub(crate) fn scrubbed_clean(process: &Process) {
     process.done("pool scrub -w tank");
     let status = process.done("pool status tank");
     assert!(status.contains("scrub repaired 0B"), "{status}");

@@ -57,7 +57,8 @@ pub use config::PoolConfig;
 pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
-    Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, examine,
+    Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
+    examine,
 };
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,

@@ -16,6 +16,7 @@ mod copies;
 mod labels;
 mod parted;
 mod replay;
+mod rewind;
 mod search;
 mod space;
 
@@ -47,6 +48,7 @@ use crate::vdev::{
 };
 
 pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine};
+pub use rewind::Rewound;
 
 /// The kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +121,8 @@ pub struct Opening {
     manifest: Option<Manifest>,
     replay: replay::State,
     copies: copies::Copies,
+    /// What may be given up; `None`: nothing.
+    rewind: Option<rewind::Rewind>,
     failed: Option<OpenError>,
 }
 
@@ -155,6 +159,20 @@ enum Wanted {
     Search(search::Run),
     End,
     Flush,
+}
+
+impl Wanted {
+    /// What whoever has to decide what to do would call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Manifest(_) => "the manifest of the newest checkpoint",
+            Self::Index { .. } | Self::Page { .. } => "the space map",
+            Self::Chunk => "the list of what the newest checkpoint dropped",
+            Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
+            Self::Record | Self::Operation | Self::Block(_) | Self::Search(_) => "the log",
+            Self::Restored | Self::Wiped | Self::Spread | Self::Flush => "what the log says",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +250,7 @@ impl Opening {
             got: BTreeMap::new(),
             manifest: None,
             copies: copies::Copies::default(),
+            rewind: None,
             failed: None,
         };
         opening.pool.is_config_new = examined.is_config_new;
@@ -350,7 +369,7 @@ impl Opening {
             (Wanted::Record | Wanted::Block(_), Err(error))
                 if error.kind == ArrayErrorKind::Checksum => {}
             (Wanted::Record | Wanted::Block(_), Err(error)) => {
-                self.failed = Some(self.untold_end(&error));
+                self.failed = self.end_is_untold(Self::untold_end(&error));
             }
             (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
             // Of a copy that is torn, nothing was promised; what was proves the damage. One that cannot be read
@@ -372,13 +391,13 @@ impl Opening {
                 self.copies_unread(vdev, sector, count);
             }
             (_, Err(error)) => {
-                let context = format!("{wanted:?} of the pool cannot be read: {error}");
+                let context = format!("{} cannot be read: {error}", wanted.name());
                 self.failed = Some(OpenError::damaged(context));
             }
         }
     }
 
-    fn untold_end(&self, error: &vdev::ArrayError) -> OpenError {
+    fn untold_end(error: &vdev::ArrayError) -> OpenError {
         let kind = match error.kind {
             ArrayErrorKind::Unavailable => OpenErrorKind::Missing,
             _ => OpenErrorKind::Damaged,

@@ -7,6 +7,7 @@ mod datasets;
 mod full;
 mod log_vdevs;
 mod opening;
+mod rewind;
 mod streams;
 mod usage;
 mod vdevs;

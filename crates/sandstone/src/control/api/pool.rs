@@ -177,8 +177,16 @@ pub(super) async fn import(
         if request.pool.is_none() {
             return Ok(plane.pools.importable(&request.paths));
         }
-        plane.pools.import(&request)?;
-        Ok(Vec::new())
+        let imported = plane.pools.import(&request)?;
+        // The units on its volumes can be served from now on.
+        plane.transactions.data_plane().try_again();
+        // What was found is as it was; what was given up is news.
+        Ok(imported
+            .rewind
+            .is_some()
+            .then_some(imported)
+            .into_iter()
+            .collect())
     });
     found.await.map(Json)
 }

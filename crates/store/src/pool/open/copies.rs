@@ -209,6 +209,9 @@ impl Opening {
 
     /// Asks for the copy of the next group, which the chain does not have; whether there is one.
     pub(super) fn want_copy(&mut self) -> bool {
+        if self.is_at_end_of_rewind() {
+            return false;
+        }
         let replay = &self.replay.replay;
         let (seq, previous) = (replay.seq(), replay.previous());
         let Some(copy) = self.copies.choose(seq, |copy| copy.previous == previous) else {
@@ -308,8 +311,11 @@ impl Opening {
     }
 
     /// Wipes copies of groups that do not count. Where that fails on a device, the first group that
-    /// becomes durable now takes the place of theirs.
+    /// becomes durable now takes the place of theirs. Who goes back leaves them: the pool goes on above them.
     pub(super) fn wipe_copies(&mut self) {
+        if self.rewound().is_some() {
+            return;
+        }
         let seq = self.replay.replay.seq();
         let stale = self.copies.found.range(seq..).flat_map(|(_, of)| of);
         let blank = |copy: &Copy| (copy.address, Pages::zeroes(SECTOR_SIZE as u32));

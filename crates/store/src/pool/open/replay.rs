@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pages::{PAGE_SIZE, Page, Pages};
 
 use super::space::fault;
-use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
+use super::{Block, OpenError, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
@@ -96,6 +96,7 @@ impl Opening {
         if let Some(version) = later {
             return Err(OpenError::later("the log", version));
         }
+        let data = data.filter(|_| !self.is_at_end_of_rewind());
         let found = data.and_then(|sector| self.replay.replay.follow(&sector));
         let copy = self.got.remove(&Wanted::Copy);
         let found = found.or_else(|| self.take_copy(&copy?));
@@ -196,11 +197,11 @@ impl Opening {
         self.got.clear();
         let seq = found.record.seq;
         if seq <= self.replay.replay.durable_seq() {
-            return Err(damaged(Damage {
+            self.log_is_damaged(&Damage {
                 seq,
                 address: found.address,
                 proven_by: seq + 1,
-            }));
+            })?;
         }
         self.replay.replay.cut_before(found);
         self.replay.waiting.clear();
@@ -251,6 +252,8 @@ impl Opening {
             let _ = pool.array.clear(leaf);
         }
         pool.count_reserved();
+        self.go_on_above();
+        let pool = &mut self.pool;
         // What was being freed goes on to be.
         pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
         self.stage = Stage::Done;
@@ -360,15 +363,6 @@ impl Opening {
         self.pool.records.push_back((seq, extent));
         Ok(())
     }
-}
-
-pub(super) fn damaged(damage: Damage) -> OpenError {
-    let context = format!(
-        "the log is damaged: group {} at {} is missing, and group {} says that it was durable. \
-         What was written from there on can only be given up by rewinding",
-        damage.seq, damage.address, damage.proven_by
-    );
-    OpenError::new(OpenErrorKind::LogDamaged, context)
 }
 
 /// Log vdevs that hold what they are given.

@@ -5,7 +5,6 @@
 
 use super::super::anew::Start;
 use super::super::commit::Commit;
-use super::replay::damaged;
 use super::{OpenError, Opening, Stage, Wanted};
 use crate::format::SECTOR_SIZE;
 use crate::log::chain::Chain;
@@ -106,10 +105,9 @@ impl Opening {
         let chunks = found.values().flat_map(|data| data.chunks());
         let mut damages = chunks.filter_map(|sectors| replay.search(sectors));
         if let Some(damage) = damages.next() {
-            return Err(damaged(damage));
-        }
-        if let Some(damage) = self.damage_by_copies() {
-            return Err(damaged(damage));
+            self.log_is_damaged(&damage)?;
+        } else if let Some(damage) = self.damage_by_copies() {
+            self.log_is_damaged(&damage)?;
         }
         let replay = &self.replay.replay;
         let (last, next) = (replay.seq() - 1, replay.address());

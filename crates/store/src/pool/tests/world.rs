@@ -403,7 +403,16 @@ impl World {
     pub(super) fn reopen_unchecked(&mut self) -> Result<(), OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
-        self.open(examined)
+        self.open(&examined, None).map(drop)
+    }
+
+    /// Forgets what is in memory and goes back, to a checkpoint so many steps behind the newest.
+    pub(super) fn rewind(&mut self, back: usize) -> Result<Rewound, OpenError> {
+        self.asked.clear();
+        let examined = self.examine()?;
+        let rewound = self.open(&examined, Some(back))?;
+        self.check();
+        Ok(rewound.expect("it may give up"))
     }
 
     /// The power fails: what disks were asked and have not done is never done. Opens the pool again.
@@ -417,19 +426,22 @@ impl World {
         self.asked.clear();
         self.unanswered.clear();
         self.stuck.clear();
-        self.open(examined)
+        self.open(&examined, None).map(drop)
     }
 
-    fn open(&mut self, examined: Examined) -> Result<(), OpenError> {
-        let root = &examined.roots[0];
-        let mut opening = Opening::new(
-            &examined,
-            root,
-            self.limits,
-            vdev_limits(),
-            cache(self.cache_bytes),
-            self.now_us,
-        )?;
+    fn open(
+        &mut self,
+        examined: &Examined,
+        back: Option<usize>,
+    ) -> Result<Option<Rewound>, OpenError> {
+        let (limits, cache, now_us) = (self.limits, cache(self.cache_bytes), self.now_us);
+        let mut opening = match back {
+            Some(back) => Opening::rewinding(examined, back, limits, vdev_limits(), cache, now_us)?,
+            None => {
+                let root = &examined.roots[0];
+                Opening::new(examined, root, limits, vdev_limits(), cache, now_us)?
+            }
+        };
         let leaves = examined
             .leaves
             .iter()
@@ -459,9 +471,10 @@ impl World {
                 opening.completed(io, outcome, self.now_us);
             }
         }
+        let rewound = opening.rewound();
         self.pool = opening.finish()?;
         self.dead.extend(&self.absent);
         self.unreadable.clear();
-        Ok(())
+        Ok(rewound)
     }
 }

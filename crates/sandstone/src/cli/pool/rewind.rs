@@ -1,0 +1,84 @@
+//! What going back comes to, for who has to decide on it.
+
+use std::io;
+
+use super::super::Terminal;
+use crate::pool::date::utc;
+use crate::pool::rewind::RewindView;
+
+pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io::Result<()> {
+    if rewind.is_whole {
+        let (did, next) = match rewind.is_done {
+            true => ("was imported", String::new()),
+            false => (
+                "can be imported",
+                format!("\nNothing was changed; `sandstone pool import {pool}` does it."),
+            ),
+        };
+        return writeln!(
+            t.out,
+            "Pool {pool} {did} as it is: nothing has to be given up.{next}"
+        );
+    }
+    let verb = match rewind.is_done {
+        true => "is back at",
+        false => "can go back to",
+    };
+    let groups = match rewind.groups {
+        0 => String::new(),
+        1 => ", and one group of changes behind it".to_owned(),
+        more => format!(", and {more} groups of changes behind it"),
+    };
+    writeln!(
+        t.out,
+        "Pool {pool} {verb} its checkpoint of {}{groups}.",
+        utc(rewind.checkpoint_s)
+    )?;
+    let gave = match rewind.is_done {
+        true => "Given up",
+        false => "That gives up",
+    };
+    match rewind.checkpoints {
+        0 => writeln!(
+            t.out,
+            "{gave}: all changes after those, up to the moment when the pool was last in use."
+        )?,
+        more => writeln!(
+            t.out,
+            "{gave}: {more} newer checkpoint{}, the newest of {} ({} later), and all changes behind {}.",
+            if more == 1 { "" } else { "s" },
+            utc(rewind.newest_s),
+            seconds(rewind.newest_s.saturating_sub(rewind.checkpoint_s)),
+            if more == 1 { "it" } else { "them" },
+        )?,
+    }
+    if let Some(damage) = &rewind.damage {
+        writeln!(t.out, "What is wrong there: {damage}.")?;
+    }
+    if rewind.is_doubtful {
+        writeln!(
+            t.out,
+            "Blocks of so old a state may have been overwritten: they give errors where they are read, never wrong \
+             bytes. A scrub names them all."
+        )?;
+    }
+    let volumes = match rewind.datasets.is_empty() {
+        true => "none".to_owned(),
+        false => rewind.datasets.join(", "),
+    };
+    writeln!(t.out, "Volumes and snapshots there: {volumes}")?;
+    match rewind.is_done {
+        true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
+        false => writeln!(
+            t.out,
+            "Nothing was changed. The same without -n does it; what is given up cannot be had back."
+        ),
+    }
+}
+
+fn seconds(s: u64) -> String {
+    match s {
+        1 => "1 second".to_owned(),
+        more => format!("{more} seconds"),
+    }
+}

@@ -1,0 +1,104 @@
+//! A pool that is damaged beyond its redundancy: what going back gives up is told before it is done, and what
+//! was whole is served again.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::pool_devices::{flat, resilvered, scrubbed_clean, serve, verify_all, write_all};
+use crate::process::Process;
+
+const SECTOR: usize = 4096;
+/// Where sectors that addresses name begin.
+const DATA: u64 = 1 << 20;
+
+/// Overwrites the manifest of the newest checkpoint on all devices, as docs/format.md says where it lies.
+fn destroy_newest_manifest(devices: &[PathBuf]) {
+    let number = |sector: &[u8], at: usize| {
+        u64::from_le_bytes(sector[at..at + 8].try_into().expect("eight bytes"))
+    };
+    let labels = |path: &PathBuf| {
+        let mut front = vec![0; DATA as usize];
+        let file = OpenOptions::new().read(true).open(path).expect("a device");
+        file.read_exact_at(&mut front, 0).expect("its front");
+        front
+    };
+    let fronts: Vec<Vec<u8>> = devices.iter().map(labels).collect();
+    let sectors = fronts.iter().flat_map(|front| front.chunks_exact(SECTOR));
+    let roots = sectors.filter(|sector| sector.starts_with(b"SANDROOT"));
+    let newest = roots.max_by_key(|root| number(root, 24)).expect("a root");
+    let blocks = usize::from(u16::from_le_bytes([newest[10], newest[11]]));
+    for block in 0..blocks {
+        let sector = number(newest, 96 + 32 * block) & ((1 << 48) - 1);
+        for path in devices {
+            let file = OpenOptions::new().write(true).open(path).expect("a device");
+            file.write_all_at(&[0xee; SECTOR], DATA + sector * SECTOR as u64)
+                .expect("destroyed");
+        }
+    }
+}
+
+/// Everything so far goes into a checkpoint: a change of devices does that.
+fn checkpoint(process: &Process) {
+    process.done("pool offline tank b");
+    process.done("pool online tank b");
+    resilvered(process);
+}
+
+fn devices(folder: &Path) -> Vec<PathBuf> {
+    ["a", "b"].map(|name| folder.join(name)).to_vec()
+}
+
+#[test]
+fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    let portal = serve(&process);
+    write_all(portal, 0..20);
+    checkpoint(&process);
+    write_all(portal, 20..30);
+    process.kill();
+    destroy_newest_manifest(&devices(process.folder()));
+    process.restart();
+    let status = flat(&process.done("pool status tank"));
+    assert!(status.contains("UNAVAIL"), "{status}");
+    assert!(status.contains("pool import -F -n tank"), "{status}");
+    let import = format!("pool import -d {} tank", process.folder().display());
+    let refused = process.refused(&import);
+    assert!(
+        refused.contains("no copy has the right checksum"),
+        "{refused}"
+    );
+
+    let told = process.done(&format!("{import} -F -n"));
+    assert!(told.contains("can go back to its checkpoint of"), "{told}");
+    assert!(told.contains("Nothing was changed"), "{told}");
+    assert!(told.contains("tank/vm1"), "{told}");
+    process.refused(&import);
+    let told = process.done(&format!("{import} -F"));
+    assert!(told.contains("Given up: 1 newer checkpoint"), "{told}");
+
+    // The log behind the older checkpoint was followed to the one that is given up, and no further.
+    verify_all(portal, 0..20);
+    scrubbed_clean(&process);
+    write_all(portal, 30..40);
+    process.kill();
+    process.restart();
+    verify_all(portal, 0..20);
+    verify_all(portal, 30..40);
+    let status = process.done("pool status -x");
+    assert_eq!(status, "all pools are healthy\n");
+}
+
+#[test]
+fn a_pool_that_is_whole_gives_nothing_up() {
+    let process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    process.done("volume create -s -V 64M tank/vm1");
+    process.done("pool export tank");
+    let import = format!("pool import -d {} tank -F", process.folder().display());
+    let told = process.done(&format!("{import} -n"));
+    assert!(told.contains("nothing has to be given up"), "{told}");
+    process.done(&import);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+}
