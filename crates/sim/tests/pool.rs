@@ -42,14 +42,14 @@ fn withstands(family: Family, histories: u64) -> Summary {
 
 #[test]
 fn power_cuts_and_kills_at_any_moment_lose_nothing_that_was_durable() {
-    let summary = withstands(Family::PowerCuts, 180);
+    let summary = withstands(Family::PowerCuts, 3000);
     assert_eq!(summary.total.errors, 0);
     assert!(summary.total.crashes >= 2 * summary.histories, "{summary}");
 }
 
 #[test]
 fn snapshots_clones_and_destruction_survive_power_cuts() {
-    assert_eq!(withstands(Family::Datasets, 800).total.errors, 0);
+    assert_eq!(withstands(Family::Datasets, 3000).total.errors, 0);
 }
 
 #[test]
@@ -64,18 +64,18 @@ fn log_vdevs_that_fail_hang_and_vanish_cost_nothing_that_was_promised() {
 
 #[test]
 fn a_full_pool_survives_power_cuts() {
-    withstands(Family::Full, 40);
+    withstands(Family::Full, 1500);
 }
 
 #[test]
 fn disks_that_fail_and_say_so_cost_errors_and_nothing_else() {
-    let summary = withstands(Family::Failing, 260);
+    let summary = withstands(Family::Failing, 1500);
     assert!(summary.total.struck.failed_writes > 0, "{summary}");
 }
 
 #[test]
 fn a_disk_that_was_lost_and_is_back_is_not_believed() {
-    withstands(Family::Apart, 40);
+    withstands(Family::Apart, 1000);
 }
 
 /// What the laboratory found, each with the first line of the change that mended it.

@@ -170,7 +170,7 @@ impl Wanted {
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
             Self::Record | Self::Operation | Self::Block(_) | Self::Search(_) => "the log",
-            Self::Restored | Self::Wiped | Self::Spread | Self::Flush => "what the log says",
+            Self::Restored | Self::Wiped | Self::End | Self::Flush => "what the log says",
         }
     }
 }

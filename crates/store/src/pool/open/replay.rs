@@ -78,6 +78,19 @@ impl Opening {
         }
     }
 
+    /// The very record that was found. Another may fit as well and lie on another leaf: that of a group that
+    /// was cut, over which this one was written.
+    fn record_of(&self, found: &Found) -> Block {
+        let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
+        let is_it = move |data: &Pages| {
+            Record::decode(&data.to_vec(), key).is_some_and(|(_, of)| of == checksum)
+        };
+        Block {
+            verify: Verify::Record(Arc::new(is_it)),
+            ..self.record_at(found.address, record.seq, record.previous, record.epoch)
+        }
+    }
+
     pub(super) fn take_record(&mut self) -> Result<(), OpenError> {
         if self.replay.groups == 0 && self.pool.records.is_empty() {
             self.note_record_place(self.root.seq + 1, self.root.log, false)?;
@@ -150,10 +163,10 @@ impl Opening {
         let Some(found) = self.replay.waiting.front() else {
             return self.begin_search();
         };
-        let (address, record) = (found.address, &found.record);
-        let own = self.record_at(address, record.seq, record.previous, record.epoch);
-        let blocks = replay::blocks(record).map(|pointer| verified(&pointer));
-        let all: Vec<Block> = std::iter::once(own).chain(blocks).collect();
+        let blocks = replay::blocks(&found.record).map(|pointer| verified(&pointer));
+        let all: Vec<Block> = std::iter::once(self.record_of(found))
+            .chain(blocks)
+            .collect();
         for (number, block) in all.into_iter().enumerate() {
             let tag = self.note_tag(Wanted::Block(number));
             let pool = &mut self.pool;

@@ -70,6 +70,39 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
+/// Two records fit: one of a group that was cut, since its data was torn, and the one that was written over it
+/// and had reached only one leaf when the power failed again.
+#[test]
+fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() {
+    for stale in 0..2 {
+        let (mut world, volume) = written(Kind::Mirror, 2);
+        world.is_lazy = true;
+        // To where the second leaf is read first, and all of both in the order of leaves when they are compared.
+        while world.pool.commit.chain.next.sector() / 256 % 2 == 0 {
+            world.write(volume, BLOCK as u64, &[5; 8 * BLOCK], true);
+        }
+        let place = world.end_of_log();
+        let before = world.disks.clone();
+        world.write(volume, 0, &[2; BLOCK], true);
+        let cut = world.disks[stale][&place].clone();
+        world.disks = before;
+        world.reopen_unchecked().expect("opens");
+        assert_eq!(world.end_of_log(), place);
+        // Nobody was told that this is durable.
+        world.write(volume, 0, &[3; BLOCK], true);
+        world.disks[stale].insert(place, cut);
+        world.reopen_unchecked().expect("opens");
+        let found = world.read(volume, 0, BLOCK as u32);
+        assert!(found == [1; BLOCK] || found == [3; BLOCK], "{}", found[0]);
+        world.write(volume, BLOCK as u64, &[4; BLOCK], true);
+        world
+            .reopen_now()
+            .expect("what was found is there for good");
+        assert!(world.read(volume, 0, BLOCK as u32) == found, "{stale}");
+        assert_eq!(world.read(volume, BLOCK as u64, BLOCK as u32), [4; BLOCK]);
+    }
+}
+
 fn is_complete(world: &World, disk: u64) -> bool {
     let mut tops = world.pool.status().top_levels.into_iter();
     tops.any(|top| {
