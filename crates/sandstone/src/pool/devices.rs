@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pages::Pages;
 use slab::Slab;
+use smallvec::{SmallVec, smallvec};
 use store::format::SECTOR_SIZE;
 use store::pool::{Event, LeafLabels, Pool};
 use store::vdev::{
@@ -94,6 +95,8 @@ pub(super) struct Devices {
     /// Devices of spares that stand ready, by their guids.
     spares: HashMap<u64, Arc<dyn BlockDevice>>,
     flights: Slab<Flight>,
+    /// Reads that were not started yet: those behind one another become one.
+    reads: Vec<Reading>,
     /// Answers that came at once.
     ready: Vec<(IoId, DeviceOutcome)>,
     /// Kept between turns to spare its allocation.
@@ -101,15 +104,29 @@ pub(super) struct Devices {
 }
 
 /// A request that a device works on.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    io: IoId,
-    op: Op,
+#[derive(Debug)]
+enum Flight {
+    Read(Reading),
+    Change(IoId, Op),
 }
+
+/// Reads of one leaf that follow one another.
+#[derive(Debug)]
+struct Reading {
+    leaf: LeafId,
+    /// Bytes.
+    offset: u64,
+    len: u32,
+    /// Whose they are, with the bytes of each.
+    parts: SmallVec<[(IoId, u32); 1]>,
+}
+
+/// Bytes that are read at once at most.
+const MAX_READ: u32 = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Read { len: usize },
+    Read,
     Write,
     Flush,
     Trim,
@@ -126,6 +143,7 @@ impl Devices {
             leaves: HashMap::new(),
             spares: HashMap::new(),
             flights: Slab::new(),
+            reads: Vec::new(),
             ready: Vec::new(),
             taken: Vec::new(),
         })
@@ -184,7 +202,7 @@ impl Devices {
 
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.flights.is_empty() && self.ready.is_empty()
+        self.flights.is_empty() && self.ready.is_empty() && self.reads.is_empty()
     }
 
     /// Starts a request with the next [`Devices::start_batch`]; exactly one answer follows.
@@ -196,15 +214,18 @@ impl Devices {
         };
         let (op, request) = match op {
             DeviceOp::Read { offset, len } => {
-                let op = Op::Read { len: len as usize };
-                (op, Request::Read { offset, len })
+                return self.gather(Reading {
+                    leaf,
+                    offset,
+                    len,
+                    parts: smallvec![(io, len)],
+                });
             }
             DeviceOp::Write { offset, data } => {
-                let durable = false;
                 let request = Request::Write {
                     offset,
                     data,
-                    durable,
+                    durable: false,
                 };
                 (Op::Write, request)
             }
@@ -215,8 +236,7 @@ impl Devices {
             }
             DeviceOp::Trim { offset, len } => (Op::Trim, Request::Discard { offset, len }),
         };
-        let flight = Flight { io, op };
-        let token = self.flights.insert(flight);
+        let token = self.flights.insert(Flight::Change(io, op));
         let ticket = Ticket::new(token as u64);
         if let Submitted::Ready(outcome) = device.submit(request, ticket, &mut self.lane) {
             self.flights.remove(token);
@@ -224,20 +244,99 @@ impl Devices {
         }
     }
 
+    /// Keeps a read until the batch starts; joins it to one that it follows.
+    fn gather(&mut self, read: Reading) {
+        let last = self.reads.iter_mut().rev().find(|of| of.leaf == read.leaf);
+        if let Some(last) = last
+            && last.offset + u64::from(last.len) == read.offset
+            && last.len + read.len <= MAX_READ
+        {
+            last.len += read.len;
+            last.parts.extend(read.parts);
+        } else {
+            self.reads.push(read);
+        }
+    }
+
+    fn start_read(&mut self, read: Reading) {
+        let Some(device) = self.leaves.get(&read.leaf) else {
+            let error = BlockError::new(BlockErrorKind::Gone, "the device was not found");
+            return self.read_ended(read, Err(error));
+        };
+        let (offset, len) = (read.offset, read.len);
+        let token = self.flights.insert(Flight::Read(read));
+        let (request, ticket) = (Request::Read { offset, len }, Ticket::new(token as u64));
+        if let Submitted::Ready(outcome) = device.submit(request, ticket, &mut self.lane)
+            && let Flight::Read(read) = self.flights.remove(token)
+        {
+            self.read_ended(read, outcome);
+        }
+    }
+
     /// Hands what was submitted to the kernel.
     pub(super) fn start_batch(&mut self) {
+        let mut reads = std::mem::take(&mut self.reads);
+        reads.drain(..).for_each(|read| self.start_read(read));
+        // What was to be read again in parts has come meanwhile.
+        reads.append(&mut self.reads);
+        self.reads = reads;
         self.lane.submit_batch();
+    }
+
+    /// Gives each part what it asked for. Where several failed together, each is asked for by itself:
+    /// one bad sector is no reason to believe that those beside it cannot be read.
+    fn read_ended(&mut self, read: Reading, outcome: Outcome) {
+        let outcome = Op::Read.judge(outcome).and_then(|data| {
+            let error = DeviceError::new(
+                DeviceErrorKind::Medium,
+                "fewer bytes came than were asked for",
+            );
+            (data.len() == read.len as usize)
+                .then_some(data)
+                .ok_or(error)
+        });
+        match outcome {
+            Err(_) if read.parts.len() > 1 => {
+                let mut offset = read.offset;
+                for (io, len) in read.parts {
+                    self.start_read(Reading {
+                        leaf: read.leaf,
+                        offset,
+                        len,
+                        parts: smallvec![(io, len)],
+                    });
+                    offset += u64::from(len);
+                }
+            }
+            Err(error) => {
+                let parts = read.parts.into_iter();
+                self.ready
+                    .extend(parts.map(|(io, _)| (io, Err(error.clone()))));
+            }
+            Ok(data) => {
+                let mut at = 0;
+                for (io, len) in read.parts {
+                    let end = at + len as usize;
+                    self.ready.push((io, Ok(data.slice(at..end))));
+                    at = end;
+                }
+            }
+        }
     }
 
     /// Appends what was answered.
     pub(super) fn take(&mut self, answers: &mut Vec<(IoId, DeviceOutcome)>) {
-        answers.append(&mut self.ready);
-        self.lane.take_completions(&mut self.taken);
-        for (token, outcome) in self.taken.drain(..) {
-            if let Some(flight) = self.flights.try_remove(token as usize) {
-                answers.push((flight.io, flight.op.judge(outcome)));
+        let mut taken = std::mem::take(&mut self.taken);
+        self.lane.take_completions(&mut taken);
+        for (token, outcome) in taken.drain(..) {
+            match self.flights.try_remove(token as usize) {
+                Some(Flight::Read(read)) => self.read_ended(read, outcome),
+                Some(Flight::Change(io, op)) => self.ready.push((io, op.judge(outcome))),
+                None => {}
             }
         }
+        self.taken = taken;
+        answers.append(&mut self.ready);
     }
 
     /// Sleeps until something is answered, the waker is called, or `until`.
@@ -257,11 +356,7 @@ impl Op {
     /// A device's answer in the engine's words.
     fn judge(self, outcome: Outcome) -> DeviceOutcome {
         match (self, outcome) {
-            (Self::Read { len }, Ok(Done::Pages(data))) if data.len() == len => Ok(data),
-            (Self::Read { .. }, Ok(_)) => Err(DeviceError::new(
-                DeviceErrorKind::Medium,
-                "fewer bytes came than were asked for",
-            )),
+            (Self::Read, Ok(Done::Pages(data))) => Ok(data),
             (_, Ok(_)) => Ok(Pages::new()),
             (op, Err(error)) => Err(op.failed(&error)),
         }
@@ -292,7 +387,7 @@ mod tests {
     #[test]
     fn each_failure_has_its_kind() {
         let failed = |op: Op, kind| op.failed(&BlockError::new(kind, "x")).kind;
-        let read = Op::Read { len: 4096 };
+        let read = Op::Read;
         assert_eq!(
             failed(read, BlockErrorKind::Medium),
             DeviceErrorKind::Medium
@@ -322,14 +417,87 @@ mod tests {
 
     #[test]
     fn a_short_read_is_no_read() {
-        let read = Op::Read { len: 8192 };
-        let short = read.judge(Ok(Done::Pages(Pages::zeroes(4096))));
-        assert_eq!(short.expect_err("short").kind, DeviceErrorKind::Medium);
+        let mut devices = Devices::new(false).expect("a lane");
+        let mut answer = |len| {
+            let read = Reading {
+                leaf: LeafId(0),
+                offset: 0,
+                len: 8192,
+                parts: smallvec![(IoId(1), 8192)],
+            };
+            devices.read_ended(read, Ok(Done::Pages(Pages::zeroes(len))));
+            devices.ready.pop().expect("an answer").1
+        };
         assert_eq!(
-            read.judge(Ok(Done::Pages(Pages::zeroes(8192))))
-                .map(|p| p.len()),
-            Ok(8192)
+            answer(4096).expect_err("short").kind,
+            DeviceErrorKind::Medium
         );
+        assert_eq!(answer(8192).map(|data| data.len()), Ok(8192));
+    }
+
+    /// A device of 16 sectors, each of its own number; sector 5 cannot be read. Counts what is asked.
+    #[derive(Debug, Default)]
+    struct Sectors(std::sync::atomic::AtomicU32);
+
+    impl BlockDevice for Sectors {
+        fn geometry(&self) -> crate::block::Geometry {
+            unreachable!("nobody asks")
+        }
+
+        fn usage(&self) -> Result<crate::block::Usage, BlockError> {
+            unreachable!("nobody asks")
+        }
+
+        fn submit(&self, request: Request, _: Ticket, _: &mut Lane) -> Submitted {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Request::Read { offset, len } = request else {
+                unreachable!("only reads are asked for");
+            };
+            let sectors = offset / 4096..(offset + u64::from(len)) / 4096;
+            Submitted::Ready(if sectors.contains(&5) {
+                Err(BlockError::new(BlockErrorKind::Medium, "sector 5"))
+            } else {
+                let bytes: Vec<u8> = sectors.flat_map(|at| [at as u8; 4096]).collect();
+                Ok(Done::Pages(Pages::from_bytes(&bytes)))
+            })
+        }
+    }
+
+    #[test]
+    fn reads_behind_one_another_are_one_and_a_bad_sector_spoils_only_its_own() {
+        let sectors = Arc::new(Sectors::default());
+        let mut devices = Devices::new(false).expect("a lane");
+        let device: Arc<dyn BlockDevice> = Arc::<Sectors>::clone(&sectors);
+        devices.attach(LeafId(0), device);
+        let mut read = |first: u64, count: u64| {
+            sectors.0.store(0, std::sync::atomic::Ordering::Relaxed);
+            for sector in first..first + count {
+                devices.submit(DeviceRequest {
+                    io: IoId(sector),
+                    leaf: LeafId(0),
+                    op: DeviceOp::Read {
+                        offset: sector * 4096,
+                        len: 4096,
+                    },
+                });
+            }
+            assert!(!devices.is_idle());
+            devices.start_batch();
+            let mut answers = Vec::new();
+            devices.take(&mut answers);
+            assert!(devices.is_idle());
+            let asked = sectors.0.load(std::sync::atomic::Ordering::Relaxed);
+            let outcomes: Vec<_> = answers
+                .into_iter()
+                .map(|(io, outcome)| (io.0, outcome.map(|data| data.to_vec()[0]).ok()))
+                .collect();
+            (asked, outcomes)
+        };
+        assert_eq!(
+            read(1, 3),
+            (1, vec![(1, Some(1)), (2, Some(2)), (3, Some(3))])
+        );
+        assert_eq!(read(4, 3), (4, vec![(4, Some(4)), (5, None), (6, Some(6))]));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use store::pool::{Answer, Event, Pool, PoolError, PoolErrorKind, RequestId, ScanKind, ScanState};
+use store::pool::{
+    Answer, Event, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
+};
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
 use super::devices::Devices;
@@ -22,6 +24,9 @@ use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
 /// some wake-ups, not a core.
 const VAIN_TICKS: u32 = 1000;
 const NAP: Duration = Duration::from_millis(1);
+/// Answers of devices in one turn; then what follows from them is handed on, so that devices and those who
+/// wait for blocks have work while the rest is looked at.
+const ANSWERS_AT_ONCE: usize = 16;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -39,7 +44,8 @@ pub(super) struct Engine {
     is_over: bool,
     /// Taken from the inbox, and not obeyed yet.
     orders: VecDeque<Order>,
-    /// Kept between turns to spare its allocation.
+    /// Kept between turns to spare their allocations.
+    batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
     vain_ticks: u32,
     /// What scan there was, and where.
@@ -88,6 +94,7 @@ impl Engine {
             closing: None,
             is_over: false,
             orders: VecDeque::new(),
+            batch: Vec::new(),
             answers: Vec::new(),
             vain_ticks: 0,
             scan: None,
@@ -112,15 +119,17 @@ impl Engine {
         let mut answers = std::mem::take(&mut self.answers);
         self.devices.take(&mut answers);
         let is_quiet = self.orders.is_empty() && answers.is_empty();
-        for (io, outcome) in answers.drain(..) {
-            if let Some(pool) = &mut self.pool {
-                pool.completed(io, outcome, self.clock.now_us());
-            }
+        let some = answers.drain(..answers.len().min(ANSWERS_AT_ONCE));
+        if let Some(pool) = &mut self.pool {
+            pool.completed_all(some, self.clock.now_us());
+        } else {
+            drop(some);
         }
         self.answers = answers;
         while let Some(order) = self.orders.pop_front() {
             self.obey(order);
         }
+        self.submit_batch();
         let is_late = self.tick();
         let has_output = self.hand_out();
         self.devices.start_batch();
@@ -132,7 +141,17 @@ impl Engine {
         }
     }
 
+    /// Gives the engine all requests that came together.
+    fn submit_batch(&mut self) {
+        if let Some(pool) = self.pool.as_mut().filter(|_| !self.batch.is_empty()) {
+            pool.submit_all(self.batch.drain(..), self.clock.now_us());
+        }
+    }
+
     fn obey(&mut self, order: Order) {
+        if !matches!(order, Order::Serve { .. }) {
+            self.submit_batch();
+        }
         let now_us = self.clock.now_us();
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
         if self.closing.is_some() && !is_allowed {
@@ -159,7 +178,7 @@ impl Engine {
                 self.next_id += 1;
                 let waiter = Waiter::Lane { ticket, lane };
                 self.waiting.insert(self.next_id, waiter);
-                pool.submit(RequestId(self.next_id), request, now_us);
+                self.batch.push((RequestId(self.next_id), request));
             }
             Order::Stream { request, reply } => {
                 self.next_id += 1;
@@ -374,6 +393,7 @@ impl Engine {
             "the engine failed: this is a defect, report it"
         );
         self.pool = None;
+        self.batch.clear();
         let error = broken(self.shared.name());
         self.give_up(&error);
     }

@@ -204,7 +204,24 @@ pub struct Pool {
 impl Pool {
     /// Takes a request; its answer comes with [`Pool::take_output`], perhaps at once.
     pub fn submit(&mut self, id: RequestId, request: Request, now_us: u64) {
+        self.submit_all([(id, request)], now_us);
+    }
+
+    /// Takes requests that came together: writes among them that are to be durable share a group.
+    pub fn submit_all(
+        &mut self,
+        requests: impl IntoIterator<Item = (RequestId, Request)>,
+        now_us: u64,
+    ) {
         self.now_us = now_us;
+        for (id, request) in requests {
+            self.begin(id, request);
+        }
+        self.serve();
+        self.hand_out();
+    }
+
+    fn begin(&mut self, id: RequestId, request: Request) {
         match request {
             Request::Read {
                 dataset,
@@ -238,20 +255,28 @@ impl Pool {
             Request::Changes(wanted) => self.begin_changes(id, wanted),
             Request::Stored { dataset, block } => self.begin_stored(id, dataset, block),
         }
-        self.serve();
-        self.hand_out();
     }
 
     /// A device answered.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
+        self.completed_all([(io, outcome)], now_us);
+    }
+
+    /// Devices answered, in this order.
+    pub fn completed_all(
+        &mut self,
+        answers: impl IntoIterator<Item = (IoId, DeviceOutcome)>,
+        now_us: u64,
+    ) {
         self.now_us = now_us;
-        if cache_vdevs::is_cache_io(io) {
-            self.cache_completed(io, outcome);
-            self.serve();
-            return self.hand_out();
+        for (io, outcome) in answers {
+            if cache_vdevs::is_cache_io(io) {
+                self.cache_completed(io, outcome);
+            } else {
+                self.array
+                    .completed(io, outcome, now_us, &mut self.array_output);
+            }
         }
-        self.array
-            .completed(io, outcome, now_us, &mut self.array_output);
         if now_us >= self.worked_us + WORK_EVERY_US {
             self.go_on();
         } else {
