@@ -54,12 +54,12 @@ fn snapshots_clones_and_destruction_survive_power_cuts() {
 
 #[test]
 fn what_log_vdevs_promised_survives_power_cuts() {
-    assert_eq!(withstands(Family::Logs, 40).total.errors, 0);
+    assert_eq!(withstands(Family::Logs, 500).total.errors, 0);
 }
 
 #[test]
 fn log_vdevs_that_fail_hang_and_vanish_cost_nothing_that_was_promised() {
-    withstands(Family::FailingLogs, 40);
+    withstands(Family::FailingLogs, 500);
 }
 
 #[test]
@@ -76,6 +76,18 @@ fn disks_that_fail_and_say_so_cost_errors_and_nothing_else() {
 #[test]
 fn a_disk_that_was_lost_and_is_back_is_not_believed() {
     withstands(Family::Apart, 1000);
+}
+
+/// Damage that redundancy covers: nothing is lost. (Seed 1865 is known to fail: of a group that was never acknowledged,
+/// what an opening gave up comes back after a device failed in that very opening and the power thereafter.)
+#[test]
+fn damage_that_redundancy_covers_costs_nothing() {
+    withstands(Family::Covered, 1000);
+}
+
+#[test]
+fn disks_that_lie_in_every_way_cost_errors_and_never_wrong_bytes() {
+    withstands(Family::Lying, 1000);
 }
 
 /// What the laboratory found, each with the first line of the change that mended it.
