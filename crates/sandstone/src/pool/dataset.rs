@@ -1,6 +1,6 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use store::catalog::{
     Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Operation, PROPERTIES, Property,
     Source,
 };
+use store::format::{DatasetId, Epoch};
 use store::pool::{DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
 use utoipa::ToSchema;
 
@@ -173,16 +174,41 @@ pub struct PropertyView {
 }
 
 impl DatasetChange {
-    /// The datasets that it takes away or gives another name or content.
-    pub fn disturbs(&self) -> Vec<&str> {
-        match self {
-            Self::Destroy { names, .. } => names.iter().map(|name| several(name)).collect(),
+    /// All datasets that it takes away or gives another name or content: also those below the ones that it
+    /// names, and clones.
+    fn disturbs(&self, catalog: &Catalog) -> BTreeSet<DatasetId> {
+        let named: Vec<&str> = match self {
             Self::Rename { from, .. } => vec![from],
-            Self::Rollback { snapshot, .. } => {
-                vec![snapshot.split('@').next().unwrap_or_default()]
-            }
-            _ => Vec::new(),
+            Self::Destroy { names, .. } => names.iter().map(String::as_str).collect(),
+            Self::Rollback { snapshot, .. } => vec![snapshot.split('@').next().unwrap_or_default()],
+            _ => return BTreeSet::new(),
+        };
+        let found = named
+            .iter()
+            .filter_map(|name| catalog.find(split(name).1).ok());
+        let goes = found.flat_map(|dataset| match self {
+            // Its older snapshots stay what they are.
+            Self::Rollback { .. } => vec![dataset],
+            _ => catalog.subtree(dataset.id),
+        });
+        let mut ids: BTreeSet<DatasetId> = goes.map(|dataset| dataset.id).collect();
+        if matches!(self, Self::Rename { .. }) {
+            return ids;
         }
+        let stamp = Stamp {
+            epoch: Epoch(0),
+            time_s: 0,
+            entropy: 0,
+        };
+        let steps = self.steps().into_iter().flatten();
+        for operation in steps.filter_map(|step| step(catalog, stamp).ok()) {
+            match operation {
+                Operation::Destroy { ids: all } => ids.extend(all),
+                Operation::Rollback { destroy, .. } => ids.extend(destroy),
+                _ => {}
+            }
+        }
+        ids
     }
 
     fn names(&self) -> Vec<&str> {
@@ -400,14 +426,6 @@ fn set(
     Ok(steps)
 }
 
-/// A name; of several snapshots of a volume (`vol@a,b`, `vol@a%b`) what all of them begin with.
-fn several(name: &str) -> &str {
-    match name.find('@') {
-        Some(at) if name.contains([',', '%']) => &name[..=at],
-        _ => name,
-    }
-}
-
 /// A pool's name, and the rest of a dataset's.
 pub(super) fn split(name: &str) -> (&str, &str) {
     match name.find(['/', '@']) {
@@ -428,6 +446,21 @@ impl Pools {
             administer(&pool, step)?;
         }
         Ok(())
+    }
+
+    /// The names of all datasets that a change takes away or gives another name or content.
+    ///
+    /// # Errors
+    /// There is no such pool, or it is not open.
+    pub fn disturbed(&self, change: &DatasetChange) -> Result<Vec<String>, Error> {
+        let pool = self.get(change.pool()?)?;
+        let change = change.clone();
+        let names = pool.host.ask(move |pool| {
+            let catalog = pool.catalog();
+            let ids = change.disturbs(catalog);
+            ids.into_iter().map(|id| catalog.full_name(id)).collect()
+        });
+        names.map_err(|error| failed(&error))
     }
 
     /// All datasets of all open pools, each after the one that it lies in.

@@ -102,18 +102,28 @@ pub(super) fn refuse_to_cut(
     Ok(())
 }
 
-/// Lets units grow whose devices have grown.
+/// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of which
+/// volsize was set.
 pub(super) fn follow_sizes<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>) {
     for (spec, unit) in units {
-        if !matches!(spec.backend, BackendSpec::Iscsi { .. }) {
+        let is_volume = match spec.backend {
+            BackendSpec::Iscsi { .. } => false,
+            BackendSpec::Volume { .. } => true,
+            _ => continue,
+        };
+        // What cannot be asked keeps the size that it had.
+        if is_volume && unit.device.refresh().is_err() {
             continue;
         }
         let blocks = unit.device.geometry().len / u64::from(spec.block_size);
-        if blocks > unit.logical.blocks() {
+        let before = unit.logical.blocks();
+        // Another machine's disk is not known to shrink: it may only be answering badly.
+        if blocks > before || is_volume && blocks < before {
             tracing::info!(
                 unit = unit.name,
+                before,
                 blocks,
-                "the device has grown, and the unit with it"
+                "the device has another size, and the unit with it"
             );
             unit.logical.resize(blocks);
         }

@@ -62,7 +62,10 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     process.restart();
     let status = flat(&process.done("pool status tank"));
     assert!(status.contains("UNAVAIL"), "{status}");
-    assert!(status.contains("pool import -F -n -d PATH tank"), "{status}");
+    assert!(
+        status.contains("pool import -F -n -d PATH tank"),
+        "{status}"
+    );
     let import = format!("pool import -d {} tank", process.folder().display());
     let refused = process.refused(&import);
     assert!(

@@ -331,6 +331,8 @@ impl Pool {
         let seq = self.commit.flushed_seq;
         self.commit.chain.durable(seq);
         self.answer_durable(seq);
+        // Some may have waited for nothing else.
+        self.remove_logs();
     }
 
     /// Answers all who wait for groups up to this one.

@@ -316,6 +316,7 @@ impl Pool {
             self.logs.promised_seq = self.logs.promised_seq.max(copying.seq);
             self.answer_durable(self.logs.promised_seq);
         }
+        self.remove_logs();
     }
 
     /// What was promised there counts no more, and nothing new is promised there.

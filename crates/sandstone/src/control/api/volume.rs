@@ -24,15 +24,13 @@ pub(super) async fn change(
     Body(request): Body<DatasetChange>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        for name in request.disturbs() {
-            plane.refuse_if_served(name, |volume| {
-                let rest = volume.strip_prefix(name);
-                rest.is_some_and(|rest| {
-                    rest.is_empty() || rest.starts_with(['/', '@']) || name.ends_with('@')
-                })
-            })?;
+        for name in plane.pools.disturbed(&request)? {
+            plane.refuse_if_served(&name, |volume| volume == name)?;
         }
-        plane.pools.change(&request)
+        plane.pools.change(&request)?;
+        // A unit has the size of its volume.
+        plane.transactions.data_plane().try_again();
+        Ok(())
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)

@@ -70,3 +70,30 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
     let listed = process.done("volume list -H -o name -t volume -r pond");
     assert_eq!(listed, "pond\npond/vm3\npond/vm4\n");
 }
+
+#[test]
+fn a_unit_has_the_size_of_its_volume_when_that_is_set() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    let mut session = bench.log_in(1, 1);
+    let blocks = |session: &mut Session| {
+        let mut capacity = cdb(0x9e, 0, 32);
+        capacity[1] = 0x10;
+        let told = ask(session, 0, &capacity);
+        u64::from_be_bytes(told[..8].try_into().expect("eight bytes")) + 1
+    };
+    assert_eq!(blocks(&mut session), (64 << 20) / BLOCK as u64);
+    for (line, mebibytes) in [
+        ("volume set volsize=96M tank/vm", 96),
+        ("volume set --shrink volsize=32M tank/vm", 32),
+    ] {
+        bench.process.done(line);
+        let told = session.read(0, &[0; 6], 0).unwrap();
+        assert_eq!(sense(&told), Some([6, 0x2a, 0x09]), "{line}");
+        assert_eq!(
+            blocks(&mut session),
+            (mebibytes << 20) / BLOCK as u64,
+            "{line}"
+        );
+    }
+}

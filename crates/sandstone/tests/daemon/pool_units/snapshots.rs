@@ -60,3 +60,32 @@ fn a_snapshot_is_a_unit_that_nobody_writes_and_a_clone_is_one_of_its_own() {
         assert!(text.contains("serves it"), "{text}");
     }
 }
+
+/// -R takes clones too: none of those may be served, whatever it is that is named.
+#[test]
+fn what_a_unit_serves_does_not_go_with_what_it_was_cloned_of() {
+    let bench = Bench::new("--size 512M a");
+    bench.process.done("volume create -V 64M tank/vm");
+    bench.process.done("volume snapshot tank/vm@monday");
+    bench.process.done("volume clone tank/vm@monday tank/copy");
+    bench.process.done("volume snapshot tank/copy@now");
+    bench.unit(0, "copy --volume tank/copy@now");
+    for line in [
+        "volume destroy -y -R tank/vm",
+        "volume destroy -y -R tank/vm@monday",
+        "volume destroy -y -r tank/copy",
+        "volume rollback -R tank/vm@monday",
+        "volume rename tank/copy tank/other",
+    ] {
+        let (is_done, text) = bench.process.verb(line);
+        let is_harmless = line.contains("rollback");
+        assert_eq!(is_done, is_harmless, "{line}: {text}");
+        let reason = "tank/copy@now is busy: lu copy serves it";
+        assert!(is_done || text.contains(reason), "{line}: {text}");
+    }
+    let mut session = bench.log_in(1, 1);
+    assert_eq!(read(&mut session, 0, 0, 8), vec![0; 8 * BLOCK]);
+    bench.process.done("lu delete -y copy");
+    bench.process.done("volume destroy -y -R tank/vm");
+    assert_eq!(bench.process.done("volume list -H -o name"), "tank\n");
+}

@@ -291,6 +291,22 @@ fn a_log_vdev_comes_and_goes_while_the_pool_is_in_use() {
     );
 }
 
+/// The flush that makes all durable that it promised is the last thing that happens.
+#[test]
+fn a_log_vdev_goes_as_soon_as_nothing_needs_it() {
+    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    promised(&mut world, volume);
+    let (id, now) = (RequestId(999), world.now_us);
+    world.pool.remove_log(id, 1, now);
+    world.settle();
+    world.stuck.clear();
+    world.answer_stuck();
+    let answers = world.settle();
+    let own = answers.iter().find(|(of, _)| *of == id).expect("an answer");
+    assert!(own.1.is_ok(), "{own:?}");
+    is_there(&mut world, volume);
+}
+
 #[test]
 fn who_waits_for_a_log_vdev_to_go_is_told_when_the_pool_takes_no_changes_any_more() {
     let (mut world, volume) = with_log(Kind::Leaf, 1);
