@@ -4,6 +4,7 @@ mod basics;
 mod cache_vdevs;
 mod checks;
 mod datasets;
+mod foreign_bugs;
 mod full;
 mod log_vdevs;
 mod opening;

@@ -35,6 +35,7 @@ pub(super) struct World {
     /// Disks that answer nothing, and what they were asked.
     pub(super) stuck: BTreeSet<usize>,
     pub(super) unanswered: Vec<DeviceRequest>,
+    answered: BTreeSet<RequestId>,
     /// Sectors that are zeros when they are read alone and for the first time while the pool is opened.
     pub(super) misread: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
@@ -135,6 +136,7 @@ impl World {
             unreadable: BTreeSet::new(),
             stuck: BTreeSet::new(),
             unanswered: Vec::new(),
+            answered: BTreeSet::new(),
             misread: BTreeSet::new(),
             now_us: 0,
             next_id: 0,
@@ -383,6 +385,31 @@ impl World {
     pub(super) fn end_of_log(&self) -> u64 {
         let sector = self.pool.commit.chain.next.sector();
         vdev::layout::sector_offset(sector) / SECTOR_SIZE as u64
+    }
+
+    /// Lets a disk do one request, or time pass; whether there was anything to do.
+    pub(super) fn do_one(&mut self) -> bool {
+        let output = self.pool.take_output();
+        self.asked.extend(output.requests);
+        self.answered
+            .extend(output.answers.iter().map(|(id, _)| *id));
+        let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() else {
+            let soon = self.now_us + 1_000_000;
+            let Some(deadline) = self.pool.deadline_us().filter(|at| *at <= soon) else {
+                return false;
+            };
+            self.now_us = self.now_us.max(deadline);
+            self.pool.tick(self.now_us, 1_000);
+            return true;
+        };
+        let data = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
+        self.pool.completed(io, Ok(data), self.now_us);
+        true
+    }
+
+    /// Whether a request was answered by what [`World::do_one`] did.
+    pub(super) fn is_answered(&self, id: RequestId) -> bool {
+        self.answered.contains(&id)
     }
 
     /// Disks do what they were stuck at.
