@@ -214,7 +214,7 @@ fn openzfs_10095_a_read_does_not_wait_behind_writes_that_wait() {
         submit(
             &mut world,
             number,
-            write(volume, number * 128 << 10, 1, 128 << 10, false),
+            write(volume, (number * 128) << 10, 1, 128 << 10, false),
         );
     }
     let id = submit(
