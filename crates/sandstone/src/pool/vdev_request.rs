@@ -106,10 +106,17 @@ impl<'a> Additions<'a> {
     pub(super) fn check(self) -> Result<(), Error> {
         for vdev in self.vdevs.iter().chain(self.logs) {
             let (least, name) = vdev.kind.least();
-            if vdev.paths.len() < least || vdev.kind == VdevKind::Disk && vdev.paths.len() > 1 {
+            let named = vdev.paths.len();
+            if vdev.kind == VdevKind::Disk && named != 1 {
                 return Err(Error::invalid(
-                    format!("a {name} of {} devices is none", vdev.paths.len()),
-                    format!("name at least {least}"),
+                    format!("a disk is one device, and {named} are named for it"),
+                    "name each as a vdev of its own, or make a mirror or raidz of them",
+                ));
+            }
+            if named < least {
+                return Err(Error::invalid(
+                    format!("a {name} takes at least {least} devices; named for it: {named}"),
+                    "name more, or another kind of vdev",
                 ));
             }
         }
