@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 /// More groups than there ever are behind a checkpoint.
 const GROUPS: u64 = 1 << 32;
-/// More epochs than groups behind a checkpoint may be of.
-const EPOCHS: u64 = 4;
+/// More epochs than groups behind a checkpoint may be of: each snapshot begins one, also without a checkpoint.
+const EPOCHS: u64 = 1 << 20;
 
 /// What an opening may give up, and has given up.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl Opening {
             *of = seq + 1;
         }
         pool.logs.opened_at(seq);
-        pool.begin_epoch(epoch);
+        pool.begin_epoch(epoch.max(pool.epoch.next()));
         pool.is_checkpoint_wanted = true;
     }
 }

@@ -1,8 +1,9 @@
 //! Going back where what the newest labels lead to is damaged: what was whole is there, what was given up is
 //! told, and nothing that was given up comes back.
 
-use super::super::{Limits, OpenErrorKind};
+use super::super::{Limits, OpenErrorKind, Plan};
 use super::world::{World, write};
+use crate::catalog::request::TakeSnapshots;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::Kind;
 use pages::Pages;
@@ -125,6 +126,36 @@ fn a_log_that_lost_durable_groups_is_cut_before_them() {
     write_block(&mut world, volume, 3);
     world.reopen().expect("opens");
     assert!(has(&mut world, volume, 3) && !has(&mut world, volume, 4));
+}
+
+/// Each snapshot begins an epoch, also without a checkpoint. Blocks that are written later must not be born
+/// before it: they would be taken for its own.
+#[test]
+fn what_is_written_after_going_back_is_younger_than_all_snapshots() {
+    let (mut world, volume) = world();
+    for number in 0..10 {
+        let request = TakeSnapshots {
+            names: vec![format!("a@{number}")],
+            ..TakeSnapshots::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+        world.administer(plan).expect("a snapshot");
+    }
+    let lost = world.end_of_log();
+    for block in 3..8 {
+        write_block(&mut world, volume, block);
+    }
+    destroy_at(&mut world, lost);
+    world.rewind(0).expect("what is before is whole");
+    write_block(&mut world, volume, 3);
+    world.clear(volume, 0, BLOCK as u64);
+    world.checkpoint();
+    let snapshot = world.id("a@9");
+    let found = [0, 1, 2, 3].map(|block| has(&mut world, snapshot, block));
+    assert_eq!(found, [true, true, true, false]);
+    world.reopen().expect("opens");
+    let found = [0, 1, 2, 3].map(|block| has(&mut world, volume, block));
+    assert_eq!(found, [false, true, true, true]);
 }
 
 #[test]
