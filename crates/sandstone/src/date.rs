@@ -2,14 +2,20 @@
 
 /// `2026-11-22 04:05:06 UTC`
 pub(crate) fn utc(time_s: u64) -> String {
+    let (minute, second) = (to_minute(time_s), time_s % 60);
+    format!("{minute}:{second:02} UTC")
+}
+
+/// `2026-11-22 04:05 UTC`
+pub(crate) fn utc_minute(time_s: u64) -> String {
+    format!("{} UTC", to_minute(time_s))
+}
+
+fn to_minute(time_s: u64) -> String {
     let (days, rest) = (time_s / 86_400, time_s % 86_400);
     let (year, month, day) = civil(days);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let (hour, minute) = (rest / 3600, rest / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
 /// Year, month and day of the Gregorian calendar, counted in years that begin with March: the day that
@@ -49,6 +55,7 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00:00 UTC"),
         ] {
             assert_eq!(utc(time_s), date);
+            assert!(date.starts_with(&utc_minute(time_s)[..16]));
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;
+mod date;
 mod entropy;
 pub mod initiator;
 pub mod isns;

@@ -174,6 +174,16 @@ pub struct PropertyView {
 }
 
 impl DatasetChange {
+    /// Whether a unit may find its volume now, or in another size: asking costs something for each unit.
+    pub fn is_seen_by_units(&self) -> bool {
+        match self {
+            Self::Create { .. } | Self::Clone { .. } | Self::Rename { .. } => true,
+            Self::Set { .. } | Self::Rollback { .. } => true,
+            Self::Destroy { .. } | Self::Snapshot { .. } => false,
+            Self::Promote { .. } | Self::Inherit { .. } => false,
+        }
+    }
+
     /// All datasets that it takes away or gives another name or content: also those below the ones that it
     /// names, and clones.
     fn disturbs(&self, catalog: &Catalog) -> BTreeSet<DatasetId> {

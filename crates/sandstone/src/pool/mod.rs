@@ -20,7 +20,6 @@ mod advice;
 pub mod check;
 pub mod create;
 pub mod dataset;
-pub(crate) mod date;
 mod devices;
 mod engine;
 pub mod events;

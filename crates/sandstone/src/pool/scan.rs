@@ -5,10 +5,10 @@ use store::format::SECTOR_SIZE;
 use store::pool::{Pool, ScanKind, ScanState, ScanStatus};
 use utoipa::ToSchema;
 
-use super::date::utc;
 use super::registry::Pools;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::date::utc;
 
 /// What a scrub is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,19 +1,15 @@
 //! A thin unit on a file system that fills up, over a real session: initiators are warned at the
 //! threshold, a full disk is told as 07/27/07 and nothing else, nothing acknowledged is lost, and writes
 //! go on when there is space again.
-//!
-//! The file system is a small tmpfs in a mount namespace of its own; where the kernel does not let an
-//! ordinary user have one, the test says so and does nothing.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::served::{self, BLOCK, Served, read, sense, test_unit_ready, unit, write};
+use crate::small_folder::inside_small_folder;
 use sandstone::config::model::{BackendSpec, UnitSpec};
 use sandstone::initiator::connection::Connection;
 
-const INSIDE: &str = "SANDSTONE_TEST_SMALL_FILE_SYSTEM";
 const SPACE_ALLOCATION_FAILED: Option<[u8; 3]> = Some([0x07, 0x27, 0x07]);
 const SOFT_THRESHOLD_REACHED: [u8; 3] = [0x06, 0x38, 0x07];
 const CHUNK: usize = 256 << 10;
@@ -21,35 +17,13 @@ const CHUNK_BLOCKS: u64 = (CHUNK / BLOCK) as u64;
 
 #[test]
 fn a_full_disk_pauses_writers_and_loses_nothing() {
-    if let Ok(folder) = std::env::var(INSIDE) {
-        for write_cache in [false, true] {
-            fill(Path::new(&folder), write_cache);
-        }
+    let name = "full_disk::a_full_disk_pauses_writers_and_loses_nothing";
+    let Some(folder) = inside_small_folder(name) else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let small = || {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
-            .env(INSIDE, folder.path());
-        command
     };
-    let mount = "mount -t tmpfs -o size=16m none \"$SANDSTONE_TEST_SMALL_FILE_SYSTEM\"";
-    if !small()
-        .arg(mount)
-        .status()
-        .is_ok_and(|status| status.success())
-    {
-        eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
-        return;
+    for write_cache in [false, true] {
+        fill(&folder, write_cache);
     }
-    let mut inside = small();
-    inside.arg(format!(
-        "{mount} && exec \"$0\" --exact --nocapture full_disk::a_full_disk_pauses_writers_and_loses_nothing"
-    ));
-    let status = inside.arg(std::env::current_exe().unwrap()).status();
-    assert!(status.unwrap().success(), "the test inside failed");
 }
 
 fn fill(folder: &Path, write_cache: bool) {

@@ -23,4 +23,5 @@ mod queue_error;
 mod reinstatement;
 mod sanitize;
 mod served;
+mod small_folder;
 mod stream;

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
+use crate::small_folder::inside_small_folder;
 
-const INSIDE: &str = "SANDSTONE_TEST_SMALL_DEVICE";
 /// Blocks of one write.
 const BLOCKS: u64 = 512;
 
@@ -52,10 +52,12 @@ pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A volume of 64 MiB that is served.
-pub(crate) fn serve(process: &Process) -> SocketAddr {
+/// A volume that is served.
+pub(crate) fn serve(process: &Process, size: &str) -> SocketAddr {
     let portal = free_portal();
-    process.done("volume create -s -V 64M -o compression=off tank/vm1");
+    process.done(&format!(
+        "volume create -s -V {size} -o compression=off tank/vm1"
+    ));
     process.done("lu create vm1 --volume tank/vm1");
     process.done(&format!("target create {TARGET} --portal {portal}"));
     process.done(&format!(
@@ -94,33 +96,6 @@ pub(crate) fn scrubbed_clean(process: &Process) {
     assert!(status.contains("with 0 errors on "), "{status}");
 }
 
-/// A folder on a file system with room for 16 MiB. The test is run a second time for it, in a namespace where it
-/// may mount one: `None` where that was done, or where the kernel does not let an ordinary user; then it says so.
-pub(crate) fn inside_small_folder(test: &str) -> Option<PathBuf> {
-    if let Ok(folder) = std::env::var(INSIDE) {
-        return Some(folder.into());
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let small = || {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
-            .env(INSIDE, folder.path());
-        command
-    };
-    let mount = format!("mount -t tmpfs -o size=16m none \"${INSIDE}\"");
-    let tried = small().arg(&mount).status();
-    if !tried.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
-        return None;
-    }
-    let mut inside = small();
-    inside.arg(format!("{mount} && exec \"$0\" --exact --nocapture {test}"));
-    let status = inside.arg(std::env::current_exe().unwrap()).status();
-    assert!(status.unwrap().success(), "the test inside failed");
-    None
-}
-
 /// The device that fails lies on a file system that is too small for it.
 #[test]
 fn a_device_fails_under_load_and_a_spare_takes_over() {
@@ -134,7 +109,7 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
         "pool create --size 128M tank mirror strong {weak} spare ready"
     ));
     assert_eq!(line_of(&process, "ready"), ["AVAIL"]);
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     // 32 MiB: twice of what the file system has room for.
     write_all(portal, 0..128);
     let status = resilvered(&process);
@@ -213,7 +188,7 @@ fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
         "pool create --size 128M tank mirror d0 {}",
         node.0
     ));
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..40);
     let writer = std::thread::spawn(move || write_all(portal, 40..120));
     back.set_len(0).unwrap();
@@ -257,7 +232,7 @@ fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
 fn a_raidz2_loses_two_and_gets_them_back() {
     let mut process = Process::start();
     process.done("pool create --size 128M tank raidz2 d0 d1 d2 d3 d4");
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..40);
     process.kill();
     let folder = process.folder().to_owned();
@@ -316,7 +291,7 @@ fn rot(path: &Path, nth: u64) {
 fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
     let mut process = Process::start();
     process.done("pool create --size 128M tank mirror a b");
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..100);
     process.done("volume snapshot tank/vm1@now");
     process.kill();
@@ -346,7 +321,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
 fn devices_are_put_aside_attached_grown_and_spared_by_hand() {
     let process = Process::start();
     process.done("pool create --size 128M tank d0");
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..20);
     let refused = process.refused("pool offline tank d0");
     assert!(refused.contains("no valid replicas"), "{refused}");
@@ -393,7 +368,7 @@ fn devices_are_put_aside_attached_grown_and_spared_by_hand() {
 fn a_device_that_something_else_holds_does_not_keep_the_pool_closed() {
     let mut process = Process::start();
     process.done("pool create --size 128M tank mirror a b");
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..10);
     process.kill();
     let held = File::open(process.folder().join("b")).unwrap();

@@ -10,26 +10,13 @@ use std::time::{Duration, Instant};
 use sandstone::initiator::connection::Connection;
 use serde_json::Value;
 
-use crate::pool_devices::{flat, inside_small_folder, line_of};
+use crate::pool_devices::{flat, line_of, serve};
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings};
+use crate::small_folder::inside_small_folder;
 
 /// Blocks of one write of the client.
 const BLOCKS: u64 = 128;
-
-/// A volume that is served.
-fn serve(process: &Process, size: &str) -> SocketAddr {
-    let portal = free_portal();
-    process.done(&format!(
-        "volume create -s -V {size} -o compression=off tank/vm1"
-    ));
-    process.done("lu create vm1 --volume tank/vm1");
-    process.done(&format!("target create {TARGET} --portal {portal}"));
-    process.done(&format!(
-        "map add vm1 --every-host --target {TARGET} --lun 0"
-    ));
-    portal
-}
 
 fn pattern(number: u64) -> Vec<u8> {
     let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

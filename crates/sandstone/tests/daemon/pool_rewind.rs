@@ -53,7 +53,7 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
 fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     let mut process = Process::start();
     process.done("pool create --size 128M tank mirror a b");
-    let portal = serve(&process);
+    let portal = serve(&process, "64M");
     write_all(portal, 0..20);
     checkpoint(&process);
     write_all(portal, 20..30);

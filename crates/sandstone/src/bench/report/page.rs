@@ -5,8 +5,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::subject::Subject;
 use super::{
     figures, latency, path, provenance, settings, summary, throughput, time_series, time_split,
-    units, verdicts,
+    verdicts,
 };
+use crate::date::utc_minute;
 
 /// The style.
 const STYLE: &str = include_str!("page.css");
@@ -105,7 +106,7 @@ fn date(subject: &Subject<'_>) -> Option<String> {
         .sources
         .iter()
         .map(|source| source.results.started_unix_s);
-    begun.filter(|unix_s| *unix_s > 0).max().map(units::date)
+    begun.filter(|unix_s| *unix_s > 0).max().map(utc_minute)
 }
 
 fn standfirst(subject: &Subject<'_>) -> Markup {

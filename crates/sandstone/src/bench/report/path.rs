@@ -9,6 +9,7 @@ use super::wire::{MeasuredPath, WayOut, ways_out};
 use crate::bench::network::client::Direction;
 use crate::bench::network::echo::RoundTrips;
 use crate::bench::network::survey::OtherEnd;
+use crate::date::utc_minute;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     let paths = &subject.network.paths;
@@ -150,7 +151,7 @@ const FACTS: &[Fact] = &[
     ("jumbo frames", |path| html! { (jumbo(path)) }),
     ("begun", |path| match path.result.started_unix_s {
         0 => html! { "not known" },
-        unix_s => html! { (units::date(unix_s)) },
+        unix_s => html! { (utc_minute(unix_s)) },
     }),
 ];
 

@@ -9,6 +9,7 @@ use crate::bench::parameters::{Pace, Parameters};
 use crate::bench::results::Run;
 use crate::bench::workload::{Stream, Workload};
 use crate::config::quantity::format_size;
+use crate::date::utc_minute;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
@@ -60,7 +61,7 @@ const FACTS: &[Fact] = &[
     ("measured with", |s| or_unknown(&s.results.tool)),
     ("begun", |s| match s.results.started_unix_s {
         0 => "not known".to_owned(),
-        unix_s => units::date(unix_s),
+        unix_s => utc_minute(unix_s),
     }),
     ("runs", |s| {
         let rounds = s

@@ -9,8 +9,8 @@ use super::super::table::json;
 use super::super::{Done, Failure, Terminal};
 use super::absolute;
 use crate::config::quantity::format_size;
+use crate::date::utc;
 use crate::pool::check::{CheckView, check};
-use crate::pool::date::utc;
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::Terminal;
-use crate::pool::date::utc;
+use crate::date::utc;
 use crate::pool::rewind::RewindView;
 
 pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io::Result<()> {

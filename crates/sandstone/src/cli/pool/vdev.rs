@@ -272,7 +272,7 @@ pub(in super::super) fn events(
 
 const COLUMNS: [Column<Happening>; 2] = [
     left("time", |at, numbers| match numbers {
-        Numbers::Short => crate::pool::date::utc(at.time_s),
+        Numbers::Short => crate::date::utc(at.time_s),
         Numbers::Exact => at.time_s.to_string(),
     }),
     left("event", |at, _| at.text.clone()),

@@ -28,8 +28,9 @@ pub(super) async fn change(
             plane.refuse_if_served(&name, |volume| volume == name)?;
         }
         plane.pools.change(&request)?;
-        // A unit has the size of its volume.
-        plane.transactions.data_plane().try_again();
+        if request.is_seen_by_units() {
+            plane.transactions.data_plane().try_again();
+        }
         Ok(())
     })
     .await?;

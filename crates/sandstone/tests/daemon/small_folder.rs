@@ -1,0 +1,33 @@
+//! A file system that is soon full: a tmpfs of 16 MiB in a mount namespace of its own.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const INSIDE: &str = "SANDSTONE_TEST_SMALL_FOLDER";
+
+/// A folder on a file system with room for 16 MiB. The test is run a second time for it, in a namespace where it
+/// may mount one: `None` where that was done, or where the kernel does not let an ordinary user; then it says so.
+pub(crate) fn inside_small_folder(test: &str) -> Option<PathBuf> {
+    if let Ok(folder) = std::env::var(INSIDE) {
+        return Some(folder.into());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let small = || {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+            .env(INSIDE, folder.path());
+        command
+    };
+    let mount = format!("mount -t tmpfs -o size=16m none \"${INSIDE}\"");
+    let tried = small().arg(&mount).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
+        return None;
+    }
+    let mut inside = small();
+    inside.arg(format!("{mount} && exec \"$0\" --exact --nocapture {test}"));
+    let status = inside.arg(std::env::current_exe().unwrap()).status();
+    assert!(status.unwrap().success(), "the test inside failed");
+    None
+}
