@@ -188,6 +188,7 @@ enum Stage {
     Search,
     End,
     Flush,
+    Labels,
     Done,
 }
 
@@ -329,7 +330,7 @@ impl Opening {
     fn go_on(&mut self) {
         loop {
             let done = std::mem::take(&mut self.pool.array_output.done);
-            if done.is_empty() && (self.is_done() || !self.reading.is_empty()) {
+            if done.is_empty() && (self.is_done() || self.is_waiting()) {
                 return;
             }
             for (tag, done) in done {
@@ -347,16 +348,21 @@ impl Opening {
                     (Some(wanted), ArrayDone::Scrubbed(result)) => {
                         self.note(wanted, result.map(|_| Pages::new()));
                     }
+                    (None, done) => self.pool.tag_done(tag, done),
                     _ => {}
                 }
             }
             if self.failed.is_none()
-                && self.reading.is_empty()
+                && !self.is_waiting()
                 && let Err(error) = self.advance()
             {
                 self.failed = Some(error);
             }
         }
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.reading.is_empty() || self.pool.renewal.is_some()
     }
 
     fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
@@ -423,6 +429,7 @@ impl Opening {
             Stage::Search => self.take_search(),
             Stage::End => self.flush_found(),
             Stage::Flush => self.end(),
+            Stage::Labels => self.end_with_labels(),
             Stage::Done => Ok(()),
         }
     }

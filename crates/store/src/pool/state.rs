@@ -344,9 +344,7 @@ impl Pool {
             // What became of leaves first: acknowledgements depend on it.
             self.labels_go_on();
             for (tag, done) in std::mem::take(&mut self.array_output.done) {
-                if let Some(what) = self.tags.remove(&tag) {
-                    self.array_done(what, done);
-                }
+                self.tag_done(tag, done);
             }
             self.administer_go_on();
             self.resume_stalled();
@@ -357,6 +355,13 @@ impl Pool {
             if self.array_output.done.is_empty() {
                 break;
             }
+        }
+    }
+
+    /// What was asked of the array by this tag is done.
+    pub(super) fn tag_done(&mut self, tag: u64, done: ArrayDone) {
+        if let Some(what) = self.tags.remove(&tag) {
+            self.array_done(what, done);
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pages::{PAGE_SIZE, Page, Pages};
 
 use super::space::fault;
-use super::{Block, OpenError, Opening, Purpose, Stage, Wanted};
+use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
@@ -269,7 +269,20 @@ impl Opening {
         let pool = &mut self.pool;
         // What was being freed goes on to be.
         pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
-        self.stage = Stage::Done;
+        self.stage = Stage::Labels;
+        self.end_with_labels()
+    }
+
+    /// The labels tell of the leaves that the opening lost, before anybody sees what it found: a leaf that did
+    /// not take the end of the log, and comes back, would show what was given up.
+    pub(super) fn end_with_labels(&mut self) -> Result<(), OpenError> {
+        self.pool.labels_go_on();
+        if let Some(reason) = &self.pool.suspended {
+            return Err(OpenError::new(OpenErrorKind::Missing, reason.clone()));
+        }
+        if self.pool.renewal.is_none() {
+            self.stage = Stage::Done;
+        }
         Ok(())
     }
 
