@@ -221,7 +221,11 @@ impl Devices {
                     parts: smallvec![(io, len)],
                 });
             }
-            DeviceOp::Write { offset, data } => {
+            DeviceOp::Write {
+                offset,
+                data,
+                durable,
+            } => {
                 let request = Request::Write {
                     offset,
                     data,

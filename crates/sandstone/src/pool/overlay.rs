@@ -91,7 +91,7 @@ impl Drive {
                     .insert(request.io, (request.leaf, sector(offset)));
                 self.devices.submit(request);
             }
-            DeviceOp::Write { offset, data } => {
+            DeviceOp::Write { offset, data, .. } => {
                 let bytes = data.to_vec();
                 for (at, bytes) in (sector(offset)..).zip(bytes.chunks(SECTOR_SIZE)) {
                     self.written.insert((request.leaf, at), bytes.to_vec());

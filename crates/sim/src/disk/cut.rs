@@ -4,6 +4,7 @@
 //! leaves what "only the first" leaves, so all subsets in the order of their answers are all outcomes.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use pages::{Page, Pages};
 
@@ -45,6 +46,25 @@ impl LooseWrite {
             None => Page::zero(),
         };
         (0..self.count).map(move |at| (self.sector + at, page(at)))
+    }
+
+    /// The parts of it before and behind a range.
+    pub fn outside(&self, range: &Range<u64>) -> impl Iterator<Item = Self> + use<> {
+        let end = self.sector + self.count;
+        let before = self.sector..end.min(range.start);
+        let behind = self.sector.max(range.end)..end;
+        let of = self.clone();
+        let parts = [before, behind].into_iter();
+        parts.filter(|part| !part.is_empty()).map(move |part| {
+            let bytes = |sector: u64| (sector - of.sector) as usize * SECTOR_SIZE;
+            let (from, to) = (bytes(part.start), bytes(part.end));
+            Self {
+                number: of.number,
+                sector: part.start,
+                count: part.end - part.start,
+                data: of.data.as_ref().map(|data| data.slice(from..to)),
+            }
+        })
     }
 
     /// All of it.

@@ -139,7 +139,7 @@ impl Disk {
     pub fn submit(&mut self, now_us: u64, id: u64, op: DeviceOp) {
         let (offset, len) = match &op {
             DeviceOp::Read { offset, len } => (*offset, u64::from(*len)),
-            DeviceOp::Write { offset, data } => (*offset, data.len() as u64),
+            DeviceOp::Write { offset, data, .. } => (*offset, data.len() as u64),
             DeviceOp::Trim { offset, len } => (*offset, *len),
             DeviceOp::Flush => (0, 0),
         };
@@ -178,10 +178,16 @@ impl Disk {
         self.in_flight.keys().next().map(|(due_us, _)| *due_us)
     }
 
-    /// Whether the next answer is that of a flush: the moment before it is the worst for a power cut.
+    /// Whether the next answer is that of a flush or of a durable write: the moment before it is the worst
+    /// for a power cut.
     pub fn is_flush_next(&self) -> bool {
         let next = self.in_flight.values().next();
-        next.is_some_and(|request| matches!(request.op, DeviceOp::Flush))
+        next.is_some_and(|request| {
+            matches!(
+                request.op,
+                DeviceOp::Flush | DeviceOp::Write { durable: true, .. }
+            )
+        })
     }
 
     /// Requests that were not answered yet.
@@ -200,7 +206,11 @@ impl Disk {
                 Err(failure(DeviceErrorKind::Gone, "the device vanished"))
             }
             DeviceOp::Read { offset, len } => self.read(offset, len),
-            DeviceOp::Write { offset, data } => self.write(offset, data),
+            DeviceOp::Write {
+                offset,
+                data,
+                durable,
+            } => self.write(offset, data, durable),
             DeviceOp::Trim { offset, len } => self.trim(offset, len),
             DeviceOp::Flush => self.flush(below),
         };
@@ -257,7 +267,7 @@ impl Disk {
             .unwrap_or(data)
     }
 
-    fn write(&mut self, offset: u64, data: Pages) -> DeviceOutcome {
+    fn write(&mut self, offset: u64, data: Pages, durable: bool) -> DeviceOutcome {
         let count = (data.len() / SECTOR_SIZE) as u64;
         let mut sector = offset / SECTOR_SIZE as u64;
         match self.strike(Kind::Write) {
@@ -271,8 +281,30 @@ impl Disk {
             }
             _ => {}
         }
-        self.take_effect(sector, count, Some(data));
+        // A cache that lies about flushes lies here too.
+        let fault = durable.then(|| self.strike(Kind::Flush)).flatten();
+        if let Some(Fault::FailedFlush(_)) = fault {
+            self.take_effect_partly(&in_flight_write(sector, count, Some(data)));
+            return Err(failure(DeviceErrorKind::Failed, "a durable write failed"));
+        }
+        if durable && fault.is_none() {
+            self.make_safe(sector, count, data);
+        } else {
+            self.take_effect(sector, count, Some(data));
+        }
         Ok(Pages::new())
+    }
+
+    /// A write that is safe when it is answered. What was there before and was not safe yet never
+    /// will be: nothing brings it back.
+    fn make_safe(&mut self, sector: u64, count: u64, data: Pages) {
+        let written = sector..sector + count;
+        let loose = std::mem::take(&mut self.loose);
+        let kept = loose.iter().flat_map(|write| write.outside(&written));
+        self.loose = kept.collect();
+        let write = in_flight_write(sector, count, Some(data));
+        write.apply(&mut self.current);
+        write.apply(&mut self.safe);
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> DeviceOutcome {
@@ -519,7 +551,7 @@ fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     let sector_size = SECTOR_SIZE as u64;
     match &request.op {
         _ if request.doomed => None,
-        DeviceOp::Write { offset, data } => Some(in_flight_write(
+        DeviceOp::Write { offset, data, .. } => Some(in_flight_write(
             offset / sector_size,
             data.len() as u64 / sector_size,
             Some(data.clone()),

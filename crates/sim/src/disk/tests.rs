@@ -66,6 +66,25 @@ fn write(sector: u64, byte: u8, sectors: usize) -> DeviceOp {
     DeviceOp::Write {
         offset: sector * SECTOR,
         data: Pages::from_bytes(&vec![byte; sectors * SECTOR_SIZE]),
+        durable: false,
+    }
+}
+
+#[test]
+fn a_durable_write_survives_and_nothing_older_comes_back_in_its_place() {
+    for seed in 0..100 {
+        let mut bench = Bench::new(seed);
+        bench.disk.behaviour_mut().tearing = Tearing::Never;
+        bench.run(write(1, 1, 3)).unwrap();
+        let mut durable = write(2, 2, 1);
+        if let DeviceOp::Write { durable, .. } = &mut durable {
+            *durable = true;
+        }
+        bench.run(durable).unwrap();
+        bench.disk.power_cut();
+        assert_eq!(bench.read(2), Ok(2), "seed {seed}");
+        assert!(matches!(bench.read(1), Ok(0 | 1)), "seed {seed}");
+        assert!(matches!(bench.read(3), Ok(0 | 1)), "seed {seed}");
     }
 }
 

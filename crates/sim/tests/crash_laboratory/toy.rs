@@ -296,6 +296,7 @@ impl Toy {
         let id = self.request(DeviceOp::Write {
             offset,
             data: bytes,
+            durable: false,
         });
         self.writes.insert(id, self.number);
         self.chain = checksum;

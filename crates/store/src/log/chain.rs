@@ -28,6 +28,8 @@ pub struct Chain {
     pub previous: u128,
     /// Sealed and not known to be written, oldest first; and those behind them.
     under_way: VecDeque<Sealed>,
+    /// Groups that are durable only when a flush has followed them, in order.
+    unflushed: VecDeque<u64>,
     /// All groups up to this one are on the devices.
     pub written_seq: u64,
     /// All groups up to this one outlive a power cut.
@@ -44,6 +46,7 @@ impl Chain {
             next,
             previous,
             under_way: VecDeque::new(),
+            unflushed: VecDeque::new(),
             written_seq: seq,
             durable_seq: seq,
             bytes: 0,
@@ -91,9 +94,26 @@ impl Chain {
         counting
     }
 
-    /// All that was written before a flush began has become durable.
+    /// The last group that was sealed is durable only when a flush has followed it.
+    pub fn needs_flush(&mut self) {
+        self.unflushed.push_back(self.sealed_seq());
+    }
+
+    /// Whether no group needs a flush: then the next can become durable by being written.
+    pub fn is_flushed(&self) -> bool {
+        self.unflushed.is_empty()
+    }
+
+    /// All groups up to this one are durable by being written.
+    pub fn proven_seq(&self) -> u64 {
+        let first = self.unflushed.front().copied();
+        first.map_or(self.written_seq, |first| self.written_seq.min(first - 1))
+    }
+
+    /// All groups up to this one are durable: what was written before a flush began, for example.
     pub fn durable(&mut self, seq: u64) {
         self.durable_seq = self.durable_seq.max(seq);
+        while self.unflushed.pop_front_if(|of| *of <= seq).is_some() {}
     }
 }
 
@@ -119,5 +139,23 @@ mod tests {
             (vec![7, 8], 8, 10)
         );
         assert_eq!((chain.next, chain.previous), (Address::new(0, 4), 2));
+    }
+
+    #[test]
+    fn groups_that_need_a_flush_keep_those_behind_them_from_being_durable() {
+        let mut chain = Chain::new(6, Address::new(0, 1), 0);
+        for number in 0..3_u64 {
+            chain.sealed(10, Vec::new(), number.into(), Address::new(0, 2 + number));
+            if number == 1 {
+                chain.needs_flush();
+            }
+        }
+        assert_eq!((chain.proven_seq(), chain.is_flushed()), (6, false));
+        for seq in 7..10 {
+            chain.written(seq);
+        }
+        assert_eq!((chain.written_seq, chain.proven_seq()), (9, 7));
+        chain.durable(8);
+        assert_eq!((chain.proven_seq(), chain.is_flushed()), (9, true));
     }
 }

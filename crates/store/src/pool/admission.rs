@@ -174,6 +174,15 @@ impl Pool {
         }
     }
 
+    /// Whether data took so much since the last checkpoint began that the next should begin. What is
+    /// overwritten is free only after two of them: if they were made only when nothing is left, all
+    /// would wait for both.
+    pub(super) fn is_space_running_short(&self) -> bool {
+        let counts = self.space.counts();
+        let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
+        self.taken > left / 4 && self.taken > counts.size / 64
+    }
+
     /// A checkpoint is durable: perhaps there is room now.
     pub(super) fn count_vain_checkpoint(&mut self) {
         if self.is_freeing() {

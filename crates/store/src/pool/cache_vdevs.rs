@@ -211,6 +211,7 @@ impl CacheVdevs {
         let op = DeviceOp::Write {
             offset: layout::DATA_START + batch.offset,
             data: batch.data,
+            durable: false,
         };
         self.ask(leaf, op, What::Batch(batch.id), now_us);
     }
@@ -500,7 +501,11 @@ impl Pool {
             let label = Pages::from_bytes(&label.encode());
             for offset in (0..4).filter_map(|copy| layout::label_offset(copy, size)) {
                 let data = label.clone();
-                let op = DeviceOp::Write { offset, data };
+                let op = DeviceOp::Write {
+                    offset,
+                    data,
+                    durable: false,
+                };
                 self.caches.ask(leaf, op, What::Label, self.now_us);
             }
         }

@@ -116,10 +116,7 @@ impl Pool {
         }
         if self.checkpoint.is_none() {
             let is_old = self.now_us >= self.last_checkpoint_us + self.limits.checkpoint_us;
-            let is_due = self.is_checkpoint_wanted
-                || is_old && self.has_changed()
-                || self.updates >= self.limits.updates;
-            if !is_due {
+            if !(self.is_checkpoint_due() || is_old && self.has_changed()) {
                 return;
             }
             self.begin_checkpoint();
@@ -146,6 +143,7 @@ impl Pool {
         }
         self.is_checkpoint_wanted = false;
         self.updates = 0;
+        self.taken = 0;
         let (epoch, chain) = (self.epoch, &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
         for contents in self.contents.values_mut() {

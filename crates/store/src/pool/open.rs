@@ -565,6 +565,8 @@ fn empty(
         unspared: Vec::new(),
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,
+        taken: 0,
+        asked_us: None,
         tags: HashMap::default(),
         next_tag: 0,
         records: VecDeque::new(),

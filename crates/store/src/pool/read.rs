@@ -94,6 +94,8 @@ pub(super) enum NodeWaiter {
     Checkpoint,
     /// So does the scan.
     Scan,
+    /// It will be asked for soon.
+    Nobody,
 }
 
 /// Where a block was found.
@@ -366,6 +368,7 @@ impl Pool {
                     }
                 }
                 (NodeWaiter::Scan, result) => self.scan_has_node(result.is_ok()),
+                (NodeWaiter::Nobody, _) => {}
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),
                 (NodeWaiter::Checkpoint, Err(error)) => self.checkpoint_failed(error.clone()),
             }

@@ -56,14 +56,17 @@ impl Default for Limits {
             groups: 1 << 16,
             checkpoint_us: 60_000_000,
             gather_us: 2_000,
-            budget: 4,
+            budget: 1,
             freed_blocks: 1 << 18,
         }
     }
 }
 
-/// While requests are served, a share of the work that nobody waits for is done so often.
-const WORK_EVERY_US: u64 = 500;
+/// While requests are served, a share of the work that nobody waits for is done so often: with the budget of
+/// [`Limits`], a third of the time.
+const WORK_EVERY_US: u64 = 240;
+/// Requests are served as long as the last one came no longer ago.
+const SERVING_US: u64 = 2_000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
 
@@ -138,6 +141,8 @@ pub struct Pool {
     /// In which blocks are born now.
     pub(super) epoch: Epoch,
     pub(super) now_us: u64,
+    /// When the last request came.
+    pub(super) asked_us: Option<u64>,
     /// When work that nobody waits for was last done.
     pub(super) worked_us: u64,
     /// Changes of maps since the last checkpoint began.
@@ -190,6 +195,8 @@ pub struct Pool {
     pub(super) unspared: Vec<LeafId>,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
+    /// Sectors that data took since the last checkpoint began.
+    pub(super) taken: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
     pub(super) next_tag: u64,
     /// Where records lie that the last checkpoint's log needs, oldest first.
@@ -214,6 +221,7 @@ impl Pool {
         now_us: u64,
     ) {
         self.now_us = now_us;
+        self.asked_us = Some(now_us);
         for (id, request) in requests {
             self.begin(id, request);
         }
@@ -306,7 +314,12 @@ impl Pool {
         // One that is being made goes on by what the devices answer.
         let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
-        let rest = self.has_work().then_some(self.now_us);
+        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
+        let rest = self.has_work().then_some(if serves {
+            self.worked_us + WORK_EVERY_US
+        } else {
+            self.now_us
+        });
         [
             self.array.deadline_us(),
             group,
@@ -413,13 +426,19 @@ impl Pool {
     /// Whether there is something to do that waits for nothing but its turn.
     fn has_work(&self) -> bool {
         let making = self.checkpoint.as_ref();
-        let is_due = self.is_checkpoint_wanted || self.updates >= self.limits.updates;
+        let is_due = self.is_checkpoint_due();
         let is_making = making.map_or(is_due, |making| {
             making.is_working(self.commit.chain.written_seq)
         });
         let is_untended = self.tended_events != self.seen_events;
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
         self.suspended.is_none() && has_more
+    }
+
+    /// Whether a checkpoint should be made for another reason than that the last one is old.
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        let is_long = self.updates >= self.limits.updates;
+        self.is_checkpoint_wanted || is_long || self.is_space_running_short()
     }
 
     /// Whether a checkpoint would find anything new.

@@ -4,6 +4,7 @@ mod basics;
 mod cache_vdevs;
 mod checks;
 mod datasets;
+mod durable;
 mod foreign_bugs;
 mod full;
 mod log_vdevs;

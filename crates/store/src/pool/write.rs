@@ -411,6 +411,7 @@ impl Pool {
             let context = format!("no {sectors} sectors in a row are free");
             return Err(PoolError::new(PoolErrorKind::NoSpace, context));
         };
+        self.taken += u64::from(extent.sectors);
         let pointer = Pointer {
             address: extent.address(),
             birth: self.epoch,

@@ -28,6 +28,8 @@ pub enum DeviceOp {
         offset: u64,
         /// What; whole pages wherever the array was given whole pages.
         data: Pages,
+        /// Answer only when it outlives a power cut, whatever happens to other writes (FUA).
+        durable: bool,
     },
     /// Make durable all that was answered before this was asked.
     Flush,

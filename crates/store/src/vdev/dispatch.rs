@@ -33,6 +33,8 @@ pub(super) struct InFlight {
 pub(super) enum Asked {
     Read,
     Write(Epoch),
+    /// The answer says that it is durable.
+    DurableWrite(Epoch),
     Trim,
     Flush,
 }
@@ -45,7 +47,7 @@ impl Array {
             return;
         };
         let leaf = request.leaf;
-        if matches!(request.asked, Asked::Write(_) | Asked::Trim) {
+        if request.asked.is_change() {
             self.leaf_mut(leaf)
                 .queue
                 .settled(request.offset, request.len);
@@ -144,15 +146,21 @@ impl Array {
                 },
                 Asked::Read,
             ),
-            Work::Write { mut parts, epoch } => {
-                let data = queue::join(&mut parts);
-                (
-                    DeviceOp::Write {
-                        offset: job.offset,
-                        data,
-                    },
-                    Asked::Write(epoch),
-                )
+            Work::Write {
+                mut parts,
+                epoch,
+                is_durable,
+            } => {
+                let op = DeviceOp::Write {
+                    offset: job.offset,
+                    data: queue::join(&mut parts),
+                    durable: is_durable,
+                };
+                let asked = match is_durable {
+                    true => Asked::DurableWrite(epoch),
+                    false => Asked::Write(epoch),
+                };
+                (op, asked)
             }
             Work::Trim => (
                 DeviceOp::Trim {
@@ -215,7 +223,7 @@ impl Array {
                     out,
                 );
             }
-            (Err(error), Asked::Write(epoch)) => {
+            (Err(error), Asked::Write(epoch) | Asked::DurableWrite(epoch)) => {
                 self.change_failed(leaf, epoch, request.offset, error, out);
             }
             (Err(error), Asked::Flush) => self.flush_failed(leaf, error, out),
@@ -277,7 +285,9 @@ impl Array {
             Asked::Read | Asked::Trim => {
                 self.device_failed(leaf, asked == Asked::Read, offset, &error, out);
             }
-            Asked::Write(epoch) => self.change_failed(leaf, epoch, offset, &error, out),
+            Asked::Write(epoch) | Asked::DurableWrite(epoch) => {
+                self.change_failed(leaf, epoch, offset, &error, out);
+            }
             Asked::Flush => {
                 self.flush_failed(leaf, &error, out);
                 self.flush_finished(leaf, &Err(error.clone()));
@@ -321,7 +331,7 @@ impl Array {
         for (io, request) in self.in_flight.iter() {
             if request.leaf == leaf && !request.is_abandoned {
                 ios.push(io);
-                if let Asked::Write(epoch) = request.asked {
+                if let Asked::Write(epoch) | Asked::DurableWrite(epoch) = request.asked {
                     oldest = Some(oldest.map_or(epoch, |oldest: Epoch| oldest.min(epoch)));
                 }
             }
@@ -378,6 +388,13 @@ impl Array {
         for waiter in waiters {
             self.read_is_slow(waiter, now_us, out);
         }
+    }
+}
+
+impl Asked {
+    /// Whether it changes what its range holds.
+    fn is_change(self) -> bool {
+        matches!(self, Self::Write(_) | Self::DurableWrite(_) | Self::Trim)
     }
 }
 

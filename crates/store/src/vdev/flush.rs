@@ -102,6 +102,11 @@ impl Array {
         self.start_flush(flush, leaves, now_us, out);
     }
 
+    /// Whether no flush would fail by what was lost before.
+    pub fn is_flushable(&self) -> bool {
+        self.top_levels.iter().all(|top| !top.is_unflushable)
+    }
+
     /// What lies on the leaves may not outlive a power cut, whoever wrote it, from blocks of this epoch on:
     /// the next flush asks all of them.
     pub fn assume_unflushed(&mut self, oldest: Epoch) {

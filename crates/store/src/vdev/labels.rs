@@ -46,6 +46,7 @@ impl Array {
         let work = Work::Write {
             parts: smallvec![data],
             epoch: self.epoch,
+            is_durable: false,
         };
         self.start_label(tag, leaf, offset, len, work, now_us, out);
     }

@@ -76,6 +76,8 @@ pub(super) enum Work {
     Write {
         parts: SmallVec<[Pages; 1]>,
         epoch: Epoch,
+        /// Answered only when it outlives a power cut.
+        is_durable: bool,
     },
     Trim,
     Flush,
@@ -93,16 +95,23 @@ impl Job {
 
     /// Takes the write that follows into this one.
     fn append(&mut self, next: Self) {
-        let Work::Write { parts, epoch } = &mut self.work else {
+        let Work::Write {
+            parts,
+            epoch,
+            is_durable,
+        } = &mut self.work
+        else {
             return;
         };
         if let Work::Write {
             parts: more,
             epoch: other,
+            is_durable: other_is_durable,
         } = next.work
         {
             parts.extend(more);
             *epoch = other.min(*epoch);
+            *is_durable |= other_is_durable;
             self.len += next.len;
             self.waiters.extend(next.waiters);
         }

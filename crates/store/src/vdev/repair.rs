@@ -201,6 +201,7 @@ impl Array {
             work: Work::Write {
                 parts: smallvec![data],
                 epoch,
+                is_durable: false,
             },
         };
         self.submit(rewrite.leaf, job, now_us, out);

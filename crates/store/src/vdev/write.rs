@@ -17,6 +17,10 @@ use super::queue::{self, Job, Work};
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};
 
+/// Requests for a leaf that each see to it that they outlive a power cut; for more, a flush behind all of
+/// them is quicker.
+const DURABLE_RUNS: usize = 2;
+
 /// Blocks that are written.
 #[derive(Debug)]
 pub(super) struct WriteOperation {
@@ -69,6 +73,13 @@ struct Runs {
 }
 
 impl Runs {
+    /// The most requests that a leaf gets.
+    fn most_of_a_leaf(&self) -> usize {
+        let of = |leaf| self.runs.iter().filter(|run| run.leaf == leaf).count();
+        let leaves = (0..self.last.len() as u32).map(LeafId);
+        leaves.map(of).max().unwrap_or(0)
+    }
+
     fn add(&mut self, leaf: LeafId, offset: u64, data: &Pages) {
         let mut at = 0;
         while at < data.len() {
@@ -123,6 +134,33 @@ impl Array {
         now_us: u64,
         out: &mut Output,
     ) {
+        self.start_write(tag, blocks, priority, 0, now_us, out);
+    }
+
+    /// The same, and where that takes few requests, written means that it outlives a power cut: true,
+    /// if so. Else a flush must follow, which one round trip of many small requests would not be worth.
+    pub fn write_durably(
+        &mut self,
+        tag: u64,
+        blocks: Vec<(Address, Pages)>,
+        now_us: u64,
+        out: &mut Output,
+    ) -> bool {
+        let priority = Priority::SyncWrite;
+        self.start_write(tag, blocks, priority, DURABLE_RUNS, now_us, out)
+    }
+
+    /// Whether all of it will be durable when it is written, for which there may be so many requests for a
+    /// leaf.
+    fn start_write(
+        &mut self,
+        tag: u64,
+        blocks: Vec<(Address, Pages)>,
+        priority: Priority,
+        durable_runs: usize,
+        now_us: u64,
+        out: &mut Output,
+    ) -> bool {
         let mut runs = Runs {
             max: self.limits.max_write,
             runs: Vec::new(),
@@ -135,9 +173,10 @@ impl Array {
             if !is_whole || !self.place(*address, sectors, data, &mut runs, &mut skipped) {
                 let error = ArrayError::outside(*address, sectors);
                 out.done.push((tag, ArrayDone::Written(Err(error))));
-                return;
+                return false;
             }
         }
+        let is_durable = runs.most_of_a_leaf() <= durable_runs;
         for (address, data) in &blocks {
             let sectors = self.footprint(address.vdev(), (data.len() / PAGE_SIZE) as u16);
             self.recent_writes.note(*address, sectors);
@@ -156,7 +195,7 @@ impl Array {
         };
         if operation.pending == 0 {
             self.finish_write(operation, out);
-            return;
+            return is_durable;
         }
         let id = self.operations.insert(Operation::Write(operation));
         for mut run in runs.runs {
@@ -169,11 +208,13 @@ impl Array {
                 work: Work::Write {
                     parts: run.parts,
                     epoch: self.epoch,
+                    is_durable,
                 },
             };
             self.submit(run.leaf, job, now_us, out);
         }
         self.settle(now_us, out);
+        is_durable
     }
 
     /// Puts a block's columns where they belong; false where the block lies outside.

@@ -407,7 +407,7 @@ fn cache() -> Arc<Cache> {
 fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
     match op {
         DeviceOp::Read { offset, len } => Pages::from_bytes(&disk.read(*offset, *len as usize)),
-        DeviceOp::Write { offset, data } => {
+        DeviceOp::Write { offset, data, .. } => {
             disk.write(*offset, &data.to_vec());
             Pages::new()
         }

@@ -13,6 +13,9 @@ use crate::map::merge::{Merge, Stop};
 use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
 
+/// Nodes that are read before the merge asks for them: few beside those that the smallest cache holds.
+const NODES_AHEAD: usize = 8;
+
 /// A layer that is to be merged.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -118,13 +121,23 @@ impl Pool {
                 Ok(Progress::Done) => self.note_merged(),
                 Err(Stop::Missing(missing)) => {
                     self.set_stage(Stage::Waiting(&Stage::Merge));
-                    return self.read_node(missing, NodeWaiter::Checkpoint);
+                    self.read_node(missing, NodeWaiter::Checkpoint);
+                    return self.read_ahead();
                 }
                 Err(Stop::NoSpace) => {
                     let context = "no space is left for its trees";
                     return self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));
                 }
             }
+        }
+    }
+
+    /// Reads the nodes that the merge will ask for next, together.
+    fn read_ahead(&mut self) {
+        let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
+        let upcoming = running.map(|of| of.merge.upcoming(&self.nodes, NODES_AHEAD));
+        for missing in upcoming.into_iter().flatten() {
+            self.read_node(missing, NodeWaiter::Nobody);
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) fn write(disk: &mut Disk, offset: u64, data: &Pages) {
 fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
     match op {
         DeviceOp::Read { offset, len } => read(disk, *offset, *len as usize),
-        DeviceOp::Write { offset, data } => {
+        DeviceOp::Write { offset, data, .. } => {
             write(disk, *offset, data);
             Pages::new()
         }

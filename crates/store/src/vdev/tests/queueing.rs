@@ -10,7 +10,7 @@ const SECTOR: u64 = 4096;
 
 fn writes(rig: &Rig) -> Vec<(u64, usize)> {
     let write = |request: &DeviceRequest| match &request.op {
-        DeviceOp::Write { offset, data } => Some((*offset, data.len())),
+        DeviceOp::Write { offset, data, .. } => Some((*offset, data.len())),
         _ => None,
     };
     rig.pending.iter().filter_map(write).collect()

@@ -101,14 +101,23 @@ impl Disk {
             DeviceOp::Write { .. } if self.fail_writes => {
                 Err(DeviceError::new(DeviceErrorKind::Medium, "write failed"))
             }
-            DeviceOp::Write { offset, data } => {
+            DeviceOp::Write {
+                offset,
+                data,
+                durable,
+            } => {
                 self.writes += 1;
                 self.written_bytes += data.len();
                 for at in (0..data.len()).step_by(PAGE_SIZE) {
                     let sector = (offset + at as u64) / PAGE_SIZE as u64;
                     let page = data.whole_page(at).expect("whole pages").clone();
                     self.unreadable.remove(&sector);
-                    self.cache.insert(sector, page);
+                    if *durable {
+                        self.cache.remove(&sector);
+                        self.durable.insert(sector, page);
+                    } else {
+                        self.cache.insert(sector, page);
+                    }
                 }
                 Ok(Pages::new())
             }
