@@ -98,9 +98,11 @@ fn a_durable_group_is_not_answered_before_the_one_ahead_of_it() {
     // More than a record holds: two groups.
     let requests = (0..100).map(|block| (RequestId(100 + block), write(volume, block, true)));
     world.pool.submit_all(requests, world.now_us);
-    let first = world.pool.take_output().requests;
-    let (second, answered) = answer(&mut world, first);
-    assert!(!answered.is_empty() && answered.len() < 100);
-    let (_, rest) = answer(&mut world, second);
-    assert_eq!(answered.len() + rest.len(), 100);
+    let mut requests = world.pool.take_output().requests;
+    assert!(requests.len() == 2 && requests.iter().all(is_durable));
+    let second = requests.split_off(1);
+    let (next, answered) = answer(&mut world, second);
+    assert!(next.is_empty() && answered.is_empty());
+    let (_, answered) = answer(&mut world, requests);
+    assert_eq!(answered.len(), 100);
 }
