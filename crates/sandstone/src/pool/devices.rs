@@ -229,7 +229,7 @@ impl Devices {
                 let request = Request::Write {
                     offset,
                     data,
-                    durable: false,
+                    durable,
                 };
                 (Op::Write, request)
             }
@@ -502,6 +502,48 @@ mod tests {
             (1, vec![(1, Some(1)), (2, Some(2)), (3, Some(3))])
         );
         assert_eq!(read(4, 3), (4, vec![(4, Some(4)), (5, None), (6, Some(6))]));
+    }
+
+    /// A device that notes of each write whether it is to be durable.
+    #[derive(Debug, Default)]
+    struct Noting(std::sync::Mutex<Vec<bool>>);
+
+    impl BlockDevice for Noting {
+        fn geometry(&self) -> crate::block::Geometry {
+            unreachable!("nobody asks")
+        }
+
+        fn usage(&self) -> Result<crate::block::Usage, BlockError> {
+            unreachable!("nobody asks")
+        }
+
+        fn submit(&self, request: Request, _: Ticket, _: &mut Lane) -> Submitted {
+            let Request::Write { durable, .. } = request else {
+                unreachable!("only writes are asked for");
+            };
+            self.0.lock().expect("nobody panicked").push(durable);
+            Submitted::Ready(Ok(Done::Nothing))
+        }
+    }
+
+    #[test]
+    fn a_device_is_told_which_writes_are_to_be_durable() {
+        let noting = Arc::new(Noting::default());
+        let mut devices = Devices::new(false).expect("a lane");
+        let device: Arc<dyn BlockDevice> = Arc::<Noting>::clone(&noting);
+        devices.attach(LeafId(0), device);
+        for (number, durable) in [true, false, true].into_iter().enumerate() {
+            devices.submit(DeviceRequest {
+                io: IoId(number as u64),
+                leaf: LeafId(0),
+                op: DeviceOp::Write {
+                    offset: 0,
+                    data: Pages::zeroes(4096),
+                    durable,
+                },
+            });
+        }
+        assert_eq!(*noting.0.lock().expect("nobody panicked"), [true, false, true]);
     }
 
     #[test]
