@@ -128,6 +128,8 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 2333),
         // An opening ends when the labels tell of the leaves that it lost
         (Family::Covered, 1865),
+        // No leaf takes the labels at the end of an opening
+        (Family::Beyond, 149),
         (Family::Failing, 1226),
         (Family::Failing, 2986),
         (Family::Lying, 198),

@@ -543,7 +543,10 @@ mod tests {
                 },
             });
         }
-        assert_eq!(*noting.0.lock().expect("nobody panicked"), [true, false, true]);
+        assert_eq!(
+            *noting.0.lock().expect("nobody panicked"),
+            [true, false, true]
+        );
     }
 
     #[test]

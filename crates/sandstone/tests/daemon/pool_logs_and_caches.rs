@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::pool_devices::{flat, line_of, serve};
 use crate::process::Process;
-use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings};
+use crate::served::{self, BLOCK, read, sense, settings};
 use crate::small_folder::inside_small_folder;
 
 /// Blocks of one write of the client.

@@ -203,8 +203,8 @@ impl Pool {
         self.note_start(seq);
         self.records.push_back((seq + 1, extent));
         let tag = self.tag(Tag::Group(seq));
-        let (now, out) = (self.now_us, &mut self.array_output);
         let is_awaited = is_wanted && !self.has_log();
+        let (now, out) = (self.now_us, &mut self.array_output);
         let is_durable = if is_awaited && self.commit.chain.is_flushed() {
             self.array.write_durably(tag, blocks, now, out)
         } else {

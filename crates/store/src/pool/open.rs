@@ -362,7 +362,8 @@ impl Opening {
     }
 
     fn is_waiting(&self) -> bool {
-        !self.reading.is_empty() || self.pool.renewal.is_some()
+        let is_labelling = self.pool.renewal.is_some() && self.pool.suspended.is_none();
+        !self.reading.is_empty() || is_labelling
     }
 
     fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
