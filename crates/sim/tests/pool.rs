@@ -130,6 +130,8 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 1865),
         // No leaf takes the labels at the end of an opening
         (Family::Beyond, 149),
+        // Who waits is told when sealing their group suspends the pool
+        (Family::Beyond, 2896),
         (Family::Failing, 1226),
         (Family::Failing, 2986),
         (Family::Lying, 198),

@@ -148,6 +148,9 @@ impl Pool {
                 self.seal();
             }
         }
+        if self.suspended.is_some() {
+            return self.fail_waiters();
+        }
         self.copy_to_log(self.commit.last_wanted());
         let proven = self.commit.chain.proven_seq();
         if proven > self.commit.flushed_seq && self.array.is_flushable() {
@@ -176,7 +179,11 @@ impl Pool {
         let place = self.commit.chain.next;
         let seq = self.commit.chain.next_seq;
         let Some((then, extent)) = self.place_record() else {
-            return self.suspend("no sector is free for the log".into());
+            let reason = match self.array.is_flushable() {
+                true => "no sector is free for the log",
+                false => "a flush failed, and no other top-level vdev takes the log",
+            };
+            return self.suspend(reason.into());
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
