@@ -45,6 +45,18 @@ pub(crate) const LABS: &[Lab] = &[
         run: |bench| run(bench, Unit::new(Backend::File, 4096), 1, &[]),
     },
     Lab {
+        name: "suite-pool-512",
+        about: "iscsi-test-cu in full, thin volume of a pool, 512-byte blocks",
+        guest: false,
+        run: |bench| run(bench, Unit::new(Backend::Pool, 512), 1, &[]),
+    },
+    Lab {
+        name: "suite-pool-4k",
+        about: "iscsi-test-cu in full, thin volume of a pool, 4 KiB blocks",
+        guest: false,
+        run: |bench| run(bench, Unit::new(Backend::Pool, 4096), 1, &[]),
+    },
+    Lab {
         name: "suite-two-paths",
         about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
         guest: false,

@@ -96,12 +96,20 @@ fn serve(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Star
     wait(&mut process, "`sandstone serve` answers", || {
         ask(&["session", "list"]).is_ok()
     })?;
+    if first && spec.backend == Backend::Pool {
+        let device = folder.join("device.img").display().to_string();
+        let room = format!("{}M", 2 * spec.size_mib);
+        ask(&["pool", "create", "--size", &room, POOL, &device])?;
+        let size = format!("{}M", spec.size_mib);
+        ask(&["volume", "create", "-s", "-V", &size, VOLUME])?;
+    }
     if first {
         let file = folder.join("config.toml");
         fs::write(&file, configuration(spec)).context("write the configuration")?;
         ask(&["config", "apply", &file.to_string_lossy()])?;
     }
-    let file = (spec.backend != Backend::Memory).then(|| state.join(FILE));
+    let is_file = matches!(spec.backend, Backend::File | Backend::Preallocated);
+    let file = is_file.then(|| state.join(FILE));
     Ok(Started {
         process,
         target: TARGET.to_owned(),
@@ -112,6 +120,8 @@ fn serve(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Star
 
 /// Where the file of the logical unit lies below the state folder.
 const FILE: &str = "volumes/disk.img";
+const POOL: &str = "tank";
+const VOLUME: &str = "tank/disk";
 
 fn configuration(spec: &Spec) -> String {
     let bytes = spec.size_mib << 20;
@@ -121,6 +131,7 @@ fn configuration(spec: &Spec) -> String {
         Backend::Preallocated => {
             format!("{{ kind = \"file\", path = \"{FILE}\", size = {bytes}, preallocate = true }}")
         }
+        Backend::Pool => format!("{{ kind = \"volume\", volume = \"{VOLUME}\" }}"),
     };
     let thin = spec.backend != Backend::Preallocated;
     let mut text = String::new();

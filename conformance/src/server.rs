@@ -28,6 +28,8 @@ pub(crate) enum Backend {
     File,
     /// A file whose blocks are all there from the start and are written in place.
     Preallocated,
+    /// A thin volume of a pool on one file.
+    Pool,
 }
 
 /// What a lab wants served.

@@ -135,7 +135,7 @@ fn control_port(folder: &Path) -> Result<String> {
 
 fn backing_file(spec: &Spec, folder: &Path) -> Result<PathBuf> {
     let path = match spec.backend {
-        Backend::File | Backend::Preallocated => folder.join("unit.img"),
+        Backend::File | Backend::Preallocated | Backend::Pool => folder.join("unit.img"),
         Backend::Memory => memory_file(folder),
     };
     let file = File::options()

@@ -21,7 +21,7 @@ usage: cargo xtask bench store [OPTIONS]
 options:
   --dir DIR       a folder on the disk to measure (default: target/bench-store); what the benchmark
                   makes there is removed at its end
-  --size GIB      of the pool's device, the raw file and btrfs's, each (default 8)
+  --size GIB      of the pool's device and the raw file; btrfs's is twice that (default 8)
   --cache MIB     for the pool's blocks (default 256)
   --rounds N      runs of each workload on each side (default 5)
   --seconds S     of each run that is not bounded by its bytes (default 4)
@@ -98,7 +98,8 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let program = process::build()?;
     let work = Folder::make(&options.dir)?;
     let mut table = Table::new(&options)?;
-    let peer = match peer::Peer::start(&options.dir, options.size) {
+    // What is overwritten there is free only when all of its extent is.
+    let peer = match peer::Peer::start(&options.dir, 2 * options.size) {
         Ok(peer) => Some(peer),
         Err(why) => {
             table.note(format!("no figures of btrfs: {why}"));

@@ -138,8 +138,10 @@ impl Devices {
     /// # Errors
     /// The kernel has no descriptor left.
     pub(super) fn new(io_uring: bool) -> io::Result<Self> {
+        let mut lane = Lane::standing_with(io_uring)?;
+        lane.be_eager();
         Ok(Self {
-            lane: Lane::standing_with(io_uring)?,
+            lane,
             leaves: HashMap::new(),
             spares: HashMap::new(),
             flights: Slab::new(),

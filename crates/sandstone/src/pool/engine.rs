@@ -180,6 +180,7 @@ impl Engine {
                 self.waiting.insert(self.next_id, waiter);
                 self.batch.push((RequestId(self.next_id), request));
             }
+            Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
                 self.waiting.insert(self.next_id, Waiter::Stream(reply));
@@ -429,7 +430,7 @@ fn refuse(order: Order, error: &PoolError) {
             let _ = reply.send(Err(error.clone()));
         }
         // Who asked sees that nobody will answer.
-        Order::Ask(_) | Order::Handle(_) | Order::Abandon => {}
+        Order::Ask(_) | Order::Handle(_) | Order::Abandon | Order::ReadAhead { .. } => {}
     }
 }
 

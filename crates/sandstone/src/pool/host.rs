@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use store::cache::Cache;
+use store::format::DatasetId;
 use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
 
 use super::devices::Devices;
@@ -81,6 +83,11 @@ pub(super) enum Order {
         request: Request,
         ticket: Ticket,
         lane: Remote,
+    },
+    /// To bring bytes of a volume into the cache.
+    ReadAhead {
+        dataset: DatasetId,
+        bytes: Range<u64>,
     },
     /// A request of a stream; the answer goes to whoever waits for it.
     Stream {
@@ -186,6 +193,12 @@ impl PoolHost {
     /// Blocks of its volumes that are in memory.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.shared.cache
+    }
+
+    /// Has bytes of a volume brought into the cache.
+    pub(super) fn read_ahead(&self, dataset: DatasetId, bytes: Range<u64>) {
+        // Nobody waits for it.
+        self.shared.send(Order::ReadAhead { dataset, bytes });
     }
 
     /// Hands a request to the engine; the answer comes to `lane`.

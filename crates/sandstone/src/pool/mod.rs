@@ -29,6 +29,7 @@ mod known;
 mod label;
 mod opening;
 mod overlay;
+mod read_ahead;
 pub mod registry;
 pub mod rewind;
 pub mod scan;

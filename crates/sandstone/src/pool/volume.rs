@@ -4,6 +4,7 @@
 //! engine: once a write was taken, or its blocks were cleared, the cache holds the new bytes or none
 //! ([`store::cache`]). Everything else goes to the pool's thread.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -17,6 +18,7 @@ use store::pool;
 use store::volume::blocks;
 
 use super::host::PoolHost;
+use super::read_ahead::Readers;
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Geometry, Lane, PoolSpace, Request,
     Submitted, Ticket, Usage,
@@ -25,6 +27,11 @@ use crate::block::{
 /// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
 /// it is told here, so that a block would be too little.
 const OPTIMAL: u32 = MAX_PAYLOAD as u32;
+
+/// Bytes that are read ahead at most, for one reader.
+const MAX_READ_AHEAD: u64 = 8 << 20;
+/// The part of the cache that they are at most.
+const READ_AHEAD_SHARE: u64 = 16;
 
 /// A volume, or a snapshot that is only read.
 #[derive(Debug)]
@@ -41,6 +48,7 @@ pub struct PoolVolume {
     is_snapshot: bool,
     /// [`Durability`], as it was when the pool was asked last.
     durability: AtomicU8,
+    readers: Readers,
 }
 
 impl PoolVolume {
@@ -81,6 +89,7 @@ impl PoolVolume {
             granularity,
             is_snapshot,
             durability: AtomicU8::new(durability(sync) as u8),
+            readers: Readers::default(),
         })
     }
 
@@ -107,6 +116,67 @@ impl PoolVolume {
             pieces.push(cache.get_range(key(part.block), part.within)?);
         }
         Some(blocks::joined(&pieces))
+    }
+
+    /// What the reader of this will probably ask for next.
+    fn ahead_of(&self, request: &Request) -> Option<Range<u64>> {
+        let Request::Read { offset, len } = *request else {
+            return None;
+        };
+        let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
+        self.readers.note(offset, len, share.min(MAX_READ_AHEAD))
+    }
+
+    fn submit_one(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let dataset = self.dataset;
+        let request = match request {
+            Request::Read { offset, len } => {
+                if let Some(data) = self.cached(offset, len) {
+                    return Submitted::Ready(Ok(Done::Pages(data)));
+                }
+                pool::Request::Read {
+                    dataset,
+                    offset,
+                    len,
+                }
+            }
+            Request::Flush => pool::Request::Flush { dataset },
+            Request::Extents { offset, len } => pool::Request::Extents {
+                dataset,
+                offset,
+                len,
+            },
+            _ if self.is_snapshot => return self.refuse_change(),
+            Request::Write {
+                offset,
+                data,
+                durable,
+            } => pool::Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            },
+            Request::Discard { offset, len } => pool::Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable: false,
+            },
+            // Zeros take no space either way.
+            Request::WriteZeroes {
+                offset,
+                len,
+                durable,
+                ..
+            } => pool::Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable,
+            },
+        };
+        self.host.submit(request, ticket, lane)
     }
 
     fn refuse_change(&self) -> Submitted {
@@ -177,55 +247,12 @@ impl BlockDevice for PoolVolume {
         if let Err(error) = self.geometry().check(&request) {
             return Submitted::Ready(Err(error));
         }
-        let dataset = self.dataset;
-        let request = match request {
-            Request::Read { offset, len } => {
-                if let Some(data) = self.cached(offset, len) {
-                    return Submitted::Ready(Ok(Done::Pages(data)));
-                }
-                pool::Request::Read {
-                    dataset,
-                    offset,
-                    len,
-                }
-            }
-            Request::Flush => pool::Request::Flush { dataset },
-            Request::Extents { offset, len } => pool::Request::Extents {
-                dataset,
-                offset,
-                len,
-            },
-            _ if self.is_snapshot => return self.refuse_change(),
-            Request::Write {
-                offset,
-                data,
-                durable,
-            } => pool::Request::Write {
-                dataset,
-                offset,
-                data,
-                durable,
-            },
-            Request::Discard { offset, len } => pool::Request::Clear {
-                dataset,
-                offset,
-                len,
-                durable: false,
-            },
-            // Zeros take no space either way.
-            Request::WriteZeroes {
-                offset,
-                len,
-                durable,
-                ..
-            } => pool::Request::Clear {
-                dataset,
-                offset,
-                len,
-                durable,
-            },
-        };
-        self.host.submit(request, ticket, lane)
+        let ahead = self.ahead_of(&request);
+        let submitted = self.submit_one(request, ticket, lane);
+        if let Some(bytes) = ahead {
+            self.host.read_ahead(self.dataset, bytes);
+        }
+        submitted
     }
 
     fn durability(&self) -> Option<Durability> {

@@ -115,6 +115,12 @@ impl Cache {
         self.part(hash).get(key, hash).cloned()
     }
 
+    /// Whether the block is here. That is no use of it.
+    pub fn holds(&self, key: Key) -> bool {
+        let hash = self.hash(key);
+        self.part(hash).holds(key, hash)
+    }
+
     /// These bytes of the block, where it is here (and not shorter).
     pub fn get_range(&self, key: Key, range: Range<usize>) -> Option<Pages> {
         let hash = self.hash(key);

@@ -38,6 +38,7 @@ mod log_vdevs;
 mod manifest;
 mod open;
 mod read;
+mod read_ahead;
 mod receive;
 mod request;
 mod scan;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pages::Pages;
 
+use super::read_ahead::Ahead;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId, WantedChanges};
 use super::state::{Contents, Pool, Tag};
 use crate::cache::{Key, Ticket};
@@ -96,10 +97,12 @@ pub(super) enum NodeWaiter {
     Scan,
     /// It will be asked for soon.
     Nobody,
+    /// So will the blocks below it.
+    Ahead(Ahead),
 }
 
 /// Where a block was found.
-enum Found {
+pub(super) enum Found {
     Data(Pages),
     Zeros,
     At(Pointer),
@@ -197,6 +200,20 @@ impl Pool {
     }
 
     fn find(&mut self, dataset: DatasetId, block: u64) -> Result<Found, Missing> {
+        let found = self.find_outside_cache(dataset, block)?;
+        let Found::At(pointer) = found else {
+            return Ok(found);
+        };
+        let cached = self.cache.get(cache_key(dataset, block));
+        Ok(cached.map_or(Found::At(pointer), Found::Data))
+    }
+
+    /// The cache knows nothing that this does not: it is looked at last.
+    pub(super) fn find_outside_cache(
+        &mut self,
+        dataset: DatasetId,
+        block: u64,
+    ) -> Result<Found, Missing> {
         match self.commit.group.look_up(dataset, block) {
             Some(Held::Data(placed)) => return Ok(Found::Data(placed.data.clone())),
             Some(Held::Zeros) => return Ok(Found::Zeros),
@@ -209,14 +226,11 @@ impl Pool {
         if pointer.is_hole() {
             return Ok(Found::Zeros);
         }
-        if let Some(data) = self.in_flight(pointer.address) {
-            return Ok(Found::Data(data.clone()));
-        }
-        let key = cache_key(dataset, block);
-        Ok(self.cache.get(key).map_or(Found::At(pointer), Found::Data))
+        let in_flight = self.in_flight(pointer.address).cloned();
+        Ok(in_flight.map_or(Found::At(pointer), Found::Data))
     }
 
-    fn read_block(&mut self, pointer: Pointer, wanted: Wanted) {
+    pub(super) fn read_block(&mut self, pointer: Pointer, wanted: Wanted) {
         let ticket = self.cache.ticket(cache_key(wanted.dataset, wanted.block));
         let bits = pointer.address.to_bits();
         if let Some(reading) = self.reads.blocks.get_mut(&bits)
@@ -368,7 +382,8 @@ impl Pool {
                     }
                 }
                 (NodeWaiter::Scan, result) => self.scan_has_node(result.is_ok()),
-                (NodeWaiter::Nobody, _) => {}
+                (NodeWaiter::Ahead(ahead), Ok(())) => self.go_ahead(ahead),
+                (NodeWaiter::Nobody | NodeWaiter::Ahead(_), _) => {}
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),
                 (NodeWaiter::Checkpoint, Err(error)) => self.checkpoint_failed(error.clone()),
             }

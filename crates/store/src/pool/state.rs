@@ -352,7 +352,7 @@ impl Pool {
     }
 
     /// Does everything that somebody waits for.
-    fn serve(&mut self) {
+    pub(super) fn serve(&mut self) {
         loop {
             // What became of leaves first: acknowledgements depend on it.
             self.labels_go_on();
@@ -378,7 +378,7 @@ impl Pool {
         }
     }
 
-    fn hand_out(&mut self) {
+    pub(super) fn hand_out(&mut self) {
         self.output.requests.append(&mut self.array_output.requests);
         self.output
             .requests

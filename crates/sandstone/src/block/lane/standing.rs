@@ -1,8 +1,8 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
-//! a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests
-//! it sleeps: the wait is long and the core is worth more to others.
+//! Where several requests are under way and sessions live in the lane, or its loop said that it is eager, the next
+//! answer comes sooner than a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few
+//! requests it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -24,6 +24,7 @@ const SPIN_FROM: usize = 4;
 pub(super) struct Sleep {
     bell: Bell,
     spin: Spin,
+    is_eager: bool,
 }
 
 /// Wakes a sleeping lane from other threads.
@@ -65,8 +66,20 @@ impl Lane {
             Self::without_io_uring(waker)
         };
         let spin = Spin::new(Instant::now());
-        lane.sleep = Some(Sleep { bell, spin });
+        lane.sleep = Some(Sleep {
+            bell,
+            spin,
+            is_eager: false,
+        });
         Ok(lane)
+    }
+
+    /// The lane's loop does little for each answer, and others wait for it: [`Lane::wait`] looks again at once where
+    /// several requests are under way.
+    pub fn be_eager(&mut self) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.is_eager = true;
+        }
     }
 
     /// Wakes the lane from its [`Lane::wait`], now or when it comes there; from any thread.
@@ -88,13 +101,19 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
+        let is_busy = self.in_flight >= SPIN_FROM;
+        let has_residents = !self.residents.all.is_empty();
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if spins && sleep.spin.go_on(now) {
-            std::hint::spin_loop();
+        if is_busy && (has_residents || sleep.is_eager) && sleep.spin.go_on(now) {
+            if has_residents {
+                std::hint::spin_loop();
+            } else {
+                // The kernel hands over what the ring was answered when a thread enters it.
+                std::thread::yield_now();
+            }
             return Ok(());
         }
         let bell = sleep.bell.clone();

@@ -122,7 +122,7 @@ impl Pool {
                 Err(Stop::Missing(missing)) => {
                     self.set_stage(Stage::Waiting(&Stage::Merge));
                     self.read_node(missing, NodeWaiter::Checkpoint);
-                    return self.read_ahead();
+                    return self.read_nodes_ahead();
                 }
                 Err(Stop::NoSpace) => {
                     let context = "no space is left for its trees";
@@ -133,7 +133,7 @@ impl Pool {
     }
 
     /// Reads the nodes that the merge will ask for next, together.
-    fn read_ahead(&mut self) {
+    fn read_nodes_ahead(&mut self) {
         let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
         let upcoming = running.map(|of| of.merge.upcoming(&self.nodes, NODES_AHEAD));
         for missing in upcoming.into_iter().flatten() {

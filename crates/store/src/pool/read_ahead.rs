@@ -1,0 +1,76 @@
+//! Reading ahead: blocks are brought into the cache before anybody asks for them.
+//!
+//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for it.
+
+use std::ops::Range;
+
+use super::read::{Found, NodeWaiter, Wanted, cache_key};
+use super::state::Pool;
+use crate::catalog::CachePolicy;
+use crate::format::DatasetId;
+
+/// The pending request of those whom nobody waits for: no request has this number.
+const NOBODY: u64 = 0;
+
+/// Blocks that are to be read ahead, and wait for a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    dataset: DatasetId,
+    block: u64,
+    end: u64,
+}
+
+impl Pool {
+    /// Brings a range of bytes of a volume into the cache, where its data is cached; what lies beyond its end is not
+    /// there.
+    pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
+        self.now_us = now_us;
+        let contents = self.contents.get(&dataset);
+        let Some(of) = contents
+            .filter(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
+        else {
+            return;
+        };
+        let block_size = u64::from(of.block_size);
+        let (block, end) = (
+            bytes.start / block_size,
+            bytes.end.min(of.size).div_ceil(block_size),
+        );
+        self.go_ahead(Ahead {
+            dataset,
+            block,
+            end,
+        });
+        self.serve();
+        self.hand_out();
+    }
+
+    /// Reads these blocks, up to the first whose node must be read first.
+    pub(super) fn go_ahead(&mut self, ahead: Ahead) {
+        for block in ahead.block..ahead.end {
+            match self.find_outside_cache(ahead.dataset, block) {
+                Ok(Found::At(pointer)) => {
+                    if !self.cache.holds(cache_key(ahead.dataset, block)) {
+                        self.read_block(pointer, ahead.wanted(block));
+                    }
+                }
+                Ok(Found::Data(_) | Found::Zeros) => {}
+                Err(missing) => {
+                    let rest = Ahead { block, ..ahead };
+                    return self.read_node(missing, NodeWaiter::Ahead(rest));
+                }
+            }
+        }
+    }
+}
+
+impl Ahead {
+    fn wanted(&self, block: u64) -> Wanted {
+        Wanted {
+            dataset: self.dataset,
+            block,
+            pending: NOBODY,
+            part: 0,
+        }
+    }
+}
