@@ -202,6 +202,11 @@ impl Devices {
         self.lane.waker()
     }
 
+    /// Somebody asked for something: the next [`Devices::wait`] does not sleep at once.
+    pub(super) fn worked(&mut self) {
+        self.lane.worked();
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.flights.is_empty() && self.ready.is_empty() && self.reads.is_empty()

@@ -1,8 +1,9 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where several requests are under way and sessions live in the lane, or its loop said that it is eager, the next
-//! answer comes sooner than a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few
-//! requests it sleeps: the wait is long and the core is worth more to others.
+//! Where several requests are under way and sessions live in the lane, the next answer comes sooner than a sleep and a
+//! wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests it sleeps: the wait is long
+//! and the core is worth more to others. A loop that serves others ([`Lane::be_eager`]) looks again after all work:
+//! whom it answered asks again.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -74,8 +75,8 @@ impl Lane {
         Ok(lane)
     }
 
-    /// The lane's loop does little for each answer, and others wait for it: [`Lane::wait`] looks again at once where
-    /// several requests are under way.
+    /// The lane's loop serves others: [`Lane::wait`] looks again at once for a moment after work, whoever brought it
+    /// ([`Lane::worked`]).
     pub fn be_eager(&mut self) {
         if let Some(sleep) = &mut self.sleep {
             sleep.is_eager = true;
@@ -87,9 +88,9 @@ impl Lane {
         Arc::clone(&self.inbox.waker)
     }
 
-    /// There were completions in this turn.
+    /// There was work in this turn: completions, or what others asked for.
     #[inline]
-    pub(super) fn worked(&mut self) {
+    pub fn worked(&mut self) {
         if let Some(sleep) = &mut self.sleep {
             sleep.spin.worked(Instant::now());
         }
@@ -101,13 +102,13 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let is_busy = self.in_flight >= SPIN_FROM;
         let has_residents = !self.residents.all.is_empty();
+        let is_busy = has_residents && self.in_flight >= SPIN_FROM;
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if is_busy && (has_residents || sleep.is_eager) && sleep.spin.go_on(now) {
+        if (is_busy || sleep.is_eager) && sleep.spin.go_on(now) {
             if has_residents {
                 std::hint::spin_loop();
             } else {
