@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use sim::laboratory::Summary;
 use sim::pool::families::{FAMILIES, Family};
 
+/// How often a long run says how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 struct Arguments {
     family: Option<Family>,
@@ -108,6 +111,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let mut failed: Vec<(Family, u64)> = Vec::new();
     let mut done = 0;
     let mut seed = arguments.first;
+    let mut told = begun;
     'all: loop {
         for (family, summary) in families.iter().zip(&mut summaries) {
             if done >= most || end.is_some_and(|end| begun.elapsed() >= end) || failed.len() >= 20 {
@@ -123,6 +127,10 @@ fn soak(arguments: &Arguments) -> ExitCode {
             done += 1;
         }
         seed += 1;
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            println!("{done} histories up to seed {seed}, {} failed", failed.len());
+        }
     }
     for (family, summary) in families.iter().zip(&summaries) {
         println!(

@@ -130,6 +130,10 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 1865),
         // No leaf takes the labels at the end of an opening
         (Family::Beyond, 149),
+        // A root that is followed is brought into all labels first
+        (Family::Covered, 3487),
+        // A rotten bit of a label makes no later version of the format
+        (Family::Covered, 1_004_303),
         // Who waits is told when sealing their group suspends the pool
         (Family::Beyond, 2896),
         (Family::Failing, 1226),

@@ -138,10 +138,8 @@ impl Devices {
     /// # Errors
     /// The kernel has no descriptor left.
     pub(super) fn new(io_uring: bool) -> io::Result<Self> {
-        let mut lane = Lane::standing_with(io_uring)?;
-        lane.be_eager();
         Ok(Self {
-            lane,
+            lane: Lane::standing_with(io_uring)?,
             leaves: HashMap::new(),
             spares: HashMap::new(),
             flights: Slab::new(),
@@ -200,11 +198,6 @@ impl Devices {
     /// Wakes [`Devices::wait`]; from any thread.
     pub(super) fn waker(&self) -> Waker {
         self.lane.waker()
-    }
-
-    /// Somebody asked for something: the next [`Devices::wait`] does not sleep at once.
-    pub(super) fn worked(&mut self) {
-        self.lane.worked();
     }
 
     /// Whether nothing is under way.

@@ -26,7 +26,7 @@ const VAIN_TICKS: u32 = 1000;
 const NAP: Duration = Duration::from_millis(1);
 /// Answers of devices in one turn; then what follows from them is handed on, so that devices and those who
 /// wait for blocks have work while the rest is looked at.
-const ANSWERS_AT_ONCE: usize = 4;
+const ANSWERS_AT_ONCE: usize = 16;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -119,9 +119,6 @@ impl Engine {
         let mut answers = std::mem::take(&mut self.answers);
         self.devices.take(&mut answers);
         let is_quiet = self.orders.is_empty() && answers.is_empty();
-        if !self.orders.is_empty() {
-            self.devices.worked();
-        }
         let some = answers.drain(..answers.len().min(ANSWERS_AT_ONCE));
         if let Some(pool) = &mut self.pool {
             pool.completed_all(some, self.clock.now_us());

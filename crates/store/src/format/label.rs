@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!       0  magic "SANDLABL"                                    8 bytes
-//!       8  format version                                      u16
+//!       8  format version; 40..64 mean the same in all of them u16
 //!      10  zero                                                6 bytes
 //!      16  pool guid                                           u64
 //!      24  leaf guid                                           u64
@@ -132,38 +132,37 @@ impl Label {
         if reader.take(8).ok_or(NoLabel::Absent)? != MAGIC {
             return Err(NoLabel::Absent);
         }
+        let intact = Self::intact(bytes).ok_or(NoLabel::Damaged)?;
         match reader.u16() {
-            Some(VERSION) => {}
-            Some(version) if version > VERSION => return Err(NoLabel::Later(version)),
-            _ => return Err(NoLabel::Damaged),
+            Some(VERSION) => Self::decode_current(intact).ok_or(NoLabel::Damaged),
+            Some(version) if version > VERSION => Err(NoLabel::Later(version)),
+            _ => Err(NoLabel::Damaged),
         }
-        Self::decode_current(bytes).ok_or(NoLabel::Damaged)
     }
 
-    fn decode_current(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes.get(16..)?);
-        let (pool, leaf, generation) = (reader.u64()?, reader.u64()?, reader.u64()?);
-        let len = usize::try_from(reader.u64()?).ok()?;
-        let stored = reader.u128()?;
-        let is_blank = |range| {
-            bytes
-                .get(range)
-                .is_some_and(|bytes| Reader(bytes).is_blank())
-        };
-        if !is_blank(10..16) || !is_blank(CHECKSUM.end..HEADER) {
-            return None;
-        }
+    /// The header without its checksum and the configuration, where they match that. The same in all versions: a
+    /// rotten bit must not pass for a later one.
+    fn intact(bytes: &[u8]) -> Option<Vec<u8>> {
+        let len = Reader(bytes.get(LEN)?).u64()?;
+        let len = usize::try_from(len).ok()?;
         if len > Self::MAX_CONFIG {
             return None;
         }
+        let stored = Reader(bytes.get(CHECKSUM)?).u128()?;
         let mut blank = bytes.get(..HEADER + len)?.to_vec();
         blank[CHECKSUM].fill(0);
-        let is_intact = checksum::keyed(0, &blank) == stored;
-        is_intact.then(|| Self {
+        (checksum::keyed(0, &blank) == stored).then_some(blank)
+    }
+
+    fn decode_current(mut bytes: Vec<u8>) -> Option<Self> {
+        let mut reader = Reader(bytes.get(16..)?);
+        let (pool, leaf, generation) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let is_blank = |range| Reader(&bytes[range]).is_blank();
+        (is_blank(10..16) && is_blank(CHECKSUM.end..HEADER)).then(|| Self {
             pool,
             leaf,
             generation,
-            config: blank.split_off(HEADER),
+            config: bytes.split_off(HEADER),
         })
     }
 }
@@ -219,9 +218,14 @@ mod tests {
         let bytes = label.encode();
         assert_eq!(Label::decode(&[0; SECTOR_SIZE]), Err(NoLabel::Absent));
         assert_eq!(Label::decode(&bytes[..97]), Err(NoLabel::Damaged));
-        let mut later = bytes.clone();
-        later[8] = 2;
-        assert_eq!(Label::decode(&later), Err(NoLabel::Later(2)));
+        // A bit that rotted makes no later version.
+        let mut rotten = bytes[..HEADER + 2].to_vec();
+        rotten[9] ^= 8;
+        assert_eq!(Label::decode(&rotten), Err(NoLabel::Damaged));
+        rotten[CHECKSUM].fill(0);
+        let checksum = checksum::keyed(0, &rotten);
+        rotten[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Label::decode(&rotten), Err(NoLabel::Later(0x801)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod labels;
 mod parted;
 mod replay;
 mod rewind;
+mod root;
 mod search;
 mod space;
 
@@ -113,6 +114,8 @@ impl std::error::Error for OpenError {}
 pub struct Opening {
     pool: Box<Pool>,
     root: Root,
+    /// Labels in which it was found.
+    root_copies: u32,
     stage: Stage,
     /// What is being read, by tag: what it is.
     reading: HashMap<u64, Wanted>,
@@ -157,6 +160,7 @@ enum Wanted {
     Operation,
     Block(usize),
     Search(search::Run),
+    Root,
     End,
     Flush,
 }
@@ -170,6 +174,7 @@ impl Wanted {
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
             Self::Record | Self::Operation | Self::Block(_) | Self::Search(_) => "the log",
+            Self::Root => "the root of the newest checkpoint",
             Self::Restored | Self::Wiped | Self::End | Self::Flush => "what the log says",
         }
     }
@@ -186,6 +191,9 @@ enum Stage {
     Verify,
     Restore,
     Search,
+    /// A round of labels.
+    Root(u8),
+    RootFlush(u8),
     End,
     Flush,
     Labels,
@@ -246,6 +254,7 @@ impl Opening {
             replay: replay::State::new(pool.key, &root.root),
             pool: Box::new(pool),
             root: root.root.clone(),
+            root_copies: root.copies,
             stage: Stage::Manifest,
             reading: HashMap::new(),
             got: BTreeMap::new(),
@@ -428,6 +437,8 @@ impl Opening {
             Stage::Verify => self.take_verified(),
             Stage::Restore => self.take_restored(),
             Stage::Search => self.take_search(),
+            Stage::Root(round) => self.flush_root(round),
+            Stage::RootFlush(round) => self.root_flushed(round),
             Stage::End => self.flush_found(),
             Stage::Flush => self.end(),
             Stage::Labels => self.end_with_labels(),

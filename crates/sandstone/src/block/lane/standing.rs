@@ -1,9 +1,8 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where several requests are under way and sessions live in the lane, the next answer comes sooner than a sleep and a
-//! wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests it sleeps: the wait is long
-//! and the core is worth more to others. A loop that serves others ([`Lane::be_eager`]) looks again after all work:
-//! whom it answered asks again.
+//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
+//! a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests
+//! it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -25,7 +24,6 @@ const SPIN_FROM: usize = 4;
 pub(super) struct Sleep {
     bell: Bell,
     spin: Spin,
-    is_eager: bool,
 }
 
 /// Wakes a sleeping lane from other threads.
@@ -67,20 +65,8 @@ impl Lane {
             Self::without_io_uring(waker)
         };
         let spin = Spin::new(Instant::now());
-        lane.sleep = Some(Sleep {
-            bell,
-            spin,
-            is_eager: false,
-        });
+        lane.sleep = Some(Sleep { bell, spin });
         Ok(lane)
-    }
-
-    /// The lane's loop serves others: [`Lane::wait`] looks again at once for a moment after work, whoever brought it
-    /// ([`Lane::worked`]).
-    pub fn be_eager(&mut self) {
-        if let Some(sleep) = &mut self.sleep {
-            sleep.is_eager = true;
-        }
     }
 
     /// Wakes the lane from its [`Lane::wait`], now or when it comes there; from any thread.
@@ -88,9 +74,9 @@ impl Lane {
         Arc::clone(&self.inbox.waker)
     }
 
-    /// There was work in this turn: completions, or what others asked for.
+    /// There were completions in this turn.
     #[inline]
-    pub fn worked(&mut self) {
+    pub(super) fn worked(&mut self) {
         if let Some(sleep) = &mut self.sleep {
             sleep.spin.worked(Instant::now());
         }
@@ -102,19 +88,13 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let has_residents = !self.residents.all.is_empty();
-        let is_busy = has_residents && self.in_flight >= SPIN_FROM;
+        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if (is_busy || sleep.is_eager) && sleep.spin.go_on(now) {
-            if has_residents {
-                std::hint::spin_loop();
-            } else {
-                // The kernel hands over what the ring was answered when a thread enters it.
-                std::thread::yield_now();
-            }
+        if spins && sleep.spin.go_on(now) {
+            std::hint::spin_loop();
             return Ok(());
         }
         let bell = sleep.bell.clone();
