@@ -129,7 +129,10 @@ fn soak(arguments: &Arguments) -> ExitCode {
         seed += 1;
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();
-            println!("{done} histories up to seed {seed}, {} failed", failed.len());
+            println!(
+                "{done} histories up to seed {seed}, {} failed",
+                failed.len()
+            );
         }
     }
     for (family, summary) in families.iter().zip(&summaries) {

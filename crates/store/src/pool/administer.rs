@@ -111,6 +111,7 @@ impl Pool {
         if !self.commit.group.is_empty() {
             self.seal();
         }
+        self.check_not_suspended()?;
         let bytes = operation.encode();
         let change = if bytes.len() <= MAX_OPERATION {
             Change::Operation(bytes)
@@ -120,8 +121,14 @@ impl Pool {
         let applied = self.catalog.apply(operation)?;
         self.commit.group.operate(change);
         self.seal();
+        // Where no record was written, there is none to wait for.
+        self.check_not_suspended()?;
         self.follow(applied);
         Ok(())
+    }
+
+    fn check_not_suspended(&self) -> Result<(), PoolError> {
+        self.suspension().map_or(Ok(()), Err)
     }
 
     /// An operation that is too long for a record.
