@@ -9,6 +9,7 @@ mod foreign_bugs;
 mod full;
 mod log_vdevs;
 mod opening;
+mod read_ahead;
 mod rewind;
 mod streams;
 mod usage;

@@ -2,10 +2,12 @@
 //! was acknowledged, and says why where it does not.
 
 use super::super::{Limits, OpenErrorKind, Plan};
-use super::world::{DISK, World};
+use super::world::{DISK, World, write};
 use crate::catalog::request::TakeSnapshots;
-use crate::format::DatasetId;
+use crate::format::{DatasetId, Label, SECTOR_SIZE};
+use crate::vdev::layout;
 use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use pages::Pages;
 
 const BLOCK: usize = 4096;
 
@@ -32,6 +34,30 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
         world.reopen().expect("opens");
         assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
     }
+}
+
+/// The power failed while roots were written: two copies are enough to follow one, and one of them may be lost next.
+/// What only older roots lead to is overwritten from now on.
+#[test]
+fn a_root_that_is_followed_is_brought_into_all_labels() {
+    let (mut world, _) = written(Kind::Mirror, 2);
+    world.checkpoint();
+    let epoch = world.pool.persisted.epoch;
+    for (disk, copy) in [0, 1]
+        .into_iter()
+        .flat_map(|disk| [0, 1, 3].map(|copy| (disk, copy)))
+    {
+        let label = layout::label_offset(copy, DISK).expect("a leaf");
+        let at = label + Label::slot_offset(epoch.0);
+        write(
+            &mut world.disks[disk],
+            at,
+            &Pages::zeroes(SECTOR_SIZE as u32),
+        );
+    }
+    world.reopen_unchecked().expect("two copies are enough");
+    let roots = world.examine().expect("labels").roots;
+    assert_eq!((roots[0].root.epoch, roots[0].copies), (epoch, 8));
 }
 
 #[test]
