@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use store::cache::Cache;
 use store::pool::{Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig};
 use store::vdev::{self, DeviceOutcome, IoId};
 
@@ -77,6 +78,15 @@ pub(super) struct Opened {
 /// Opens the pool.
 ///
 /// # Errors
+/// What the maps take counts into the cap of the cache.
+fn limits(cache: &Cache) -> Limits {
+    let limits = Limits::default();
+    Limits {
+        node_bytes: limits.node_bytes.min(cache.cap() / 2),
+        ..limits
+    }
+}
+
 /// Why it cannot be made or opened, as a sentence without a full stop.
 pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen> {
     let clock = Clock::start();
@@ -88,7 +98,7 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen
                 *config,
                 entropy,
                 wall_clock_s(),
-                Limits::default(),
+                limits(&setup.cache),
                 vdev::Limits::default(),
                 setup.cache,
             )
@@ -149,10 +159,10 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
 pub(super) fn begin(
     examined: &Examined,
     back: Option<usize>,
-    cache: Arc<store::cache::Cache>,
+    cache: Arc<Cache>,
     now_us: u64,
 ) -> Result<Opening, OpenError> {
-    let (limits, of_vdevs) = (Limits::default(), vdev::Limits::default());
+    let (limits, of_vdevs) = (limits(&cache), vdev::Limits::default());
     match (back, examined.roots.first()) {
         (Some(back), _) => Opening::rewinding(examined, back, limits, of_vdevs, cache, now_us),
         (None, Some(root)) => Opening::new(examined, root, limits, of_vdevs, cache, now_us),

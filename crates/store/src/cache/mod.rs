@@ -26,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pages::Pages;
 
+mod charge;
 mod ghosts;
 mod part;
 pub mod second_level;
@@ -34,6 +35,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use charge::Charge;
 use part::Part;
 pub use statistics::{Statistics, VolumeStatistics};
 

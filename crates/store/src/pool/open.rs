@@ -36,7 +36,7 @@ use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
 use super::state::{Contents, Limits, Pool};
-use crate::cache::Cache;
+use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::{Address, Epoch, Pointer, Root};
 use crate::log::chain::Chain;
@@ -541,6 +541,8 @@ fn empty(
         array,
         space: Space::new(&sizes),
         nodes: NodeCache::new(limits.node_bytes),
+        charge: Charge::new(Arc::clone(&cache)),
+        charged_us: 0,
         cache,
         catalog,
         contents: BTreeMap::new(),

@@ -14,7 +14,7 @@ use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::Scan;
 use super::write::Write;
-use crate::cache::Cache;
+use crate::cache::{Cache, Charge};
 use crate::catalog::{Catalog, Settings};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
@@ -67,6 +67,8 @@ impl Default for Limits {
 const WORK_EVERY_US: u64 = 240;
 /// Requests are served as long as the last one came no longer ago.
 const SERVING_US: u64 = 2_000;
+/// How often it is counted what the maps take.
+const CHARGE_EVERY_US: u64 = 50_000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
 
@@ -136,6 +138,10 @@ pub struct Pool {
     pub(super) space: Space,
     pub(super) nodes: NodeCache,
     pub(super) cache: Arc<Cache>,
+    /// What the maps take of its cap.
+    pub(super) charge: Charge,
+    /// When that was looked at last.
+    pub(super) charged_us: u64,
     pub(super) catalog: Catalog,
     pub(super) contents: BTreeMap<DatasetId, Contents>,
     /// In which blocks are born now.
@@ -349,6 +355,17 @@ impl Pool {
         self.export_go_on();
         self.serve();
         self.hand_out();
+        self.charge_memory();
+    }
+
+    /// What is in memory of the maps counts into the cap of the cache.
+    fn charge_memory(&mut self) {
+        if self.now_us < self.charged_us + CHARGE_EVERY_US {
+            return;
+        }
+        self.charged_us = self.now_us;
+        let layers = self.contents.values().map(|of| of.map.layers.bytes());
+        self.charge.set(self.nodes.bytes() + layers.sum::<usize>());
     }
 
     /// Does everything that somebody waits for.
