@@ -24,20 +24,29 @@ impl Pool {
         if !has_memory || self.updates > 2 * self.limits.updates {
             return false;
         }
+        if self.is_log_short() && self.vain_checkpoints < VAIN_CHECKPOINTS {
+            self.is_checkpoint_wanted = true;
+            return false;
+        }
         let needed = self.sectors_needed(write);
         if needed <= self.available_to(write.dataset) {
-            self.vain_checkpoints = 0;
             return true;
         }
         self.is_checkpoint_wanted = true;
         false
     }
 
-    /// Whether no checkpoint will make room for a change.
-    pub(super) fn is_hopeless(&self, write: &Write) -> bool {
+    /// Whether no checkpoint will make room for a change; or what is free is too scattered for it.
+    pub(super) fn is_hopeless(&self, write: &Write, is_scattered: bool) -> bool {
         self.vain_checkpoints >= VAIN_CHECKPOINTS
             && !self.is_freeing()
-            && self.sectors_needed(write) > self.available_to(write.dataset)
+            && (is_scattered || self.sectors_needed(write) > self.available_to(write.dataset))
+    }
+
+    /// Whether so little is free that the log and the next checkpoints need it: then also those wait that take none for
+    /// data, until what the log does not need any more is free.
+    fn is_log_short(&self) -> bool {
+        self.space.counts().available < self.slop() / 4
     }
 
     fn sectors_needed(&self, write: &Write) -> u64 {

@@ -227,7 +227,9 @@ impl Pool {
         if !is_durable {
             self.commit.chain.needs_flush();
         }
-        if self.commit.chain.next_seq - self.persisted.seq > self.limits.groups {
+        // Their records take space too, which in a full pool is what is kept back.
+        let most = self.limits.groups.min(self.slop() / 8);
+        if self.commit.chain.next_seq - self.persisted.seq > most {
             self.is_checkpoint_wanted = true;
         }
     }

@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use pages::Pages;
+use smallvec::SmallVec;
 
 use super::read::{Pending, Wanted, cache_key};
 use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
 use crate::catalog::{CachePolicy, SyncPolicy};
-use crate::format::{Algorithm, DatasetId, Pointer, SECTOR_SIZE};
+use crate::format::{Algorithm, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
 use crate::space::{Purpose, Stream};
 use crate::volume::blocks;
@@ -44,6 +45,15 @@ pub(super) struct Ready {
     pub(super) id: RequestId,
     write: Write,
     olds: Vec<(u64, Pages)>,
+    /// The last durable checkpoint when no place was found for it, though enough sectors were free.
+    scattered: Option<Epoch>,
+}
+
+/// How a change went.
+enum Put {
+    Done,
+    /// Nothing of it that must not be seen in part was done: enough sectors are free, but not in a row.
+    Unplaced,
 }
 
 /// Blocks that a waiting change touches.
@@ -174,6 +184,7 @@ impl Pool {
             id,
             write,
             olds: Vec::new(),
+            scattered: None,
         };
         if partial.is_empty() {
             return self.take(ready);
@@ -249,18 +260,20 @@ impl Pool {
     }
 
     /// A change has all it needs: it takes effect, waits, or fails.
-    fn take(&mut self, ready: Ready) {
+    fn take(&mut self, mut ready: Ready) {
         if self.stalled.is_empty() && self.may_take(&ready.write) {
-            self.carry_out(ready);
-        } else {
-            let dataset = ready.write.dataset;
-            let size = self.contents.get(&dataset).map(|of| of.block_size.into());
-            let touched = size.map(|size| ready.write.touched(size));
-            if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
-                self.lock(dataset, touched);
+            match self.carry_out(ready) {
+                None => return,
+                Some(unplaced) => ready = unplaced,
             }
-            self.stalled.push_back(ready);
         }
+        let dataset = ready.write.dataset;
+        let size = self.contents.get(&dataset).map(|of| of.block_size.into());
+        let touched = size.map(|size| ready.write.touched(size));
+        if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
+            self.lock(dataset, touched);
+        }
+        self.stalled.push_back(ready);
     }
 
     /// Keeps others from blocks until a change that waits has been done. No block is locked twice:
@@ -276,17 +289,28 @@ impl Pool {
     /// Takes changes that waited for room.
     pub(super) fn resume_stalled(&mut self) {
         while let Some(ready) = self.stalled.front() {
-            let write = ready.write.clone();
-            if self.may_take(&write) {
+            let (write, scattered) = (ready.write.clone(), ready.scattered);
+            let is_hopeless = self.is_hopeless(&write, scattered.is_some());
+            // Only a checkpoint makes room where there is enough in pieces.
+            let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
+            if is_news && self.may_take(&write) {
                 let Some(ready) = self.stalled.pop_front() else {
                     return;
                 };
-                self.carry_out(ready);
-            } else if self.is_hopeless(&write) {
+                if let Some(unplaced) = self.carry_out(ready) {
+                    self.stalled.push_front(unplaced);
+                }
+            } else if is_hopeless {
                 let Some(ready) = self.stalled.pop_front() else {
                     return;
                 };
-                let context = format!("{} bytes do not fit into the pool", ready.write.len());
+                let context = match scattered {
+                    None => format!("{} bytes do not fit into the pool", ready.write.len()),
+                    Some(_) => format!(
+                        "what is free of the pool lies in pieces too small for {} bytes",
+                        ready.write.len()
+                    ),
+                };
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(ready);
             } else {
@@ -295,14 +319,21 @@ impl Pool {
         }
     }
 
-    /// A change takes effect: from here on every reader sees it.
-    fn carry_out(&mut self, ready: Ready) {
+    /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
+    fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
         let (id, write) = (ready.id, ready.write.clone());
         let done = self.put(&write, &ready.olds);
+        if matches!(done, Ok(Put::Unplaced)) {
+            ready.scattered = Some(self.persisted.epoch);
+            self.is_checkpoint_wanted = true;
+            return Some(ready);
+        }
         self.let_go_on(ready);
         if let Err(error) = done {
-            return self.answer(id, Err(error));
+            self.answer(id, Err(error));
+            return None;
         }
+        self.vain_checkpoints = 0;
         let sync = self.contents.get(&write.dataset).map(|of| of.settings.sync);
         let is_durable = match sync {
             Some(SyncPolicy::Always) => true,
@@ -315,10 +346,12 @@ impl Pool {
         } else {
             self.answer(id, Ok(Answer::Done));
         }
+        None
     }
 
-    /// Puts the blocks of a change into the open group; into one, where one can hold them.
-    fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<(), PoolError> {
+    /// Puts the blocks of a change into the open group; into one, where one can hold them: then all of them have
+    /// their places before the first is seen.
+    fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<Put, PoolError> {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
@@ -337,44 +370,91 @@ impl Pool {
                 .find(|(of, _)| *of == block)
                 .map(|(_, data)| data)
         };
-        let put_part = |pool: &mut Self, block: u64| {
+        let bytes_of = |block: u64| {
             let start = write.offset.max(block * size as u64);
             let end = write.end().min((block + 1) * size as u64);
             let bytes = write.bytes(start, (end - start) as usize);
-            let data = match old(block) {
+            match old(block) {
                 Some(old) => {
                     let within = (start - block * size as u64) as usize;
                     blocks::overwritten(old, within, &bytes)
                 }
                 None => blocks::aligned(bytes),
-            };
-            pool.put_block(write.dataset, block, data)
+            }
         };
         let (first, end) = (
             write.offset / size as u64,
             write.end().div_ceil(size as u64),
         );
-        if let Content::Data(_) = &write.content {
-            return (first..end).try_for_each(|block| put_part(self, block));
+        let partial: Vec<u64> = match &write.content {
+            Content::Data(_) => (first..end).collect(),
+            Content::Zeros(_) => write.partial(size as u64).collect(),
+        };
+        let at_once = match OpenGroup::holds(blocks, size) {
+            true => partial.len().max(1),
+            false => 1,
+        };
+        for some in partial.chunks(at_once) {
+            let some = some.iter().map(|block| (*block, bytes_of(*block)));
+            if let Put::Unplaced = self.put_blocks(write.dataset, some)? {
+                return Ok(Put::Unplaced);
+            }
         }
-        let partial: Vec<u64> = write.partial(size as u64).collect();
-        for block in &partial {
-            put_part(self, *block)?;
+        if let Content::Data(_) = &write.content {
+            return Ok(Put::Done);
         }
         let from = first + u64::from(partial.contains(&first));
         let to = end - u64::from(end > from && partial.contains(&(end - 1)));
         if to > from {
             self.clear_blocks(write.dataset, from, to - from);
         }
-        Ok(())
+        Ok(Put::Done)
     }
 
-    /// A block has new bytes.
-    fn put_block(&mut self, dataset: DatasetId, block: u64, data: Pages) -> Result<(), PoolError> {
-        if compress::is_zero(&data) {
-            self.clear_blocks(dataset, block, 1);
-            return Ok(());
+    /// Blocks have new bytes: all of these, or none where one finds no place.
+    fn put_blocks(
+        &mut self,
+        dataset: DatasetId,
+        blocks: impl Iterator<Item = (u64, Pages)>,
+    ) -> Result<Put, PoolError> {
+        let mut placed: SmallVec<[(u64, Option<Placed>); 1]> = SmallVec::new();
+        for (block, data) in blocks {
+            if compress::is_zero(&data) {
+                placed.push((block, None));
+                continue;
+            }
+            let place = self.place_block(dataset, data);
+            if let Ok(Some(place)) = place {
+                placed.push((block, Some(place)));
+                continue;
+            }
+            for (_, place) in placed {
+                if let Some(place) = place {
+                    self.give_back(&place.pointer);
+                }
+            }
+            return place.map(|_| Put::Unplaced);
         }
+        for (block, place) in placed {
+            match place {
+                None => self.clear_blocks(dataset, block, 1),
+                Some(place) => self.enter_block(dataset, block, place),
+            }
+        }
+        Ok(Put::Done)
+    }
+
+    fn give_back(&mut self, pointer: &Pointer) {
+        let extent = self.extent_of(pointer);
+        self.space.give_back(extent);
+    }
+
+    /// Gives a block that is written its place; `None` where there is none.
+    fn place_block(
+        &mut self,
+        dataset: DatasetId,
+        data: Pages,
+    ) -> Result<Option<Placed>, PoolError> {
         let Some(contents) = self.contents.get(&dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
@@ -408,8 +488,7 @@ impl Pool {
         let extent = self.space.allocate(stream, vdev, footprint, purpose);
         let extent = extent.or_else(|| self.place_anywhere(stream, sectors, purpose));
         let Some(extent) = extent else {
-            let context = format!("no {sectors} sectors in a row are free");
-            return Err(PoolError::new(PoolErrorKind::NoSpace, context));
+            return Ok(None);
         };
         self.taken += u64::from(extent.sectors);
         let pointer = Pointer {
@@ -420,26 +499,31 @@ impl Pool {
             algorithm,
             checksum,
         };
+        Ok(Some(Placed {
+            pointer,
+            payload,
+            data,
+        }))
+    }
+
+    /// From here on a block has its new bytes.
+    fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
         self.open_group();
+        let contents = self.contents.get(&dataset);
+        let policy = contents.map(|of| of.settings.primary_cache);
         let mut evicted = Vec::new();
-        if settings.primary_cache == CachePolicy::All {
+        if policy == Some(CachePolicy::All) {
             let key = cache_key(dataset, block);
-            self.cache.insert(key, data.clone(), |of| evicted.push(of));
+            let data = placed.data.clone();
+            self.cache.insert(key, data, |of| evicted.push(of));
         } else {
             // It may be there from before the property was changed.
             self.cache.invalidate(cache_key(dataset, block));
         }
-        let placed = Placed {
-            pointer,
-            payload,
-            data,
-        };
         if let Some(void) = self.commit.group.write(dataset, block, placed) {
-            let extent = self.extent_of(&void);
-            self.space.give_back(extent);
+            self.give_back(&void);
         }
         self.keep_evicted(evicted);
-        Ok(())
     }
 
     /// Blocks are zeros from now on.
@@ -449,8 +533,7 @@ impl Pool {
         }
         self.open_group();
         for void in self.commit.group.clear(dataset, block, count) {
-            let extent = self.extent_of(&void);
-            self.space.give_back(extent);
+            self.give_back(&void);
         }
         self.cache
             .invalidate_range(dataset.0.into(), block..block.saturating_add(count));

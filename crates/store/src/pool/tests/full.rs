@@ -2,7 +2,7 @@
 
 use pages::Pages;
 
-use super::super::{Limits, PoolErrorKind, Request};
+use super::super::{Limits, Plan, PoolErrorKind, Request};
 use super::world::World;
 use crate::catalog::request::{CreateVolume, Destroy, SetProperties, TakeSnapshots};
 use crate::format::DatasetId;
@@ -261,4 +261,73 @@ fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
     }
     let counts = world.pool.space.counts();
     assert!(counts.allocated < 40, "{counts:?}");
+}
+
+/// What is free lies in pieces too small for a block; what makes them whole is free after two more checkpoints.
+#[test]
+fn who_finds_free_space_only_in_pieces_waits_for_the_rest() {
+    for (kind, disks) in kinds() {
+        let mut world = World::of_size(kind, disks, SMALL, Limits::default());
+        let request = CreateVolume {
+            name: "large".to_owned(),
+            size: 1 << 20,
+            block_size: 16 << 10,
+            ..CreateVolume::default()
+        };
+        let plan: Plan =
+            Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+        world.administer(plan).expect("created");
+        let large = world.id("large");
+        let small = world.create("small", 1 << 30, false).expect("thin");
+        let end = world.fill(small, BLOCK);
+        let halves = [0, BLOCK].map(|from| (from..end).step_by(2 * BLOCK as usize));
+        for at in halves[0].clone() {
+            world.clear(small, at, BLOCK);
+        }
+        (0..3).for_each(|_| world.checkpoint());
+        for at in halves[1].clone() {
+            world.clear(small, at, BLOCK);
+        }
+        let bytes = noise(128 << 10, 5);
+        assert_eq!(world.try_write(large, 0, &bytes), Ok(()), "{kind:?}");
+        assert!(world.read(large, 0, 128 << 10) == bytes);
+        world.check();
+    }
+}
+
+/// It does not wait for ever, and a change that was to be seen as a whole is not seen in part.
+#[test]
+fn where_free_space_stays_in_pieces_there_is_none_and_nothing_was_written() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let request = CreateVolume {
+        name: "large".to_owned(),
+        size: 1 << 20,
+        block_size: 16 << 10,
+        ..CreateVolume::default()
+    };
+    let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+    world.administer(plan).expect("created");
+    let large = world.id("large");
+    let small = world.create("small", 1 << 30, false).expect("thin");
+    let end = world.fill(small, BLOCK);
+    for at in (0..end).step_by(2 * BLOCK as usize) {
+        world.clear(small, at, BLOCK);
+    }
+    (0..3).for_each(|_| world.checkpoint());
+    let mut written = 0;
+    let refused = loop {
+        let len = 128_u64 << 10;
+        match world.try_write(large, written, &noise(len, 5)) {
+            Ok(()) => written += len,
+            Err(kind) => break kind,
+        }
+    };
+    assert_eq!(refused, PoolErrorKind::NoSpace);
+    assert!(
+        world
+            .read(large, written, 128 << 10)
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    world.check();
 }
