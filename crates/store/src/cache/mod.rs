@@ -79,6 +79,8 @@ pub struct Cache {
     cap: AtomicUsize,
     /// What others keep of it.
     reserved: AtomicUsize,
+    /// Bytes of it that [`Charge`]s take.
+    charged: AtomicUsize,
 }
 
 /// A part on cache lines of its own.
@@ -108,6 +110,7 @@ impl Cache {
             seed,
             cap: AtomicUsize::new(cap),
             reserved: AtomicUsize::new(0),
+            charged: AtomicUsize::new(0),
         }
     }
 
@@ -214,8 +217,8 @@ impl Cache {
     /// How many locks there are stays: a cache that was made small and is to be much larger is
     /// better made anew.
     pub fn resize(&self, cap: usize) {
-        let reserved = self.reserved.load(Ordering::Relaxed);
-        let share = cap.saturating_sub(reserved) / self.parts.len();
+        let beside = [&self.reserved, &self.charged].map(|bytes| bytes.load(Ordering::Relaxed));
+        let share = cap.saturating_sub(beside.iter().sum()) / self.parts.len();
         self.locked()
             .for_each(|mut part| part.resize(share, &|key| self.hash(key)));
         self.cap.store(cap, Ordering::Relaxed);

@@ -72,12 +72,13 @@ impl Part {
         }
     }
 
-    /// The block, used.
-    #[inline]
+    /// Whether the block is here; that is no use of it.
     pub(super) fn holds(&self, key: Key, hash: u64) -> bool {
         self.table.find(key, hash).is_some()
     }
 
+    /// The block, used.
+    #[inline]
     pub(super) fn get(&mut self, key: Key, hash: u64) -> Option<&Pages> {
         let Some(number) = self.table.find(key, hash) else {
             self.note_miss(key.volume);
