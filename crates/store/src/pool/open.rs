@@ -17,7 +17,8 @@ mod labels;
 mod parted;
 mod replay;
 mod rewind;
-mod root;
+mod ring;
+mod roots;
 mod search;
 mod space;
 
@@ -114,8 +115,7 @@ impl std::error::Error for OpenError {}
 pub struct Opening {
     pool: Box<Pool>,
     root: Root,
-    /// Labels in which it was found.
-    root_copies: u32,
+    ring: ring::Ring,
     stage: Stage,
     /// What is being read, by tag: what it is.
     reading: HashMap<u64, Wanted>,
@@ -160,7 +160,7 @@ enum Wanted {
     Operation,
     Block(usize),
     Search(search::Run),
-    Root,
+    Ring,
     End,
     Flush,
 }
@@ -174,7 +174,7 @@ impl Wanted {
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
             Self::Record | Self::Operation | Self::Block(_) | Self::Search(_) => "the log",
-            Self::Root => "the root of the newest checkpoint",
+            Self::Ring => "the root of the newest checkpoint",
             Self::Restored | Self::Wiped | Self::End | Self::Flush => "what the log says",
         }
     }
@@ -192,8 +192,8 @@ enum Stage {
     Restore,
     Search,
     /// A round of labels.
-    Root(u8),
-    RootFlush(u8),
+    Ring(u8),
+    RingFlush(u8),
     End,
     Flush,
     Labels,
@@ -254,7 +254,7 @@ impl Opening {
             replay: replay::State::new(pool.key, &root.root),
             pool: Box::new(pool),
             root: root.root.clone(),
-            root_copies: root.copies,
+            ring: examined.ring.clone(),
             stage: Stage::Manifest,
             reading: HashMap::new(),
             got: BTreeMap::new(),
@@ -437,8 +437,8 @@ impl Opening {
             Stage::Verify => self.take_verified(),
             Stage::Restore => self.take_restored(),
             Stage::Search => self.take_search(),
-            Stage::Root(round) => self.flush_root(round),
-            Stage::RootFlush(round) => self.root_flushed(round),
+            Stage::Ring(round) => self.flush_ring(round),
+            Stage::RingFlush(round) => self.ring_flushed(round),
             Stage::End => self.flush_found(),
             Stage::Flush => self.end(),
             Stage::Labels => self.end_with_labels(),

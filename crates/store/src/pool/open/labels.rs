@@ -6,10 +6,12 @@ use pages::Pages;
 
 use super::super::config::PoolConfig;
 use super::parted::require_one_history;
+use super::ring::Ring;
+use super::roots::Roots;
 use super::{OpenError, OpenErrorKind};
-use crate::format::label::{NoLabel, RING_OFFSET, RING_SLOTS};
-use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
-use crate::vdev::{Class, Kind, LeafSpec, LeafState};
+use crate::format::label::NoLabel;
+use crate::format::{Epoch, Label, Root};
+use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState};
 
 /// The four label copies of a device, each as it was read; empty where it could not be.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,8 @@ pub struct Examined {
     pub leaves: Vec<Option<u64>>,
     /// Checkpoints, newest first.
     pub roots: Vec<Candidate>,
+    /// What the ring of every label is to hold.
+    pub(super) ring: Ring,
     /// Whether labels have to be written again: some say something else.
     pub is_config_new: bool,
     /// The guids of leaves that were not found and that, for all that these labels know, may have been used
@@ -120,9 +124,10 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         .collect();
     let Roots {
         candidates: roots,
+        ring,
         last_seen,
         clashing,
-    } = roots(devices, &leaves, &config)?;
+    } = Roots::find(devices, &leaves, &config)?;
     require_one_history(&config, &labels, &last_seen, &clashing)?;
     if roots.is_empty() {
         let context = "the labels hold no checkpoint of which there are two equal copies";
@@ -137,11 +142,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
         let is_here = leaves.contains(&Some(leaf.guid));
         let was_online = leaf.state == LeafState::Online;
-        // It was away when this was written, and missed more since: the labels are written when leaves come
-        // and go, not with each epoch. How much more is known at the end of the log.
-        if !was_online && let Some((first, _)) = leaf.missing.ranges().last() {
-            leaf.missing.add_since(*first);
-        }
+        // How much more it missed is known at the end of the log.
+        leaf.missing = missing_now(leaf);
         // That its newest root is an old one says nothing: power fails while roots are written. What it missed,
         // the configuration says (`pool/labels.rs`).
         let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
@@ -165,6 +167,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         config,
         leaves,
         roots,
+        ring,
         is_config_new,
         unaccounted,
         missing_logs,
@@ -240,95 +243,14 @@ fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
     Ok(labels)
 }
 
-/// The roots in the label rings.
-struct Roots {
-    /// Those of which there are two equal copies, newest first.
-    candidates: Vec<Candidate>,
-    /// The newest epoch on each device.
-    last_seen: Vec<Option<Epoch>>,
-    /// Epochs of which there are two candidates.
-    clashing: BTreeSet<Epoch>,
-}
-
-fn roots(
-    devices: &[LeafLabels],
-    leaves: &[Option<u64>],
-    config: &PoolConfig,
-) -> Result<Roots, OpenError> {
-    // Nearly all sectors of a slot are equal: each content is looked at once.
-    let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
-    let mut last_seen = Vec::new();
-    // On cache vdevs there are none of this time.
-    let has_roots = |leaf: u64| config.caches.iter().all(|cache| cache.guid != leaf);
-    for (device, leaf) in devices.iter().zip(leaves) {
-        let mut last = None;
-        let is_asked = leaf.is_some_and(has_roots);
-        for copy in device.copies.iter().filter(|_| is_asked) {
-            for (number, slot) in slots.iter_mut().enumerate() {
-                let start = RING_OFFSET + number * SECTOR_SIZE;
-                if copy.len() >= start + SECTOR_SIZE {
-                    let sector = copy.slice(start..start + SECTOR_SIZE);
-                    last = last.max(Sector::count(slot, sector, config.key()));
-                }
-            }
-        }
-        last_seen.push(last);
+/// What a leaf missed, as the configuration says it. One that was not in use when that was written missed more since:
+/// the labels are written when leaves come and go, not with each epoch.
+pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
+    let mut missing = leaf.missing.clone();
+    if leaf.state != LeafState::Online
+        && let Some((first, _)) = leaf.missing.ranges().last()
+    {
+        missing.add_since(*first);
     }
-    let mut sectors = slots.iter().flatten();
-    let later = sectors.find_map(|sector| Root::later_version(&sector.bytes, config.key()));
-    if let Some(version) = later {
-        return Err(OpenError::later("a checkpoint", version));
-    }
-    let found = slots.into_iter().flatten();
-    let mut found: Vec<Candidate> = found
-        .filter_map(|sector| {
-            let (root, copies) = (sector.root?, sector.copies);
-            Some(Candidate { root, copies })
-        })
-        .collect();
-    found.retain(|candidate| candidate.copies >= 2);
-    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
-    let pairs = found.windows(2);
-    let clashing = pairs.filter(|pair| pair[0].root.epoch == pair[1].root.epoch);
-    let clashing = clashing.map(|pair| pair[0].root.epoch).collect();
-    Ok(Roots {
-        candidates: found,
-        last_seen,
-        clashing,
-    })
-}
-
-/// What lies in a sector of rings, and in how many of them.
-#[derive(Clone)]
-struct Sector {
-    bytes: Vec<u8>,
-    root: Option<Root>,
-    copies: u32,
-}
-
-impl Sector {
-    /// Counts what lies in a slot's sector once more; the epoch of its root.
-    fn count(slot: &mut Vec<Self>, sector: Pages, key: PoolKey) -> Option<Epoch> {
-        let is_equal = |known: &&mut Self| {
-            let mut at = 0;
-            sector.chunks().all(|chunk| {
-                at += chunk.len();
-                known.bytes[at - chunk.len()..at] == *chunk
-            })
-        };
-        if let Some(known) = slot.iter_mut().find(is_equal) {
-            known.copies += 1;
-            return Some(known.root.as_ref()?.epoch);
-        }
-        let bytes = sector.to_vec();
-        let root = Root::decode(&bytes, key);
-        let epoch = root.as_ref().map(|root| root.epoch);
-        let copies = 1;
-        slot.push(Self {
-            bytes,
-            root,
-            copies,
-        });
-        epoch
-    }
+    missing
 }

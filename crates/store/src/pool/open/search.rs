@@ -114,6 +114,6 @@ impl Opening {
         let chain = Chain::new(last, next, replay.previous());
         self.pool.commit = Commit::new(chain, Start::Found);
         self.pool.logs.opened_at(last);
-        self.make_root_firm()
+        self.make_rings_even()
     }
 }

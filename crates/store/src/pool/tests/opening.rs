@@ -1,10 +1,12 @@
 //! Opening a pool whose devices are damaged, old or away: it opens where redundancy allows it, with all that
 //! was acknowledged, and says why where it does not.
 
+use super::super::config::PoolConfig;
 use super::super::{Limits, OpenErrorKind, Plan};
-use super::world::{DISK, World, write};
+use super::world::{DISK, World, read, write};
 use crate::catalog::request::TakeSnapshots;
-use crate::format::{DatasetId, Label, SECTOR_SIZE};
+use crate::format::label::LABEL_SIZE;
+use crate::format::{DatasetId, Epoch, Label, SECTOR_SIZE};
 use crate::vdev::layout;
 use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 use pages::Pages;
@@ -42,22 +44,86 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
 fn a_root_that_is_followed_is_brought_into_all_labels() {
     let (mut world, _) = written(Kind::Mirror, 2);
     world.checkpoint();
-    let epoch = world.pool.persisted.epoch;
-    for (disk, copy) in [0, 1]
-        .into_iter()
-        .flat_map(|disk| [0, 1, 3].map(|copy| (disk, copy)))
-    {
-        let label = layout::label_offset(copy, DISK).expect("a leaf");
-        let at = label + Label::slot_offset(epoch.0);
-        write(
-            &mut world.disks[disk],
-            at,
-            &Pages::zeroes(SECTOR_SIZE as u32),
-        );
-    }
+    let epoch = keep_newest_root(&mut world, &[(0, 2), (1, 2)]);
     world.reopen_unchecked().expect("two copies are enough");
     let roots = world.examine().expect("labels").roots;
     assert_eq!((roots[0].root.epoch, roots[0].copies), (epoch, 8));
+}
+
+/// Keeps the newest root in some labels only, each a disk and the number of a copy; its epoch.
+fn keep_newest_root(world: &mut World, kept: &[(usize, u64)]) -> Epoch {
+    let epoch = world.pool.persisted.epoch;
+    for disk in 0..world.disks.len() {
+        for copy in (0..4).filter(|copy| !kept.contains(&(disk, *copy))) {
+            let label = layout::label_offset(copy, DISK).expect("a leaf");
+            let at = label + Label::slot_offset(epoch.0);
+            let empty = Pages::zeroes(SECTOR_SIZE as u32);
+            write(&mut world.disks[disk], at, &empty);
+        }
+    }
+    epoch
+}
+
+/// It leads to what is free from now on: its other copies may lie on a leaf that could not be read this time.
+#[test]
+fn a_newer_root_that_is_given_up_is_in_no_label_any_more() {
+    let (mut world, volume) = written(Kind::Mirror, 2);
+    world.checkpoint();
+    let given_up = keep_newest_root(&mut world, &[(1, 0)]);
+    world.reopen_unchecked().expect("opens at the one before");
+    let label = layout::label_offset(0, DISK).expect("a leaf");
+    let at = label + Label::slot_offset(given_up.0);
+    assert_eq!(
+        read(&world.disks[1], at, SECTOR_SIZE).to_vec(),
+        [0; SECTOR_SIZE]
+    );
+    let roots = world.examine().expect("labels").roots;
+    assert!(
+        roots[0].root.epoch < given_up && roots[0].copies == 8,
+        "{roots:?}"
+    );
+    assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
+}
+
+#[test]
+fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
+    let (mut world, volume) = written(Kind::Mirror, 2);
+    world.checkpoint();
+    keep_newest_root(&mut world, &[(1, 0), (1, 2)]);
+    let given_up = world.examine().expect("labels").roots.remove(0).root;
+    world.absent.insert(1);
+    world
+        .reopen_unchecked()
+        .expect("opens at the one before, without it");
+    world.write(volume, 0, &[2; BLOCK], true);
+    world.absent.clear();
+    let roots = world.examine().expect("labels").roots;
+    let is_believed = roots.iter().any(|candidate| candidate.root == given_up);
+    assert!(!is_believed, "{given_up:?} {roots:?}");
+    world.reopen().expect("opens");
+    assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
+}
+
+/// A write failed once and was done again: the only leaf missed something, but no other knows better what there was.
+#[test]
+fn the_newest_root_of_the_only_leaf_is_believed_whatever_that_missed() {
+    let (mut world, volume) = written(Kind::Leaf, 1);
+    world.checkpoint();
+    let newest = world.pool.persisted.epoch;
+    for copy in 0..4 {
+        let at = layout::label_offset(copy, DISK).expect("a leaf");
+        let old = read(&world.disks[0], at, LABEL_SIZE);
+        let mut label = Label::read(&old).expect("a label");
+        let mut config = PoolConfig::decode(&label.config).expect("a configuration");
+        config.tree.top_levels[0].slots[0].leaves[0]
+            .missing
+            .add_since(newest);
+        label.config = config.encode();
+        write(&mut world.disks[0], at, &Pages::from_bytes(&label.encode()));
+    }
+    let roots = world.examine().expect("labels").roots;
+    assert_eq!((roots[0].root.epoch, roots[0].copies), (newest, 4));
+    assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
 }
 
 #[test]

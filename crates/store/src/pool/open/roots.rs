@@ -1,0 +1,193 @@
+//! The roots in the label rings, and which of them are believed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use pages::Pages;
+
+use super::super::config::PoolConfig;
+use super::OpenError;
+use super::labels::{Candidate, LeafLabels, missing_now};
+use super::ring::Ring;
+use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
+use crate::format::{Epoch, PoolKey, Root, SECTOR_SIZE};
+use crate::vdev::Dtl;
+
+/// The roots in the label rings.
+pub(super) struct Roots {
+    /// Those of which there are two equal copies that are believed, newest first.
+    pub(super) candidates: Vec<Candidate>,
+    /// These, each in its slot.
+    pub(super) ring: Ring,
+    /// The newest epoch on each device.
+    pub(super) last_seen: Vec<Option<Epoch>>,
+    /// Epochs of which there are two roots, each with two equal copies, believed or not.
+    pub(super) clashing: BTreeSet<Epoch>,
+}
+
+impl Roots {
+    /// Reads the rings of all devices but cache vdevs, where `leaves` says which leaf each is.
+    ///
+    /// # Errors
+    /// A root was written by a later version of the program.
+    pub(super) fn find(
+        devices: &[LeafLabels],
+        leaves: &[Option<u64>],
+        config: &PoolConfig,
+    ) -> Result<Self, OpenError> {
+        // Nearly all sectors of a slot are equal: each content is looked at once.
+        let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
+        // On cache vdevs there are none of this time.
+        let has_roots = |leaf: u64| config.caches.iter().all(|cache| cache.guid != leaf);
+        let asked = || (0..devices.len()).filter(|of| leaves[*of].is_some_and(has_roots));
+        for device in asked() {
+            for copy in &devices[device].copies {
+                for (number, slot) in slots.iter_mut().enumerate() {
+                    let start = RING_OFFSET + number * SECTOR_SIZE;
+                    if copy.len() >= start + SECTOR_SIZE {
+                        let sector = copy.slice(start..start + SECTOR_SIZE);
+                        Sector::note(slot, sector, device, config.key());
+                    }
+                }
+            }
+        }
+        let mut sectors = slots.iter().flatten();
+        let later = sectors.find_map(|sector| Root::later_version(&sector.bytes, config.key()));
+        if let Some(version) = later {
+            return Err(OpenError::later("a checkpoint", version));
+        }
+        let witnesses = Witnesses::new(devices.len(), leaves, config, &slots);
+        let labels = asked().count() * COPIES as usize;
+        let mut ring = Vec::with_capacity(slots.len() * SECTOR_SIZE);
+        let mut is_even = true;
+        for slot in &mut slots {
+            // That two histories were in use is to be seen in what is not believed, too (`clashing`).
+            slot.retain(|sector| sector.root.is_none() || sector.on.len() >= 2);
+            let best = slot
+                .iter()
+                .filter(|sector| witnesses.believed(sector) >= 2)
+                .max_by_key(|sector| sector.epoch());
+            let bytes = best.map_or(&[0; SECTOR_SIZE][..], |sector| &sector.bytes);
+            ring.extend_from_slice(bytes);
+            let equal = slot.iter().find(|sector| sector.bytes == bytes);
+            is_even &= equal.is_some_and(|sector| sector.on.len() == labels);
+        }
+        let mut epochs = BTreeSet::new();
+        let seen = slots.iter().flatten().filter_map(Sector::epoch);
+        let clashing = seen.filter(|epoch| !epochs.insert(*epoch)).collect();
+        let mut candidates: Vec<Candidate> = slots
+            .into_iter()
+            .flatten()
+            .filter_map(|sector| {
+                let copies = witnesses.believed(&sector);
+                let root = sector.root?;
+                Some(Candidate { root, copies })
+            })
+            .filter(|candidate| candidate.copies >= 2)
+            .collect();
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
+        let sectors = Pages::from_bytes(&ring);
+        Ok(Self {
+            candidates,
+            ring: Ring { sectors, is_even },
+            last_seen: witnesses.last_seen,
+            clashing,
+        })
+    }
+}
+
+/// What lies in a sector of rings, and where.
+#[derive(Clone)]
+struct Sector {
+    bytes: Vec<u8>,
+    root: Option<Root>,
+    /// The device of each copy.
+    on: Vec<usize>,
+}
+
+impl Sector {
+    /// Notes what lies in a slot's sector of one label more.
+    fn note(slot: &mut Vec<Self>, sector: Pages, device: usize, key: PoolKey) {
+        let is_equal = |known: &&mut Self| {
+            let mut at = 0;
+            sector.chunks().all(|chunk| {
+                at += chunk.len();
+                known.bytes[at - chunk.len()..at] == *chunk
+            })
+        };
+        if let Some(known) = slot.iter_mut().find(is_equal) {
+            known.on.push(device);
+            return;
+        }
+        let bytes = sector.to_vec();
+        let root = Root::decode(&bytes, key);
+        let on = vec![device];
+        slot.push(Self { bytes, root, on });
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        Some(self.root.as_ref()?.epoch)
+    }
+}
+
+/// Which leaves can say of an epoch whether it had a checkpoint.
+///
+/// A leaf that missed an epoch may hold a root of it nevertheless: one that was half written when the power failed, and
+/// that was given up while this leaf was away ([`super::ring`]). So it is not believed of it, if another leaf is
+/// here that was in the pool before and missed nothing of that epoch: this one would have the root. Where none is, it
+/// is all that there is: a pool of a single leaf that once did not take a write still has its newest root.
+struct Witnesses {
+    /// What each device missed.
+    missing: Vec<Dtl>,
+    /// The oldest and the newest epoch in the rings of each.
+    first_seen: Vec<Option<Epoch>>,
+    last_seen: Vec<Option<Epoch>>,
+}
+
+impl Witnesses {
+    fn new(
+        devices: usize,
+        leaves: &[Option<u64>],
+        config: &PoolConfig,
+        slots: &[Vec<Sector>],
+    ) -> Self {
+        let tops = config.tree.top_levels.iter();
+        let specs = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
+        let missing: HashMap<u64, Dtl> = specs.map(|leaf| (leaf.guid, missing_now(leaf))).collect();
+        let missing = leaves.iter().map(|leaf| {
+            let known = leaf.and_then(|guid| missing.get(&guid));
+            known.cloned().unwrap_or_default()
+        });
+        let mut witnesses = Self {
+            missing: missing.collect(),
+            first_seen: vec![None; devices],
+            last_seen: vec![None; devices],
+        };
+        for sector in slots.iter().flatten() {
+            let Some(epoch) = sector.epoch() else {
+                continue;
+            };
+            for device in &sector.on {
+                let first = &mut witnesses.first_seen[*device];
+                *first = Some(first.map_or(epoch, |first| first.min(epoch)));
+                let last = &mut witnesses.last_seen[*device];
+                *last = (*last).max(Some(epoch));
+            }
+        }
+        witnesses
+    }
+
+    /// How many copies of a root are believed.
+    fn believed(&self, sector: &Sector) -> u32 {
+        let Some(epoch) = sector.epoch() else {
+            return 0;
+        };
+        let missed = |device: usize| self.missing[device].contains(epoch);
+        let mut devices = 0..self.missing.len();
+        let is_known = devices.any(|device| {
+            let was_there = self.first_seen[device].is_some_and(|first| first <= epoch);
+            was_there && !missed(device)
+        });
+        let copies = sector.on.iter().filter(|of| !is_known || !missed(**of));
+        copies.count() as u32
+    }
+}
