@@ -27,7 +27,7 @@ use super::served_session::ServedSession;
 use super::shared::Shared;
 use super::turn::Turn;
 use crate::block::Lane;
-use crate::spin::Spin;
+use crate::spin::{self, Spin};
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -118,7 +118,7 @@ impl EventLoop {
             start: now,
             now,
             last_tick: now,
-            spin: Spin::new(now),
+            spin: Spin::new(spin::FOR_A_CLIENT, now),
             under_pressure: false,
             stopping: false,
         })

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::Lane;
 use crate::block::uring::Ring;
-use crate::spin::Spin;
+use crate::spin::{self, Spin};
 
 /// Requests in flight from which on it pays to look again instead of sleeping.
 const SPIN_FROM: usize = 4;
@@ -64,7 +64,7 @@ impl Lane {
         } else {
             Self::without_io_uring(waker)
         };
-        let spin = Spin::new(Instant::now());
+        let spin = Spin::new(spin::FOR_A_DEVICE, Instant::now());
         lane.sleep = Some(Sleep { bell, spin });
         Ok(lane)
     }
