@@ -149,13 +149,22 @@ fn target(options: &Options) -> Result<(), String> {
     }
     let wanted: Vec<&Workload> = WORKLOADS.iter().filter(|w| options.wants(w.name)).collect();
     if !wanted.is_empty() {
-        let servers = [
+        let mut servers = vec![
             Server::start(server::Kind::Tgt, &sandstone)?,
             Server::start(server::Kind::Sandstone, &sandstone)?,
         ];
+        if wanted.iter().any(|workload| workload.cached) {
+            servers.push(Server::start(server::Kind::Pool, &sandstone)?);
+        }
         for server in &servers {
             progress(&format!("{}: writing every block once", server.kind.name()));
             client::fill(server)?;
+        }
+        if let Some(pool) = servers.get(2) {
+            progress("Sandstone's pool: reading every block into its cache");
+            for _ in 0..2 {
+                Cell::measure(&workload::READS_ALL, pool, &load_client, 4.0)?;
+            }
         }
         for workload in wanted {
             report
@@ -166,18 +175,18 @@ fn target(options: &Options) -> Result<(), String> {
     report.print(options.json)
 }
 
-/// Runs one workload on both servers, in turns.
+/// Runs one workload on all servers that it is for, in turns.
 fn measure(
     workload: &'static Workload,
-    servers: &[Server; 2],
+    servers: &[Server],
     load_client: &std::path::Path,
     options: &Options,
 ) -> Result<report::Row, String> {
     let mut row = report::Row::new(workload);
     for repeat in 0..options.repeats {
-        let order = if repeat % 2 == 0 { [0, 1] } else { [1, 0] };
-        for index in order {
-            let server = &servers[index];
+        let count = if workload.cached { servers.len() } else { 2 };
+        for turn in 0..count {
+            let server = &servers[(repeat + turn) % count];
             let name = server.kind.name();
             progress(&format!(
                 "{}: {name}, run {} of {}",

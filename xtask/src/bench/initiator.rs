@@ -36,6 +36,7 @@ const fn workload(name: &'static str, is_write: bool, depth: u32) -> Workload {
         depth,
         sessions: 1,
         digests: false,
+        cached: false,
     }
 }
 

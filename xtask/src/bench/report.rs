@@ -30,6 +30,8 @@ pub(super) struct Row {
     pub workload: &'static Workload,
     pub tgt: Vec<Cell>,
     pub sandstone: Vec<Cell>,
+    /// Where the workload is run on a volume of a pool, too.
+    pub pool: Vec<Cell>,
 }
 
 /// A figure that Sandstone must reach.
@@ -83,6 +85,7 @@ impl Row {
             workload,
             tgt: Vec::new(),
             sandstone: Vec::new(),
+            pool: Vec::new(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Row {
         match kind {
             Kind::Tgt => self.tgt.push(cell),
             Kind::Sandstone => self.sandstone.push(cell),
+            Kind::Pool => self.pool.push(cell),
         }
     }
 
@@ -97,13 +101,29 @@ impl Row {
         let cells = match kind {
             Kind::Tgt => &self.tgt,
             Kind::Sandstone => &self.sandstone,
+            Kind::Pool => &self.pool,
         };
         Spread::of(cells.iter().map(figure))
     }
 
     /// Sandstone's median over tgt's.
     fn ratio(&self, figure: fn(&Cell) -> f64) -> f64 {
-        self.spread(Kind::Sandstone, figure).median / self.spread(Kind::Tgt, figure).median
+        self.median(Kind::Sandstone, figure) / self.median(Kind::Tgt, figure)
+    }
+
+    /// How quick a pool's volume is beside memory: more is better.
+    fn pool_ratio(&self) -> f64 {
+        let (figure, ..) = self.main_figure();
+        let pool = self.median(Kind::Pool, figure);
+        let memory = self.median(Kind::Sandstone, figure);
+        match self.workload.is_latency() {
+            true => memory / pool,
+            false => pool / memory,
+        }
+    }
+
+    fn median(&self, kind: Kind, figure: fn(&Cell) -> f64) -> f64 {
+        self.spread(kind, figure).median
     }
 
     /// What the workload is about: microseconds, MB/s, or thousands of transfers per second.
@@ -165,6 +185,7 @@ impl Report {
         }
         self.print_head();
         self.print_rows();
+        self.print_cached();
         self.print_sessions();
         self.print_goals();
         Ok(())
@@ -234,6 +255,37 @@ impl Report {
         );
     }
 
+    fn print_cached(&self) {
+        let mut rows = self
+            .rows
+            .iter()
+            .filter(|row| row.workload.cached)
+            .peekable();
+        if rows.peek().is_none() {
+            return;
+        }
+        println!(
+            "\n{:<28} {:>26} {:>26} {:>7}  {:>20}",
+            "a pool's volume, cached",
+            "Sandstone, memory",
+            "Sandstone, pool",
+            "ratio",
+            "pool CPU µs/IO",
+        );
+        for row in rows {
+            let (figure, unit, digits) = row.main_figure();
+            let show = |kind| row.spread(kind, figure).show(digits);
+            println!(
+                "{:<28} {:>26} {:>26} {:>6.2}×  {:>20}   {unit}",
+                row.workload.name,
+                show(Kind::Sandstone),
+                show(Kind::Pool),
+                row.pool_ratio(),
+                row.spread(Kind::Pool, Cell::cpu_us_per_io).show(2),
+            );
+        }
+    }
+
     fn print_sessions(&self) {
         for sessions in &self.sessions {
             let resident: Vec<String> = sessions
@@ -257,13 +309,13 @@ impl Report {
             return;
         }
         println!(
-            "\n{:<56} {:>14} {:>20}  reached",
+            "\n{:<60} {:>14} {:>20}  reached",
             "to reach", "target", "measured"
         );
         for goal in &self.goals {
             let answer = if goal.reached { "yes" } else { "NO" };
             println!(
-                "{:<56} {:>14} {:>20}  {answer}",
+                "{:<60} {:>14} {:>20}  {answer}",
                 goal.what, goal.target, goal.measured
             );
         }
@@ -421,6 +473,10 @@ fn goals(rows: &[Row], sessions: &[Sessions]) -> Vec<Goal> {
             bound.unit,
             2,
         ));
+    }
+    for row in rows.iter().filter(|row| row.workload.cached) {
+        let what = format!("cached volume of a pool to memory, {}", row.workload.name);
+        goals.push(goal(&what, row.pool_ratio(), 0.85, true, "×", 2));
     }
     if let Some(s) = sessions.iter().find(|s| s.kind == Kind::Sandstone) {
         let storm_s = Spread::of(s.storm_s.iter().copied()).max;

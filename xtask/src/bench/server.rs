@@ -1,4 +1,5 @@
-//! The two targets under test, each started privately on one core with a RAM-backed unit of 1 GiB.
+//! The targets under test, each started privately on one core with a unit of 1 GiB: RAM-backed, or a volume of a pool
+//! on files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -22,6 +23,8 @@ const TGT_IQN: &str = "iqn.2026-01.org.example:bench-tgt";
 pub(super) enum Kind {
     Tgt,
     Sandstone,
+    /// Sandstone, whose unit is a volume of a pool.
+    Pool,
 }
 
 impl Kind {
@@ -29,6 +32,7 @@ impl Kind {
         match self {
             Self::Tgt => "tgt",
             Self::Sandstone => "Sandstone",
+            Self::Pool => "Sandstone's pool",
         }
     }
 }
@@ -57,7 +61,7 @@ impl Server {
     pub(super) fn start(kind: Kind, sandstone: &Path) -> Result<Self, String> {
         match kind {
             Kind::Tgt => start_tgt(),
-            Kind::Sandstone => start_sandstone(sandstone),
+            Kind::Sandstone | Kind::Pool => start_sandstone(kind, sandstone),
         }
     }
 
@@ -83,11 +87,16 @@ impl Drop for Server {
             );
             let _ = tgtadm(control, &["--op", "delete", "--mode", "system"]);
         }
-        let patience = Instant::now() + Duration::from_millis(500);
-        while self.tgt.is_some()
-            && Instant::now() < patience
-            && matches!(self.child.try_wait(), Ok(None))
-        {
+        // The files of a demo go when it ends by itself.
+        if self.kind != Kind::Tgt {
+            let _ = Command::new("kill").arg(self.pid().to_string()).status();
+        }
+        let patience = match self.kind {
+            Kind::Tgt => Duration::from_millis(500),
+            Kind::Sandstone | Kind::Pool => Duration::from_secs(20),
+        };
+        let patience = Instant::now() + patience;
+        while Instant::now() < patience && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = self.child.kill();
@@ -240,11 +249,15 @@ fn tgtadm(control: &str, words: &[&str]) -> Result<(), String> {
     ))
 }
 
-fn start_sandstone(binary: &Path) -> Result<Server, String> {
+fn start_sandstone(kind: Kind, binary: &Path) -> Result<Server, String> {
+    let unit = match kind {
+        Kind::Pool => "--size",
+        Kind::Sandstone | Kind::Tgt => "--memory",
+    };
     let mut child = Command::new("taskset")
         .args(["-c", CORE])
         .arg(binary)
-        .args(["demo", "--memory", "1G", "--threads", "1", "--json"])
+        .args(["demo", unit, "1G", "--threads", "1", "--json"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
@@ -267,7 +280,7 @@ fn start_sandstone(binary: &Path) -> Result<Server, String> {
             target,
             lun,
         }) => Ok(Server {
-            kind: Kind::Sandstone,
+            kind,
             portal,
             target,
             lun,
@@ -278,7 +291,7 @@ fn start_sandstone(binary: &Path) -> Result<Server, String> {
             let _ = child.kill();
             let _ = child.wait();
             Err(format!(
-                "{} demo --memory 1G --threads 1 --json: {e}",
+                "{} demo {unit} 1G --threads 1 --json: {e}",
                 binary.display()
             ))
         }

@@ -31,15 +31,34 @@ pub(super) struct Workload {
     pub sessions: u32,
     /// libiscsi of Debian 12 knows header digests only; the lean client uses both.
     pub digests: bool,
+    /// Whether a volume of a pool is measured too, whose blocks are all in the pool's cache.
+    pub cached: bool,
 }
 
 /// Everything that `bench target` measures under load.
 pub(super) const WORKLOADS: &[Workload] = &[
-    random("libiscsi-read-4k-qd32", Client::Libiscsi, false, 32, 1),
+    also_cached(random(
+        "libiscsi-read-4k-qd32",
+        Client::Libiscsi,
+        false,
+        32,
+        1,
+    )),
     random("libiscsi-write-4k-qd32", Client::Libiscsi, true, 32, 1),
-    random("libiscsi-read-4k-qd1", Client::Libiscsi, false, 1, 1),
+    also_cached(random(
+        "libiscsi-read-4k-qd1",
+        Client::Libiscsi,
+        false,
+        1,
+        1,
+    )),
     random("libiscsi-write-4k-qd1", Client::Libiscsi, true, 1, 1),
-    sequential("libiscsi-read-256k-qd8", Client::Libiscsi, false, 1),
+    also_cached(sequential(
+        "libiscsi-read-256k-qd8",
+        Client::Libiscsi,
+        false,
+        1,
+    )),
     sequential("libiscsi-write-256k-qd8", Client::Libiscsi, true, 1),
     random("libiscsi-read-4k-qd32-x8", Client::Libiscsi, false, 32, 8),
     random("libiscsi-write-4k-qd32-x8", Client::Libiscsi, true, 32, 8),
@@ -59,19 +78,22 @@ pub(super) const WORKLOADS: &[Workload] = &[
         32,
         1,
     )),
-    random("lean-read-4k-qd64", Client::Lean, false, 64, 1),
+    also_cached(random("lean-read-4k-qd64", Client::Lean, false, 64, 1)),
     random("lean-write-4k-qd64", Client::Lean, true, 64, 1),
     random("lean-read-4k-qd1", Client::Lean, false, 1, 1),
     random("lean-write-4k-qd1", Client::Lean, true, 1, 1),
     random("lean-read-4k-qd16-x8", Client::Lean, false, 16, 8),
     random("lean-write-4k-qd16-x8", Client::Lean, true, 16, 8),
-    sequential("lean-read-256k-qd8", Client::Lean, false, 1),
+    also_cached(sequential("lean-read-256k-qd8", Client::Lean, false, 1)),
     sequential("lean-write-256k-qd8", Client::Lean, true, 1),
     with_digests(random("lean-read-4k-qd64-crc", Client::Lean, false, 64, 1)),
     with_digests(random("lean-write-4k-qd64-crc", Client::Lean, true, 64, 1)),
     with_digests(sequential("lean-read-256k-qd8-crc", Client::Lean, false, 1)),
     with_digests(sequential("lean-write-256k-qd8-crc", Client::Lean, true, 1)),
 ];
+
+/// Brings every block of a unit into a cache.
+pub(super) const READS_ALL: Workload = sequential("all", Client::Lean, false, 1);
 
 const fn random(
     name: &'static str,
@@ -89,6 +111,7 @@ const fn random(
         depth,
         sessions,
         digests: false,
+        cached: false,
     }
 }
 
@@ -102,12 +125,20 @@ const fn sequential(name: &'static str, client: Client, is_write: bool, sessions
         depth: 8,
         sessions,
         digests: false,
+        cached: false,
     }
 }
 
 const fn with_digests(workload: Workload) -> Workload {
     Workload {
         digests: true,
+        ..workload
+    }
+}
+
+const fn also_cached(workload: Workload) -> Workload {
+    Workload {
+        cached: true,
         ..workload
     }
 }
