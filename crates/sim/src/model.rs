@@ -263,7 +263,9 @@ impl Model {
         let since = oldest.unwrap_or(self.now);
         let replaces = |new: &Entry, old: &Entry| {
             let (newer, older) = (self.change(new.change), self.change(old.change));
-            let is_there = newer.is_durable && newer.acknowledged < since;
+            // What was durable in the volume may not be in the snapshot that it was rolled back to.
+            let is_in = new.hold != Hold::Perhaps;
+            let is_there = is_in && newer.is_durable && newer.acknowledged < since;
             is_there && old.slices & !new.slices == 0 && older.settled < newer.submitted
         };
         let all = entries.clone();
