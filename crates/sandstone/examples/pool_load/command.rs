@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sandstone::block::BlockDevice;
 use sandstone::block::file::{FileDevice, FileOptions};
+use sandstone::pool::administer::VdevChange;
 use sandstone::pool::create::CreatePool;
 use sandstone::pool::dataset::DatasetChange;
 use sandstone::pool::import::ImportPool;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Make { path: PathBuf, len: u64 },
     /// Uses a file under a name.
     Open { name: String, path: PathBuf },
+    /// Uses it no longer.
+    Close { name: String },
     /// Makes a pool.
     Create(CreatePool),
     /// Imports a pool.
@@ -39,6 +42,10 @@ pub(crate) enum Command {
     Destroy { pool: String },
     /// Changes datasets.
     Change(DatasetChange),
+    /// Changes what a pool is made of.
+    Vdevs { pool: String, change: VdevChange },
+    /// Waits until a scrub or resilver ends, and tells of it.
+    Await { pool: String },
     /// Runs loads, all at the same time.
     Load { loads: Vec<Load> },
     /// Tells how a pool is.
@@ -92,12 +99,18 @@ impl Bench {
                 };
                 self.files.insert(name, Arc::new(target));
             }
+            Command::Close { name } => drop(self.files.remove(&name)),
             Command::Create(pool) => self.pools.create(&pool).map_err(|e| e.message)?,
             Command::Import(pool) => {
                 brought = json!({ "pool": self.pools.import(&pool).map_err(|e| e.message)? });
             }
             Command::Destroy { pool } => self.pools.destroy(&pool).map_err(|e| e.message)?,
             Command::Change(change) => self.pools.change(&change).map_err(|e| e.message)?,
+            Command::Vdevs { pool, change } => {
+                let changed = self.pools.change_vdevs(&pool, &change);
+                changed.map_err(|error| error.message)?;
+            }
+            Command::Await { pool } => brought = self.await_scan(&pool)?,
             Command::Load { loads } => {
                 let targets: Result<Vec<_>, _> =
                     loads.iter().map(|load| self.target(&load.target)).collect();
@@ -112,6 +125,16 @@ impl Bench {
             fields.insert("took_s".to_owned(), json!(start.elapsed().as_secs_f64()));
         }
         Ok(brought)
+    }
+
+    fn await_scan(&self, pool: &str) -> Result<Value, String> {
+        loop {
+            let view = self.pools.view(pool).map_err(|error| error.message)?;
+            match view.scan_status {
+                Some(scan) if scan.ended_s == 0 => std::thread::sleep(Duration::from_millis(5)),
+                scan => return serde_json::to_value(scan).map_err(|error| error.to_string()),
+            }
+        }
     }
 
     fn target(&self, name: &str) -> Result<Arc<Target>, String> {

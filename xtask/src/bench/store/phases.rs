@@ -1,6 +1,8 @@
 //! What is measured, in phases: each begins with a pool of its own.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -9,13 +11,15 @@ use super::process::{Figures, Load, Loader};
 use super::table::{Line, Side, Table, Wanted};
 
 /// The phases, in their order.
-pub(super) const NAMES: [&str; 7] = [
+pub(super) const NAMES: [&str; 9] = [
     "fresh",
     "sequential",
     "filled",
     "aged",
     "snapshots",
+    "large",
     "crash",
+    "resilver",
     "variants",
 ];
 
@@ -25,6 +29,8 @@ const MIB: u64 = 1 << 20;
 const LOAD_DATA: u64 = 64 * MIB;
 /// Just less than those after which a checkpoint is made.
 const CHANGES_OF_A_LOG: u64 = 1_000_000;
+/// Blocks of 4 KiB in a large volume.
+const LARGE_BLOCKS: u64 = 10_000_000;
 /// How full volumes make the pool, in percent.
 const FILL: u64 = 70;
 
@@ -64,7 +70,9 @@ impl Bench<'_> {
             "filled" => self.filled(),
             "aged" => self.aged(),
             "snapshots" => self.snapshots(),
+            "large" => self.large(),
             "crash" => self.crash(),
+            "resilver" => self.resilver(),
             "variants" => self.variants(),
             other => Err(format!("there is no phase {other}")),
         }
@@ -339,6 +347,37 @@ impl Bench<'_> {
         let bytes = self.options.size / 2;
         let write = Load::random_write(4096, 32).bytes(bytes).flushed();
         self.one(write.on("tank/v"))?;
+        self.take_snapshots(bytes)?;
+        self.destroy_beside_reads(bytes)
+    }
+
+    /// The same with ten million blocks, written in their order, on a device that grows with them.
+    fn large(&mut self) -> Result<(), String> {
+        let bytes = LARGE_BLOCKS * 4096;
+        let needed = bytes + bytes / 4;
+        let free = free_bytes(&self.options.dir)?;
+        if free < needed {
+            self.table.note(format!(
+                "no figures of ten million blocks: they take {} GiB of disk, and {} are free",
+                needed >> 30,
+                free >> 30
+            ));
+            return Ok(());
+        }
+        let device = self.path("large");
+        let file = std::fs::File::create(&device).and_then(|file| file.set_len(2 * needed));
+        file.map_err(|error| format!("{}: {error}", device.display()))?;
+        self.new_pool("disk", std::slice::from_ref(&device))?;
+        self.new_volume(1 << 40, 4 * KIB)?;
+        let write = Load::sequential_write(MIB as u32, 8).bytes(bytes).flushed();
+        self.one(write.on("tank/v"))?;
+        self.take_snapshots(bytes)?;
+        self.destroy_beside_reads(bytes)?;
+        self.ask(json!({ "do": "destroy", "pool": "tank" }))?;
+        std::fs::remove_file(&device).map_err(|error| error.to_string())
+    }
+
+    fn take_snapshots(&mut self, bytes: u64) -> Result<(), String> {
         let snapshot = |name: &str| json!({ "do": "change", "verb": "snapshot", "names": [name] });
         let mut line = Line::new(
             format!(
@@ -356,7 +395,7 @@ impl Bench<'_> {
             );
         }
         self.table.push(line);
-        self.destroy_beside_reads(bytes)
+        Ok(())
     }
 
     /// How much longer the slowest hundredth takes while blocks of a destroyed volume are freed.
@@ -413,6 +452,50 @@ impl Bench<'_> {
         for (name, path) in files.into_iter().chain([("raw", self.path("raw"))]) {
             self.ask(json!({ "do": "open", "name": name, "path": path }))?;
         }
+        Ok(())
+    }
+
+    /// A disk gets a mirror, beside what copying as many bytes from the one file to the other takes.
+    fn resilver(&mut self) -> Result<(), String> {
+        // There may be none; the next files need its room.
+        let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
+        let len = self.options.size / 2;
+        let bytes = (len * FILL / 100) >> 20 << 20;
+        let paths = ["origin", "copy"].map(|name| self.path(name));
+        let wanted = [Wanted::OfRaw(0.7)];
+        let mut line = Line::new("resilver, beside copying the bytes", "MB/s", &wanted);
+        for _ in 0..self.options.rounds {
+            for (name, path) in ["origin", "copy"].iter().zip(&paths) {
+                self.make(path, len)?;
+                self.ask(json!({ "do": "open", "name": name, "path": path }))?;
+            }
+            let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
+            let write = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
+            let both = self.loader.load(&[read.on("origin"), write.on("copy")])?;
+            let seconds = both[0].seconds.max(both[1].seconds);
+            line.push(Side::Raw, bytes as f64 / seconds / 1e6);
+            for name in ["origin", "copy"] {
+                self.ask(json!({ "do": "close", "name": name }))?;
+            }
+
+            self.new_pool("disk", &paths[..1])?;
+            self.new_volume(len, 16 * KIB)?;
+            let fill = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
+            self.one(fill.on("tank/v"))?;
+            let start = Instant::now();
+            let attach =
+                json!({ "verb": "attach", "device": paths[0], "new": paths[1], "force": true });
+            self.ask(json!({ "do": "vdevs", "pool": "tank", "change": attach }))?;
+            let scan = self.ask(json!({ "do": "await", "pool": "tank" }))?;
+            let seconds = start.elapsed().as_secs_f64();
+            let copied = scan["issued"].as_u64().unwrap_or(0);
+            if copied < bytes {
+                return Err(format!("{copied} of {bytes} bytes were resilvered: {scan}"));
+            }
+            line.push(Side::Pool, copied as f64 / seconds / 1e6);
+            self.ask(json!({ "do": "destroy", "pool": "tank" }))?;
+        }
+        self.table.push(line);
         Ok(())
     }
 
@@ -483,4 +566,19 @@ fn target(side: Side) -> &'static str {
         Side::Pool => "tank/v",
         Side::Btrfs => "btrfs",
     }
+}
+
+/// Bytes that the disk under a folder has free.
+fn free_bytes(dir: &Path) -> Result<u64, String> {
+    let output = Command::new("df")
+        .args(["--output=avail", "-B1"])
+        .arg(dir)
+        .output()
+        .map_err(|error| format!("df cannot be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let free = text
+        .lines()
+        .nth(1)
+        .and_then(|line| line.trim().parse().ok());
+    free.ok_or_else(|| format!("df said '{}'", text.trim()))
 }
