@@ -29,8 +29,8 @@ use crate::cache::{Evicted, Key};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Label, Pointer};
 use crate::vdev::{
-    DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafSpec,
-    LeafState, State, VdevEvent, layout,
+    DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo,
+    LeafSpec, LeafState, State, VdevEvent, layout,
 };
 
 /// The first leaf number of cache vdevs, and the first number of their requests.
@@ -62,6 +62,8 @@ pub struct CacheStatus {
     pub is_in_use: bool,
     /// What went wrong with its device.
     pub errors: ErrorCounts,
+    /// What its device did.
+    pub io: LeafIo,
     /// Reads that it had the block for, and that it did not.
     pub hits: u64,
     /// The same.
@@ -89,12 +91,15 @@ struct Device {
     /// `None`: it takes no part in the cache.
     level: Option<SecondLevel>,
     errors: ErrorCounts,
+    io: LeafIo,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     leaf: LeafId,
     since_us: u64,
+    /// Bytes.
+    len: u64,
     what: What,
 }
 
@@ -132,6 +137,7 @@ impl Device {
             state: self.state(),
             is_in_use: self.level.is_some(),
             errors: self.errors,
+            io: self.io,
             hits: counts.hits,
             misses: counts.misses,
             rejected: counts.rejected,
@@ -196,10 +202,16 @@ impl CacheVdevs {
     fn ask(&mut self, leaf: LeafId, op: DeviceOp, what: What, now_us: u64) {
         let io = FIRST_IO + self.next_io;
         self.next_io += 1;
-        let since_us = now_us;
+        let len = match &op {
+            DeviceOp::Read { len, .. } => u64::from(*len),
+            DeviceOp::Write { data, .. } => data.len() as u64,
+            DeviceOp::Trim { len, .. } => *len,
+            DeviceOp::Flush => 0,
+        };
         let under_way = UnderWay {
             leaf,
-            since_us,
+            since_us: now_us,
+            len,
             what,
         };
         self.under_way.insert(io, under_way);
@@ -252,6 +264,7 @@ impl Pool {
             spec,
             level,
             errors: ErrorCounts::default(),
+            io: LeafIo::default(),
         });
         leaf
     }
@@ -392,9 +405,16 @@ impl Pool {
 
     /// The device of a cache vdev answered.
     pub(super) fn cache_completed(&mut self, io: IoId, outcome: DeviceOutcome) {
-        let Some(UnderWay { leaf, what, .. }) = self.caches.under_way.remove(&io.0) else {
+        let Some(under_way) = self.caches.under_way.remove(&io.0) else {
             return;
         };
+        let now_us = self.now_us;
+        let UnderWay {
+            leaf,
+            since_us,
+            len,
+            what,
+        } = under_way;
         let Some(device) = self.caches.device(leaf) else {
             return;
         };
@@ -403,6 +423,12 @@ impl Pool {
         if error.is_some() {
             device.errors.read += u64::from(is_read);
             device.errors.write += u64::from(!is_read);
+        } else {
+            let transfers = match is_read {
+                true => &mut device.io.read,
+                false => &mut device.io.write,
+            };
+            transfers.count(len, since_us, since_us, now_us);
         }
         match what {
             What::Label => {}

@@ -12,7 +12,7 @@ use super::log_vdevs::LogStatus;
 use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
 use super::scan::ScanStatus;
 use super::state::Pool;
-use crate::space::Counts;
+use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
     Class, LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus, VdevEvent,
 };
@@ -42,6 +42,8 @@ pub struct PoolStatus {
     pub counts: Counts,
     /// Sectors that data may still take.
     pub available: u64,
+    /// Sectors of each top-level vdev by number; none of those that are not for blocks.
+    pub space: Vec<VdevSpace>,
     /// Its cache vdevs.
     pub caches: Vec<CacheStatus>,
     /// Its log vdevs.
@@ -83,6 +85,7 @@ impl Pool {
             scan: self.scan_status(),
             counts: self.space.counts(),
             available,
+            space: self.space.by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
             fragmentation: fragmentation.max().unwrap_or(0),

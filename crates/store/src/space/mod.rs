@@ -102,6 +102,15 @@ pub struct Counts {
     pub allocated: u64,
 }
 
+/// Sectors of a top-level vdev.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VdevSpace {
+    /// All.
+    pub size: u64,
+    /// Free.
+    pub available: u64,
+}
+
 /// A page of a top-level vdev's bitmap: [`space_page`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
@@ -511,6 +520,20 @@ impl Space {
     /// Free sectors of a top-level vdev, without those that are free and not yet settled.
     pub fn free(&self, vdev: u16) -> u64 {
         self.vdevs[usize::from(vdev)].sectors.free_sectors()
+    }
+
+    /// Sectors of each top-level vdev, and which of them are free: those too that are free and not yet
+    /// settled, as in [`Space::counts`].
+    pub fn by_vdev(&self) -> Vec<VdevSpace> {
+        let space = self.vdevs.iter().map(|vdev| VdevSpace {
+            size: vdev.sectors.size(),
+            available: vdev.sectors.free_sectors(),
+        });
+        let mut space: Vec<VdevSpace> = space.collect();
+        for extent in self.freed.iter() {
+            space[usize::from(extent.vdev)].available += u64::from(extent.sectors);
+        }
+        space
     }
 
     /// The pages that a top-level vdev's bitmap has.

@@ -338,6 +338,13 @@ impl Pool {
             allocated: live + young,
         };
         assert_eq!(self.space.counts(), expected);
+        let is_free = |state: &&State| **state == State::Free;
+        let free = |states: &Vec<State>| states.iter().filter(is_free).count() as u64;
+        let free: Vec<u64> = self.states.iter().map(free).collect();
+        let by_vdev = self.space.by_vdev();
+        let available: Vec<u64> = by_vdev.iter().map(|of| of.available).collect();
+        assert_eq!(available, free);
+        assert_eq!(by_vdev.iter().map(|of| of.size).sum::<u64>(), expected.size);
         assert_eq!(self.space.double_drops(), 0);
     }
 

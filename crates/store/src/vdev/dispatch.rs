@@ -22,6 +22,7 @@ pub(super) struct InFlight {
     len: u64,
     waiters: SmallVec<[Waiter; 1]>,
     pub(super) asked: Asked,
+    asked_us: u64,
     issued_us: u64,
     /// Nobody waits any more, but the device may still do it.
     pub(super) is_abandoned: bool,
@@ -58,7 +59,7 @@ impl Array {
             self.leaf_mut(leaf)
                 .queue
                 .finished(request.priority, request.len);
-            self.judge(request, outcome, out);
+            self.judge(request, outcome, now_us, out);
         }
         self.settle(now_us, out);
         self.pump(leaf, now_us, out);
@@ -181,6 +182,7 @@ impl Array {
             len: job.len,
             waiters: job.waiters,
             asked,
+            asked_us: job.asked_us,
             issued_us: now_us,
             is_abandoned: false,
             is_slow: false,
@@ -200,7 +202,7 @@ impl Array {
     }
 
     /// What an answer says of the leaf, before those who wait see it.
-    fn judge(&mut self, request: InFlight, outcome: DeviceOutcome, out: &mut Output) {
+    fn judge(&mut self, request: InFlight, outcome: DeviceOutcome, now_us: u64, out: &mut Output) {
         let leaf = request.leaf;
         let outcome = match (request.asked, outcome) {
             (Asked::Read, Ok(data)) if data.len() as u64 != request.len => {
@@ -211,6 +213,9 @@ impl Array {
             (_, Ok(_)) => Ok(Pages::new()),
             (_, Err(error)) => Err(error),
         };
+        if outcome.is_ok() {
+            self.count(&request, now_us);
+        }
         match (&outcome, request.asked) {
             (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).flush.wrote(epoch),
             (Ok(_), _) => {}
@@ -232,6 +237,17 @@ impl Array {
             self.flush_finished(leaf, &outcome);
         }
         self.answer(&request, &outcome);
+    }
+
+    /// Counts a request that a device answered well.
+    fn count(&mut self, request: &InFlight, now_us: u64) {
+        let io = &mut self.leaf_mut(request.leaf).io;
+        let transfers = match request.asked {
+            Asked::Read => &mut io.read,
+            Asked::Write(_) | Asked::DurableWrite(_) => &mut io.write,
+            Asked::Trim | Asked::Flush => return,
+        };
+        transfers.count(request.len, request.asked_us, request.issued_us, now_us);
     }
 
     fn answer(&mut self, request: &InFlight, outcome: &DeviceOutcome) {

@@ -207,6 +207,7 @@ impl Array {
                 offset: 0,
                 len: 0,
                 waiters: SmallVec::new(),
+                asked_us: now_us,
                 work: Work::Flush,
             };
             self.submit(LeafId(id), job, now_us, out);

@@ -96,6 +96,7 @@ impl Array {
             offset,
             len,
             waiters: smallvec![Waiter::new(id)],
+            asked_us: now_us,
             work,
         };
         self.submit(leaf, job, now_us, out);

@@ -1,5 +1,6 @@
 //! One device of an array: its state, what it missed, what it has not flushed, its counters.
 
+use super::counts::LeafIo;
 use super::dtl::Dtl;
 use super::flush::LeafFlush;
 use super::layout;
@@ -24,6 +25,7 @@ pub(super) struct Leaf {
     pub(super) queue: Queue,
     pub(super) flush: LeafFlush,
     pub(super) errors: ErrorCounts,
+    pub(super) io: LeafIo,
     /// Requests that were given up and not answered yet. As long as there are any, the device may
     /// still do them: nothing is asked of it.
     pub(super) abandoned: u32,
@@ -46,6 +48,7 @@ impl Leaf {
             queue: Queue::default(),
             flush: LeafFlush::default(),
             errors: ErrorCounts::default(),
+            io: LeafIo::default(),
             abandoned: 0,
             read_until: 0,
         }

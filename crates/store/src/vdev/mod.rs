@@ -14,6 +14,7 @@
 //! | `dtl` | which epochs a leaf missed |
 //! | `geometry`, `raidz`, `parity` | which columns a block has, and what they hold |
 //! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
+//! | `counts` | what was read and written, and how long it took |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
 //! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
@@ -24,6 +25,7 @@
 //! once (at the latest when the device is closed), and events of faults are made durable in the
 //! labels.
 
+mod counts;
 mod device;
 mod dispatch;
 mod dtl;
@@ -54,6 +56,7 @@ use std::collections::VecDeque;
 
 use crate::format::{Address, Epoch};
 
+pub use counts::{BlockIo, Blocks, LeafIo, Transfers};
 pub use device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };

@@ -67,6 +67,8 @@ pub(super) struct Job {
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) waiters: SmallVec<[Waiter; 1]>,
+    /// When it was asked for.
+    pub(super) asked_us: u64,
     pub(super) work: Work,
 }
 
@@ -113,6 +115,7 @@ impl Job {
             *epoch = other.min(*epoch);
             *is_durable |= other_is_durable;
             self.len += next.len;
+            self.asked_us = self.asked_us.min(next.asked_us);
             self.waiters.extend(next.waiters);
         }
     }

@@ -374,6 +374,7 @@ impl Array {
             offset: layout::sector_offset(place.sector),
             len: u64::from(place.sectors) * PAGE_SIZE as u64,
             waiters: smallvec![waiter],
+            asked_us: now_us,
             work: Work::Read,
         };
         self.leaf_mut(leaf).read_until = job.offset + job.len;

@@ -42,6 +42,8 @@ impl Array {
         now_us: u64,
         out: &mut Output,
     ) {
+        let top = &mut self.top_levels[usize::from(read.block.address.vdev())];
+        top.io.read.count(payload.len() as u64);
         if read.goal == Goal::Read {
             out.done
                 .push((read.tag, ArrayDone::Read(Ok(payload.clone()))));
@@ -198,6 +200,7 @@ impl Array {
             offset,
             len,
             waiters: smallvec![waiter],
+            asked_us: now_us,
             work: Work::Write {
                 parts: smallvec![data],
                 epoch,

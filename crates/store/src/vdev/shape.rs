@@ -5,6 +5,7 @@ use std::fmt;
 use smallvec::smallvec;
 
 use super::Array;
+use super::counts::BlockIo;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::dtl::Dtl;
 use super::leaf::Leaf;
@@ -304,6 +305,7 @@ impl Array {
             leaf_sectors,
             is_unflushable: false,
             unreadable: 0,
+            io: BlockIo::default(),
         });
         Ok(vdev)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Array;
+use super::counts::{BlockIo, LeafIo};
 use super::device::LeafId;
 use super::layout;
 use super::tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
@@ -61,6 +62,8 @@ pub struct LeafStatus {
     pub state: State,
     /// What went wrong.
     pub errors: ErrorCounts,
+    /// What its device did.
+    pub io: LeafIo,
     /// Something is missing on it that a resilver must rebuild.
     pub is_incomplete: bool,
 }
@@ -93,6 +96,8 @@ pub struct TopLevelStatus {
     pub unreadable: u64,
     /// Unflushed writes are lost, and flushes fail.
     pub is_lossy: bool,
+    /// Blocks that were read and written.
+    pub io: BlockIo,
 }
 
 impl Array {
@@ -116,6 +121,7 @@ impl Array {
                 slots: slots.collect(),
                 unreadable: top.unreadable,
                 is_lossy: top.is_unflushable,
+                io: top.io,
             }
         })
     }
@@ -213,6 +219,7 @@ impl Array {
             size: leaf.size,
             state,
             errors: leaf.errors,
+            io: leaf.io,
             is_incomplete: !leaf.missing.is_empty() || leaf.missing_since.is_some(),
         }
     }

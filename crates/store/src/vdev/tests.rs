@@ -2,6 +2,7 @@
 
 mod basics;
 mod columns;
+mod counts;
 mod flushing;
 mod history;
 mod queueing;

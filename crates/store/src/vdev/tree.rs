@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::counts::BlockIo;
 use super::device::LeafId;
 use super::dtl::Dtl;
 
@@ -152,6 +153,8 @@ pub(super) struct TopLevel {
     pub(super) is_unflushable: bool,
     /// Blocks that could not be read.
     pub(super) unreadable: u64,
+    /// Blocks that were read and written.
+    pub(super) io: BlockIo,
 }
 
 #[derive(Clone, Debug)]

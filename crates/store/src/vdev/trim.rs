@@ -49,6 +49,7 @@ impl Array {
                 offset: layout::sector_offset(sector),
                 len: count * PAGE_SIZE as u64,
                 waiters: smallvec![Waiter::new(id)],
+                asked_us: now_us,
                 work: Work::Trim,
             };
             self.submit(leaf, job, now_us, out);

@@ -205,6 +205,7 @@ impl Array {
                 offset: run.offset,
                 len: run.len,
                 waiters: smallvec![Waiter::new(id)],
+                asked_us: now_us,
                 work: Work::Write {
                     parts: run.parts,
                     epoch: self.epoch,
@@ -289,6 +290,12 @@ impl Array {
                 }
             },
         };
+        if result.is_ok() {
+            for (address, data) in &write.blocks {
+                let top = &mut self.top_levels[usize::from(address.vdev())];
+                top.io.write.count(data.len() as u64);
+            }
+        }
         out.done.push((write.tag, ArrayDone::Written(result)));
     }
 

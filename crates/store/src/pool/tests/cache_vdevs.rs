@@ -80,6 +80,13 @@ fn what_memory_gave_up_is_read_from_the_cache_vdev() {
         "{status:?}"
     );
     assert!(status.written_bytes <= status.size, "{status:?}");
+    let io = status.io;
+    assert!(
+        io.read.requests > 100 && io.read.requests <= status.hits,
+        "{status:?}"
+    );
+    assert_eq!(io.read.bytes % io.read.requests, 0, "{status:?}");
+    assert!(io.write.bytes >= status.written_bytes, "{status:?}");
     // Both levels together stay within what the cache may take.
     let (first, second) = (
         world.pool.cache.statistics().bytes as usize,
