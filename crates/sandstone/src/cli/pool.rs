@@ -18,6 +18,7 @@ use crate::pool::rewind::Reach;
 use crate::pool::status::{PoolView, VdevView};
 
 mod check;
+mod iostat;
 mod named_vdevs;
 mod rewind;
 mod vdev;
@@ -30,6 +31,14 @@ pub(super) enum Verb {
     List(List),
     /// How pools are: what happened, what it means, what to do
     Status(Status),
+    /// What pools and their devices read and write, and how long that takes
+    ///
+    /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is interrupted. The
+    /// first tells of the time since the pool was opened, each later one of the time since the one before.
+    ///
+    /// Operations of a device are its requests; of a mirror or a raidz they are blocks, without copies and parity.
+    /// What was freed and is not free yet counts as allocated. Flushes and trims are not counted.
+    Iostat(iostat::Iostat),
     /// Find pools on files and devices, and open one
     Import(Import),
     /// Let a pool go, so that any host may import it
@@ -151,6 +160,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Create(args) => create(t, connection, &args),
         Verb::List(args) => list(t, connection, &args),
         Verb::Status(args) => status(t, connection, &args),
+        Verb::Iostat(args) => iostat::run(t, connection, &args),
         Verb::Import(args) => import(t, connection, &args),
         Verb::Export(args) => {
             let path = format!("/v1/pools/{}/export", escape(&args.name));

@@ -11,6 +11,7 @@
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs` |
+//! | what do its devices read and write | `io.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs` |
@@ -25,6 +26,7 @@ mod engine;
 pub mod events;
 pub mod host;
 pub mod import;
+pub mod io;
 mod known;
 mod label;
 mod opening;

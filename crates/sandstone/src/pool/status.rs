@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::advice::advice;
 use super::host::Place;
+use super::io::IoView;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view};
 use crate::config::quantity::format_size;
@@ -40,6 +41,9 @@ pub struct PoolView {
     pub freeing: u64,
     /// Bytes that are free.
     pub free: u64,
+    /// Microseconds since it was opened; `None` where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_for_us: Option<u64>,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
     /// Its log vdevs.
@@ -70,6 +74,15 @@ pub struct VdevView {
     pub checksum: u64,
     /// What else is to be said.
     pub note: Option<String>,
+    /// Bytes in use, of a top-level vdev, log or cache; with what was freed and is not free yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<u64>,
+    /// Bytes that are free, of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
+    /// What was read and written since the pool was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoView>,
     /// Of a log vdev: what it was used for since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
@@ -232,11 +245,12 @@ fn of_status(
         allocated: bytes(status.counts.allocated),
         freeing: bytes(status.counts.deferred),
         free: bytes(status.counts.available),
+        open_for_us: Some(now_us),
         vdevs: status
             .top_levels
             .iter()
             .filter(|top| top.kind != Kind::Hole && top.class == Class::Normal)
-            .map(|top| teller.top_level(top))
+            .map(|top| teller.of_blocks(top, status))
             .collect(),
         logs: teller.logs(status),
         caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
@@ -280,6 +294,16 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// A top-level vdev for blocks, with its space.
+    fn of_blocks(&self, top: &TopLevelStatus, status: &PoolStatus) -> VdevView {
+        let mut view = self.top_level(top);
+        if let Some(space) = status.space.get(usize::from(top.vdev)) {
+            view.allocated = Some(bytes(space.size.saturating_sub(space.available)));
+            view.free = Some(bytes(space.available));
+        }
+        view
+    }
+
     fn top_level(&self, top: &TopLevelStatus) -> VdevView {
         let slots = top.slots.iter().enumerate();
         let mut children: Vec<VdevView> = slots.map(|(at, slot)| self.slot(at, slot)).collect();
@@ -297,6 +321,7 @@ impl Teller<'_> {
             name: format!("{kind}-{}", top.vdev),
             state: top.state.to_string(),
             checksum: top.unreadable,
+            io: Some(IoView::of_blocks(&top.io, &children)),
             children,
             ..VdevView::default()
         }
@@ -330,6 +355,7 @@ impl Teller<'_> {
         VdevView {
             name: format!("{what}-{at}"),
             state: state.to_string(),
+            io: Some(IoView::of_all(&children)),
             children,
             ..VdevView::default()
         }
@@ -355,6 +381,7 @@ impl Teller<'_> {
             write: leaf.errors.write,
             checksum: leaf.errors.checksum,
             note,
+            io: Some(IoView::of_leaf(&leaf.io)),
             ..VdevView::default()
         }
     }
@@ -369,6 +396,8 @@ impl Teller<'_> {
                 records => format!("{} in {records} records", format_size(log.bytes)),
             };
             view.note = view.note.or((log.records > 0).then_some(counts));
+            view.allocated = Some(bytes(log.held_sectors));
+            view.free = Some(bytes(log.ring_sectors.saturating_sub(log.held_sectors)));
             view.log = Some(LogView {
                 is_in_use: log.is_in_use,
                 records: log.records,
@@ -405,6 +434,9 @@ impl Teller<'_> {
             write: cache.errors.write,
             checksum: cache.errors.checksum,
             note,
+            allocated: Some(cache.used),
+            free: Some(cache.size.saturating_sub(cache.used)),
+            io: Some(IoView::of_leaf(&cache.io)),
             cache: Some(CacheView {
                 size: cache.size,
                 used: cache.used,

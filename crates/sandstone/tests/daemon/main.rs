@@ -15,6 +15,7 @@ mod initiator;
 mod isns;
 mod pool;
 mod pool_devices;
+mod pool_iostat;
 mod pool_logs_and_caches;
 mod pool_rewind;
 mod pool_units;
