@@ -116,15 +116,19 @@ impl BlockError {
     pub fn context(&self) -> &str {
         &self.0.context
     }
+
+    /// What was being done and where, without what it means: for those who say that in their own words.
+    pub fn doing(&self) -> String {
+        match self.0.offset {
+            Some(offset) => format!("{} at byte {offset}", self.0.context),
+            None => self.0.context.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.kind.words(), self.0.context)?;
-        match self.0.offset {
-            Some(offset) => write!(f, " at byte {offset}"),
-            None => Ok(()),
-        }
+        write!(f, "{}: {}", self.0.kind.words(), self.doing())
     }
 }
 

@@ -380,7 +380,12 @@ impl Op {
             }
             (BlockErrorKind::ReadOnly | BlockErrorKind::Invalid, _) => DeviceErrorKind::Failed,
         };
-        DeviceError::new(kind, error.to_string())
+        let context = match kind {
+            // These say the same in the engine's words.
+            DeviceErrorKind::NoSpace | DeviceErrorKind::Gone => error.doing(),
+            _ => error.to_string(),
+        };
+        DeviceError::new(kind, context)
     }
 }
 
@@ -417,6 +422,21 @@ mod tests {
             failed(Op::Trim, BlockErrorKind::Invalid),
             DeviceErrorKind::Unsupported
         );
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let told = |kind| {
+            let error = BlockError::new(kind, "writing 4096 bytes to /a").at(512);
+            Op::Write.failed(&error).to_string()
+        };
+        let expected = "device has no space left: writing 4096 bytes to /a at byte 512";
+        assert_eq!(told(BlockErrorKind::NoSpace), expected);
+        let expected = "device is gone: writing 4096 bytes to /a at byte 512";
+        assert_eq!(told(BlockErrorKind::Gone), expected);
+        // What the engine's words leave out is said.
+        let expected = "device failed: device is read-only: writing 4096 bytes to /a at byte 512";
+        assert_eq!(told(BlockErrorKind::ReadOnly), expected);
     }
 
     #[test]
