@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde::Serialize;
 
+use self::sort::Sort;
 use super::completion::size;
 use super::pool::confirm;
 use super::stream;
@@ -13,6 +14,8 @@ use super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::Error;
 use crate::pool::dataset::{DatasetChange, DatasetView};
+
+mod sort;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -79,6 +82,8 @@ pub(super) struct List {
     recursive: bool,
     /// Only these
     names: Vec<String>,
+    #[command(flatten)]
+    sort: Sort,
     #[command(flatten)]
     list: ListArgs,
 }
@@ -331,7 +336,8 @@ fn selected(
 }
 
 fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
-    let rows = selected(connection, &args.names, &args.kinds, args.recursive)?;
+    let mut rows = selected(connection, &args.names, &args.kinds, args.recursive)?;
+    args.sort.sort(&mut rows)?;
     print(t, &args.list, &COLUMNS, &rows, "no datasets available")
 }
 

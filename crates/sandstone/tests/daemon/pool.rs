@@ -110,3 +110,17 @@ fn what_is_served_is_not_taken_away(process: &Process) {
 fn display(path: &Path) -> String {
     path.display().to_string()
 }
+
+#[test]
+fn volumes_are_listed_in_the_order_of_a_property() {
+    let process = Process::start();
+    process.done("pool create --size 128M tank a");
+    for (name, size) in [("a", "9M"), ("b", "10M"), ("c", "8M")] {
+        process.done(&format!("volume create -s -V {size} tank/{name}"));
+    }
+    let list = |line: &str| process.done(&format!("volume list -H -o name -t volume {line}"));
+    assert_eq!(list("-s volsize"), "tank/c\ntank/a\ntank/b\n");
+    assert_eq!(list("-S volsize"), "tank/b\ntank/a\ntank/c\n");
+    let text = process.refused("volume list -s colour");
+    assert!(text.contains("no property \"colour\""), "{text}");
+}
