@@ -133,6 +133,8 @@ pub(crate) struct State {
     /// Counts the images made, so that the newest can be told.
     pub(crate) image_generation: u64,
     read_only: bool,
+    /// The backend takes no writes.
+    protected_beneath: bool,
     nexuses: Vec<Weak<ItlNexus>>,
     lost: LostNexuses,
 }
@@ -180,6 +182,7 @@ impl LogicalUnit {
             readiness: Readiness::default(),
             image_generation: 0,
             read_only: config.read_only,
+            protected_beneath: false,
             nexuses: Vec::new(),
             lost: LostNexuses::default(),
         };
@@ -350,8 +353,19 @@ impl LogicalUnit {
 
     /// Write protects the unit, live (06/2A/01: the WP bit of MODE SENSE changed).
     pub fn set_read_only(&self, read_only: bool) {
+        self.change_protection(|state| state.read_only = read_only);
+    }
+
+    /// Tells that the backend takes no writes, whoever wants them, or takes them again, live (06/2A/01).
+    pub fn set_protected_beneath(&self, is_protected: bool) {
+        self.change_protection(|state| state.protected_beneath = is_protected);
+    }
+
+    fn change_protection(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.read_only, read_only) != read_only {
+        let before = state.is_protected();
+        change(&mut state);
+        if state.is_protected() != before {
             self.publish(&state);
             self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
         }
@@ -517,7 +531,7 @@ impl LogicalUnit {
         if self.gate() & GATE_WRITE_PROTECTED == 0 {
             return Ok(());
         }
-        let asc = if self.state().read_only {
+        let asc = if self.state().is_protected() {
             Asc::WRITE_PROTECTED
         } else {
             Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED
@@ -526,7 +540,7 @@ impl LogicalUnit {
     }
 
     /// Whether writing is forbidden for every nexus.
-    pub(crate) fn is_write_protected(&self) -> bool {
+    pub fn is_write_protected(&self) -> bool {
         self.gate() & GATE_WRITE_PROTECTED != 0
     }
 
@@ -555,7 +569,7 @@ impl LogicalUnit {
         set(&mut flags, FLAG_QUEUE_ERROR, queue_error);
         let per_nexus = state.mode.task_set_type() == TaskSetType::PerNexus;
         set(&mut flags, FLAG_TASK_SET_PER_NEXUS, per_nexus);
-        let protected = state.read_only || state.mode.software_write_protect();
+        let protected = state.is_protected() || state.mode.software_write_protect();
         set(&mut gate, GATE_WRITE_PROTECTED, protected);
         set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());
         self.flags.store(flags, Ordering::Relaxed);
@@ -574,6 +588,11 @@ impl LogicalUnit {
 }
 
 impl State {
+    /// Whether an administrator forbids writes, of the unit or of what lies beneath.
+    fn is_protected(&self) -> bool {
+        self.read_only || self.protected_beneath
+    }
+
     /// All nexuses that are attached.
     pub(crate) fn nexuses(&self) -> impl Iterator<Item = Arc<ItlNexus>> {
         self.nexuses.iter().filter_map(Weak::upgrade)

@@ -82,6 +82,10 @@ impl BlockDevice for DelayDevice {
         self.inner.durability()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -217,6 +217,10 @@ impl BlockDevice for FaultDevice {
         self.inner.durability()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -264,6 +264,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Whether it takes no changes now, where an administrator decides that for the device; as of the last
+    /// [`BlockDevice::usage`].
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 

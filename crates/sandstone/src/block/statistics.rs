@@ -170,6 +170,10 @@ impl BlockDevice for StatisticsDevice {
         self.inner.durability()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

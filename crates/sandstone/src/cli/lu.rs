@@ -433,7 +433,8 @@ const COLUMNS: [Column<UnitView>; 18] = [
 ];
 
 fn state(unit: &UnitView) -> String {
-    match (&unit.status.fault, unit.status.online, unit.spec.read_only) {
+    let is_read_only = unit.spec.read_only || unit.status.read_only;
+    match (&unit.status.fault, unit.status.online, is_read_only) {
         (Some(fault), ..) => format!("fault: {fault}"),
         (None, false, _) => "offline".into(),
         (None, true, true) => "online,ro".into(),

@@ -136,6 +136,9 @@ pub struct UnitStatus {
     pub available: Option<u64>,
     /// Whether writes are acknowledged from volatile cache now (WCE; initiators may change it).
     pub write_cache: bool,
+    /// Whether writes are refused to everybody now: by the unit, its volume, or initiators (SWP).
+    #[serde(default)]
+    pub read_only: bool,
     /// Who holds a reservation, in words; `None` where nobody does.
     pub reservation: Option<String>,
     /// READ commands completed.

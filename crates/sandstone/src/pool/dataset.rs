@@ -174,13 +174,14 @@ pub struct PropertyView {
 }
 
 impl DatasetChange {
-    /// Whether a unit may find its volume now, or in another size: asking costs something for each unit.
+    /// Whether a unit may find its volume now, in another size, or with properties that it tells of: asking costs
+    /// something for each unit.
     pub fn is_seen_by_units(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Clone { .. } | Self::Rename { .. } => true,
-            Self::Set { .. } | Self::Rollback { .. } => true,
+            Self::Set { .. } | Self::Inherit { .. } | Self::Rollback { .. } => true,
             Self::Destroy { .. } | Self::Snapshot { .. } => false,
-            Self::Promote { .. } | Self::Inherit { .. } => false,
+            Self::Promote { .. } => false,
         }
     }
 

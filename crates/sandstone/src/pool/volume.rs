@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use pages::Pages;
 use smallvec::SmallVec;
@@ -48,6 +48,8 @@ pub struct PoolVolume {
     is_snapshot: bool,
     /// [`Durability`], as it was when the pool was asked last.
     durability: AtomicU8,
+    /// Its `readonly`, as it was then.
+    is_readonly: AtomicBool,
     readers: Readers,
 }
 
@@ -76,10 +78,11 @@ impl PoolVolume {
                 let kind = pool::PoolErrorKind::Receiving;
                 return Err(pool::PoolError::new(kind, context));
             }
-            let sync = catalog.settings(dataset.id).sync;
-            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, sync, full_name))
+            let settings = catalog.settings(dataset.id);
+            let told = (settings.sync, settings.is_readonly);
+            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, told, full_name))
         });
-        let (dataset, (size, block_size), is_snapshot, sync, name) = found??;
+        let (dataset, (size, block_size), is_snapshot, (sync, is_readonly), name) = found??;
         Ok(Self {
             host,
             dataset,
@@ -89,6 +92,7 @@ impl PoolVolume {
             granularity,
             is_snapshot,
             durability: AtomicU8::new(durability(sync) as u8),
+            is_readonly: AtomicBool::new(is_readonly),
             readers: Readers::default(),
         })
     }
@@ -191,15 +195,18 @@ impl PoolVolume {
     fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
         let dataset = self.dataset;
         let asked = self.host.ask(move |pool| {
-            let sync = pool.catalog().settings(dataset).sync;
-            Some((pool.dataset_space(dataset)?, sync))
+            let settings = pool.catalog().settings(dataset);
+            let told = (settings.sync, settings.is_readonly);
+            Some((pool.dataset_space(dataset)?, told))
         });
-        let (space, sync) = asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
-            let context = format!("{} was destroyed", self.name);
-            BlockError::new(BlockErrorKind::Gone, context)
-        })?;
+        let (space, (sync, is_readonly)) =
+            asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
+                let context = format!("{} was destroyed", self.name);
+                BlockError::new(BlockErrorKind::Gone, context)
+            })?;
         self.durability
             .store(durability(sync) as u8, Ordering::Relaxed);
+        self.is_readonly.store(is_readonly, Ordering::Relaxed);
         Ok(space)
     }
 }
@@ -259,6 +266,10 @@ impl BlockDevice for PoolVolume {
         let told = self.durability.load(Ordering::Relaxed);
         let all = [Durability::AsAsked, Durability::Always, Durability::Never];
         all.into_iter().find(|kind| *kind as u8 == told)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_snapshot || self.is_readonly.load(Ordering::Relaxed)
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

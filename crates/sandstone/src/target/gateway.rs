@@ -103,8 +103,8 @@ pub(super) fn refuse_to_cut(
 }
 
 /// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of which
-/// volsize was set.
-pub(super) fn follow_sizes<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>) {
+/// volsize was set. What else was set of a volume is told at once, too.
+pub(super) fn follow_devices<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>) {
     for (spec, unit) in units {
         let is_volume = match spec.backend {
             BackendSpec::Iscsi { .. } => false,
@@ -114,6 +114,9 @@ pub(super) fn follow_sizes<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Ar
         // What cannot be asked keeps the size that it had.
         if is_volume && unit.device.refresh().is_err() {
             continue;
+        }
+        if is_volume {
+            unit.follow_device();
         }
         let blocks = unit.device.geometry().len / u64::from(spec.block_size);
         let before = unit.logical.blocks();

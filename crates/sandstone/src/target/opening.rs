@@ -146,7 +146,7 @@ impl Opener {
             state_file,
             self.wake.clone(),
         );
-        unit.follow_durability();
+        unit.follow_device();
         Ok(Arc::new(unit))
     }
 

@@ -215,7 +215,9 @@ impl Service {
         let before = self.lock().clone();
         self.host.try_again(&before.config.initiator);
         let units = before.config.units.iter();
-        gateway::follow_sizes(units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))));
+        gateway::follow_devices(
+            units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
+        );
         let specs = before.config.units.iter();
         let opened: Vec<Arc<Unit>> = specs
             .filter(|spec| before.faults.contains_key(&spec.name))
@@ -621,6 +623,7 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
             .and_then(|usage| usage.pool)
             .map(|pool| pool.available),
         write_cache: unit.logical.write_cache_enabled(),
+        read_only: unit.logical.is_write_protected(),
         reservation: unit.logical.reservation_in_words(),
         reads: totals.read_commands,
         writes: totals.write_commands,

@@ -1,6 +1,6 @@
 //! Watches what backends tell besides answers to requests. Of thin units the space: the device server warns
-//! initiators when the soft threshold is reached. Of volumes the property `sync`: it decides what initiators
-//! are told of a write cache.
+//! initiators when the soft threshold is reached. Of volumes the properties `sync` and `readonly`: they decide
+//! what initiators are told of a write cache and of write protection.
 //!
 //! A thread of its own, for asking may block (a network file system that hangs). It sleeps without end
 //! while no unit needs it.
@@ -63,7 +63,7 @@ fn look_at(unit: &Unit) {
             return;
         }
     };
-    unit.follow_durability();
+    unit.follow_device();
     let Some(pool) = usage.pool.filter(|_| unit.logical.is_thin()) else {
         return;
     };

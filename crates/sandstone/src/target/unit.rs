@@ -89,9 +89,12 @@ impl Unit {
         self.logical.note_write(changed.unwrap_or_default());
     }
 
-    /// Tells initiators of a write cache where the device's administrator decides when writes are durable:
-    /// one that loses what was flushed has it switched on, whatever they asked for.
-    pub fn follow_durability(&self) {
+    /// Tells initiators what the device's administrator decided: that it takes no writes; and of a write cache,
+    /// where that is when writes are durable. One that loses what was flushed has it switched on, whatever they
+    /// asked for.
+    pub fn follow_device(&self) {
+        self.logical
+            .set_protected_beneath(self.device.is_read_only());
         self.logical
             .fix_write_cache(match self.device.durability() {
                 None | Some(Durability::AsAsked) => None,

@@ -5,6 +5,7 @@ mod copies;
 mod creation;
 mod group_snapshots;
 mod provisioning;
+mod readonly;
 mod snapshots;
 mod space;
 mod write_cache;
