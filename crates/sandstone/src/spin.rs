@@ -63,10 +63,11 @@ impl Spin {
         self.spinning
     }
 
-    /// The loop slept until there was work.
+    /// The loop slept until there was something to look at. What counts is how long there was no work, the spin
+    /// before the sleep included: another one of that length would have been in vain, too.
     #[inline]
-    pub(crate) fn slept(&mut self, since: Instant, now: Instant) {
-        if now.duration_since(since) < self.span {
+    pub(crate) fn slept(&mut self, now: Instant) {
+        if now.duration_since(self.last_work) < self.span {
             self.pause = 0;
         } else {
             self.pause = self.pause.saturating_sub(1);
@@ -86,19 +87,19 @@ mod tests {
         for _ in 0..turns {
             spin.worked(now);
             let next = now + gap;
-            let mut slept_from = None;
+            let mut slept = false;
             while now < next {
                 if spin.go_on(now) {
                     let step = Duration::from_micros(1).min(next - now);
                     now += step;
                     spun += step;
                 } else {
-                    slept_from = Some(now);
+                    slept = true;
                     now = next;
                 }
             }
-            if let Some(since) = slept_from {
-                spin.slept(since, now);
+            if slept {
+                spin.slept(now);
             }
         }
         spun.as_secs_f64() / now.duration_since(start).as_secs_f64()
@@ -115,6 +116,8 @@ mod tests {
         for span in [FOR_A_DEVICE, FOR_A_CLIENT] {
             assert!(spun(span, Duration::from_millis(1), 10_000) < 0.002);
             assert!(spun(span, Duration::from_micros(200), 10_000) < 0.01);
+            // Longer than a spin, and shorter than two.
+            assert!(spun(span, span * 3 / 2, 10_000) < 0.01);
         }
     }
 }

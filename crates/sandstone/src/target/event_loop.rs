@@ -131,7 +131,6 @@ impl EventLoop {
         while !self.stopping {
             self.let_gather();
             let timeout = self.timeout();
-            let before = self.now;
             if let Err(error) = self.poll.poll(&mut events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -140,7 +139,7 @@ impl EventLoop {
             }
             self.now = Instant::now();
             if timeout != Some(Duration::ZERO) {
-                self.spin.slept(before, self.now);
+                self.spin.slept(self.now);
             }
             let mut worked = !events.is_empty() || !self.ready.is_empty();
             worked |= self.go_on_with_tasks();

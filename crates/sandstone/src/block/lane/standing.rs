@@ -127,7 +127,7 @@ impl Lane {
             bell.quieten();
         }
         if let Some(sleep) = &mut self.sleep {
-            sleep.spin.slept(now, Instant::now());
+            sleep.spin.slept(Instant::now());
         }
         Ok(())
     }
