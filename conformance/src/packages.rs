@@ -5,6 +5,7 @@
 //! started through its own dynamic loader. A bundle is rebuilt when Debian has other versions.
 //! Programs that the machine already has (`iscsi-test-cu`, `tgtd`, `isnsd`) are used as they are.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +18,8 @@ use crate::process;
 const DOWNLOAD: Duration = Duration::from_secs(300);
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Below it, what libraries find by an absolute RUNPATH, which leads out of the tree: Ceph's, for fio.
+const PRIVATE: &str = "ceph";
 
 /// iscsi-test-cu and its siblings, the peer target, the iSNS server, the measure of networks.
 pub(crate) const CLIENTS: &[&str] = &[
@@ -100,7 +103,7 @@ impl Bundle {
         let mut command = Command::new(libraries.join(LOADER));
         command
             .arg("--library-path")
-            .arg(&libraries)
+            .arg(library_path(&libraries))
             .arg("--argv0")
             .arg(name)
             .arg(program)
@@ -128,7 +131,7 @@ impl Bundle {
         let mut command = Command::new(&loader);
         command
             .arg("--library-path")
-            .arg(&libraries)
+            .arg(library_path(&libraries))
             .arg("--list")
             .arg(&program);
         let text = process::output(command, DOWNLOAD)?;
@@ -166,6 +169,14 @@ impl Bundle {
             _ => path,
         }
     }
+}
+
+/// What the dynamic loader takes.
+fn library_path(libraries: &Path) -> OsString {
+    let mut path = libraries.as_os_str().to_owned();
+    path.push(":");
+    path.push(libraries.join(PRIVATE));
+    path
 }
 
 /// Where the programs of the labs come from.
