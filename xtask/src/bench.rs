@@ -3,8 +3,8 @@
 //! beside its raw file and btrfs (`store.rs`).
 //!
 //! Absolute figures drift from machine to machine and from hour to hour; ratios measured in one run
-//! do not. So both targets serve at the same time, each from one core (core 0); the client has the
-//! other (core 1); each workload is run on the one and then the other, in turns that swap who is
+//! do not. So all targets serve at the same time, each from one core (core 0); the client has the
+//! other (core 1); each workload is run on the one and then the other, in turns that change who is
 //! first, several times; medians are compared and the spread stands beside them.
 
 mod client;
