@@ -109,7 +109,7 @@ enum Hold {
 }
 
 /// A change of some slices of a block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     change: ChangeId,
     slices: u8,
@@ -134,7 +134,8 @@ struct Volume {
     unit: u64,
     existence: Existence,
     is_snapshot: bool,
-    /// More than one while a rollback or resize is not acknowledged.
+    /// More than one while a rollback or resize is not acknowledged, and where what was found after a power cut
+    /// does not tell which of them it is.
     alternatives: Vec<Contents>,
 }
 

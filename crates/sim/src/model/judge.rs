@@ -180,7 +180,7 @@ impl Model {
             durable: self.rules.durability,
         };
         let mut newest = (0, ChangeId(0));
-        let mut chosen = BTreeMap::new();
+        let mut possible = BTreeMap::new();
         for (id, volume) in &self.volumes {
             let Some(slices) = found.get(id).map(|found| &found.slices[..]) else {
                 // Made in the log's last groups, it goes with them where flushes lied.
@@ -189,9 +189,9 @@ impl Model {
                 }
                 continue;
             };
-            let (alternative, found_newest) = self.judge_volume(*id, slices, durable)?;
+            let (alternatives, found_newest) = self.judge_volume(*id, slices, durable)?;
             newest = newest.max(found_newest);
-            chosen.insert(*id, alternative);
+            possible.insert(*id, alternatives);
         }
         let ordered = match self.rules.order {
             Order::Free => durable,
@@ -204,40 +204,63 @@ impl Model {
                 ..durable
             },
         };
-        for (id, alternative) in &chosen {
-            let volume = &self.volumes[id];
-            let contents = &volume.alternatives[*alternative];
-            self.judge_slices(*id, volume.unit, contents, &found[id].slices, 0, ordered)
-                .map_err(|wrong| Wrong {
-                    kind: WrongKind::Order(newest.1),
-                    ..wrong
-                })?;
+        for (id, alternatives) in &mut possible {
+            let slices = &found[id].slices;
+            let (fitting, _) = self.judge_alternatives(*id, alternatives, slices, ordered);
+            *alternatives = fitting.map_err(|wrong| Wrong {
+                kind: WrongKind::Order(newest.1),
+                ..wrong
+            })?;
         }
-        self.pin(found, &chosen, ordered);
+        self.pin(found, &possible, ordered);
         self.opened = self.tick();
         Ok(())
     }
 
-    /// Which of the contents that a volume may have it has, and the newest change that shows.
+    /// Which of the contents that a volume may have it may still have, and the newest change that shows in each
+    /// of them. More than one where what tells them apart cannot be read.
     fn judge_volume(
         &self,
         id: VolumeId,
         slices: &[Found],
         sight: Sight,
-    ) -> Result<(usize, (Moment, ChangeId)), Wrong> {
+    ) -> Result<(Vec<usize>, (Moment, ChangeId)), Wrong> {
+        let all: Vec<usize> = (0..self.volumes[&id].alternatives.len()).collect();
+        let (fitting, newest) = self.judge_alternatives(id, &all, slices, sight);
+        Ok((fitting?, newest))
+    }
+
+    fn judge_alternatives(
+        &self,
+        id: VolumeId,
+        alternatives: &[usize],
+        slices: &[Found],
+        sight: Sight,
+    ) -> (Result<Vec<usize>, Wrong>, (Moment, ChangeId)) {
         let volume = &self.volumes[&id];
         let blocks = slices.len() as u64 / SLICES_PER_BLOCK;
         let mut wrong = whole_volume(WrongKind::Size(blocks), id);
-        // The newest first: its slices include all that the others allow where sizes are equal.
-        for (number, contents) in volume.alternatives.iter().enumerate().rev() {
-            if contents.len() as u64 == blocks {
-                match self.judge_slices(id, volume.unit, contents, slices, 0, sight) {
-                    Ok(newest) => return Ok((number, newest)),
-                    Err(why) => wrong = why,
+        let mut fitting = Vec::new();
+        let mut newest = None;
+        for number in alternatives {
+            let contents = &volume.alternatives[*number];
+            if contents.len() as u64 != blocks {
+                continue;
+            }
+            match self.judge_slices(id, volume.unit, contents, slices, 0, sight) {
+                Ok(shows) => {
+                    fitting.push(*number);
+                    newest =
+                        Some(newest.map_or(shows, |least: (Moment, ChangeId)| least.min(shows)));
                 }
+                Err(why) => wrong = why,
             }
         }
-        Err(wrong)
+        let result = match fitting.is_empty() {
+            true => Err(wrong),
+            false => Ok(fitting),
+        };
+        (result, newest.unwrap_or_default())
     }
 
     /// Judges slices of a volume from block `start` on; says which change is the newest that shows.
@@ -431,22 +454,27 @@ impl Model {
     fn pin(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
-        chosen: &BTreeMap<VolumeId, usize>,
+        possible: &BTreeMap<VolumeId, Vec<usize>>,
         sight: Sight,
     ) {
         let mut volumes = std::mem::take(&mut self.volumes);
-        volumes.retain(|id, _| chosen.contains_key(id));
+        volumes.retain(|id, _| possible.contains_key(id));
         for (id, volume) in &mut volumes {
             volume.existence = Existence::Certain;
-            let mut contents = volume.alternatives.swap_remove(chosen[id]);
-            let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
-            for (entries, slices) in contents.iter_mut().zip(blocks) {
-                // Where flushes lie, the next power cut may take it back.
-                if self.rules.durability {
-                    self.pin_block(entries, slices, sight);
+            let mut number = 0..;
+            volume
+                .alternatives
+                .retain(|_| number.next().is_some_and(|at| possible[id].contains(&at)));
+            for contents in &mut volume.alternatives {
+                let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
+                for (entries, slices) in contents.iter_mut().zip(blocks) {
+                    // Where flushes lie, the next power cut may take it back.
+                    if self.rules.durability {
+                        self.pin_block(entries, slices, sight);
+                    }
                 }
             }
-            volume.alternatives = vec![contents];
+            volume.alternatives.dedup();
         }
         self.volumes = volumes;
     }

@@ -236,6 +236,41 @@ fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain()
     assert_eq!(found.holds(&[1, 0, 3]).err(), Some(WrongKind::Stale));
 }
 
+/// Nothing of the volume can be read when the pool is opened.
+#[test]
+fn a_rollback_that_nothing_tells_of_happened_or_not() {
+    let mut pool = Pool::new(Order::Free);
+    pool.write_durably(0..1);
+    let id = pool.0.submit_admin(&Admin::Snapshot { of: vec![(V, S)] });
+    pool.0.settle_admin(id, true);
+    pool.write_durably(0..1);
+    let (volume, snapshot) = (V, S);
+    pool.0.submit_admin(&Admin::Rollback { volume, snapshot });
+    pool.0.crash();
+    let mut unread = FoundVolume::default();
+    unread.push_unreadable(BLOCKS * SLICES_PER_BLOCK);
+    let mut found = BTreeMap::from([(V, unread.clone()), (S, unread)]);
+    pool.0.judge_recovered(&found).expect("nothing is wrong");
+    assert_eq!(pool.0.blocks(V), None, "it is in question");
+    let both = |change: u32| pool.found(&[(V, &[change]), (S, &[1])]);
+    assert!(both(0).is_err());
+    for change in [1, 2] {
+        let told = both(change).expect("one of the two");
+        assert_eq!(told.0.blocks(V), Some(BLOCKS));
+        let other = told.found(&[(V, &[3 - change]), (S, &[1])]);
+        assert_eq!(other.err(), Some(WrongKind::Stale));
+    }
+    // It can be read again, and is what it was.
+    for slices in found.values_mut() {
+        *slices = FoundVolume::default();
+        slices.push(&block_of(0, 1));
+        slices.push_unreadable((BLOCKS - 1) * SLICES_PER_BLOCK);
+    }
+    pool.0.crash();
+    pool.0.judge_recovered(&found).expect("rolled back");
+    assert_eq!(pool.0.blocks(V), Some(BLOCKS));
+}
+
 #[test]
 fn zeros_are_zeros_whoever_wrote_them() {
     let mut pool = Pool::new(Order::AfterAcknowledged);
