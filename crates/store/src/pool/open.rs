@@ -275,7 +275,9 @@ impl Opening {
 
     /// What the devices have to do.
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
-        std::mem::take(&mut self.pool.array_output.requests)
+        let pool = &mut self.pool;
+        pool.array.release(pool.now_us, &mut pool.array_output);
+        std::mem::take(&mut pool.array_output.requests)
     }
 
     /// A device answered.

@@ -26,8 +26,9 @@ use crate::vdev::{
 
 /// Blocks in a batch.
 const BATCH: usize = 1 << 16;
-/// Blocks under way at once.
-const IN_FLIGHT: usize = 32;
+/// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
+/// several devices to work.
+const IN_FLIGHT: u64 = 4096;
 
 /// What a scan does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,8 @@ pub(super) struct Scan {
     batch_examined: u64,
     /// Checkpoints that were durable when it was gathered.
     batch_checkpoints: u64,
-    in_flight: usize,
+    /// Sectors under way.
+    in_flight: u64,
     is_waiting: bool,
     /// The batch is not complete.
     is_gathering: bool,
@@ -393,18 +395,18 @@ impl Pool {
             .collect();
         match kind {
             ScanKind::Scrub => {
-                scan.in_flight += 1;
-                let tag = self.tag(Tag::Scan(number));
+                scan.in_flight += sectors;
+                let tag = self.tag(Tag::Scan { number, sectors });
                 let out = &mut self.array_output;
                 self.array.scrub_block(tag, Block::from(&pointer), now, out);
             }
             ScanKind::Resilver => {
-                scan.in_flight += leaves.len();
+                scan.in_flight += sectors * leaves.len() as u64;
                 let share = self.array.share(pointer.address.vdev(), pointer.sectors);
                 scan.status.repaired_bytes +=
                     leaves.len() as u64 * u64::from(share) * SECTOR_SIZE as u64;
                 for leaf in leaves {
-                    let tag = self.tag(Tag::Scan(number));
+                    let tag = self.tag(Tag::Scan { number, sectors });
                     let out = &mut self.array_output;
                     self.array
                         .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
@@ -413,12 +415,12 @@ impl Pool {
         }
     }
 
-    /// A block was worked off.
-    pub(super) fn scanned(&mut self, number: u64, done: ArrayDone) {
+    /// A block of so many sectors was worked off.
+    pub(super) fn scanned(&mut self, number: u64, sectors: u64, done: ArrayDone) {
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
             return;
         };
-        scan.in_flight = scan.in_flight.saturating_sub(1);
+        scan.in_flight = scan.in_flight.saturating_sub(sectors);
         let result: Result<Scrubbed, ArrayError> = match done {
             ArrayDone::Scrubbed(result) => result,
             ArrayDone::Rebuilt(result) => result.map(|()| Scrubbed {

@@ -118,7 +118,10 @@ pub(super) enum Tag {
     Chunk(Address),
     ScanChunk(Address),
     /// A block that the scan of this number works off.
-    Scan(u64),
+    Scan {
+        number: u64,
+        sectors: u64,
+    },
     /// A write of the checkpoint being made.
     Checkpoint(u64),
     /// The flush before its root is written.
@@ -396,6 +399,7 @@ impl Pool {
     }
 
     pub(super) fn hand_out(&mut self) {
+        self.array.release(self.now_us, &mut self.array_output);
         self.output.requests.append(&mut self.array_output.requests);
         self.output
             .requests
@@ -421,7 +425,7 @@ impl Pool {
             (Tag::ScanChunk(address), ArrayDone::Read(result)) => {
                 self.scan_chunk_read(address, result)
             }
-            (Tag::Scan(number), done) => self.scanned(number, done),
+            (Tag::Scan { number, sectors }, done) => self.scanned(number, sectors, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)

@@ -8,8 +8,8 @@ use super::Array;
 use super::device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
-use super::operation::{Answer, Operation, Output, Priority, VdevEvent, Waiter};
-use super::queue::{self, Job, Work};
+use super::operation::{Answer, Operation, Output, Priority, VdevEvent};
+use super::queue::{self, Job, Span, Work};
 use super::tree::LeafState;
 use crate::format::Epoch;
 
@@ -20,7 +20,7 @@ pub(super) struct InFlight {
     priority: Priority,
     offset: u64,
     len: u64,
-    waiters: SmallVec<[Waiter; 1]>,
+    spans: SmallVec<[Span; 1]>,
     pub(super) asked: Asked,
     asked_us: u64,
     issued_us: u64,
@@ -59,7 +59,12 @@ impl Array {
             self.leaf_mut(leaf)
                 .queue
                 .finished(request.priority, request.len);
-            self.judge(request, outcome, now_us, out);
+            match outcome {
+                Err(error) if error.kind == DeviceErrorKind::Medium && request.is_joined_read() => {
+                    self.ask_singly(request, now_us, out);
+                }
+                outcome => self.judge(request, outcome, now_us, out),
+            }
         }
         self.settle(now_us, out);
         self.pump(leaf, now_us, out);
@@ -125,7 +130,22 @@ impl Array {
         if is_urgent || matches!(job.work, Work::Flush) {
             self.issue(leaf, job, now_us, out);
         } else {
-            self.leaf_mut(leaf).queue.push(job);
+            let may_wait = job.priority == Priority::Background;
+            let queue = &mut self.leaf_mut(leaf).queue;
+            queue.push(job);
+            if !may_wait {
+                self.pump(leaf, now_us, out);
+            } else if !std::mem::replace(&mut queue.has_news, true) {
+                self.with_news.push(leaf);
+            }
+        }
+    }
+
+    /// Lets what was asked for in the background go, as far as it may: to be called when nothing more is asked
+    /// for at once, since until then neighbours may become one request.
+    pub fn release(&mut self, now_us: u64, out: &mut Output) {
+        while let Some(leaf) = self.with_news.pop() {
+            self.leaf_mut(leaf).queue.has_news = false;
             self.pump(leaf, now_us, out);
         }
     }
@@ -180,7 +200,7 @@ impl Array {
             priority: job.priority,
             offset: job.offset,
             len: job.len,
-            waiters: job.waiters,
+            spans: job.spans,
             asked,
             asked_us: job.asked_us,
             issued_us: now_us,
@@ -199,6 +219,22 @@ impl Array {
         );
         let io = IoId(self.in_flight.insert(request));
         out.requests.push(DeviceRequest { io, leaf, op });
+    }
+
+    /// Asks again for what was joined, each by itself: one bad sector is no reason to believe that those beside
+    /// it cannot be read.
+    fn ask_singly(&mut self, request: InFlight, now_us: u64, out: &mut Output) {
+        for (offset, len, waiter) in queue::ranges(request.offset, request.spans) {
+            let place = (offset, len);
+            let job = Job::new(
+                request.priority,
+                place,
+                waiter,
+                Work::Read,
+                request.asked_us,
+            );
+            self.issue(request.leaf, job, now_us, out);
+        }
     }
 
     /// What an answer says of the leaf, before those who wait see it.
@@ -236,7 +272,7 @@ impl Array {
         if request.asked == Asked::Flush {
             self.flush_finished(leaf, &outcome);
         }
-        self.answer(&request, &outcome);
+        self.answer(request, &outcome);
     }
 
     /// Counts a request that a device answered well.
@@ -250,15 +286,25 @@ impl Array {
         transfers.count(request.len, request.asked_us, request.issued_us, now_us);
     }
 
-    fn answer(&mut self, request: &InFlight, outcome: &DeviceOutcome) {
-        self.answers
-            .extend(request.waiters.iter().map(|waiter| Answer {
-                waiter: *waiter,
-                leaf: request.leaf,
-                offset: request.offset,
-                len: request.len,
-                outcome: outcome.clone(),
-            }));
+    fn answer(&mut self, request: InFlight, outcome: &DeviceOutcome) {
+        let (leaf, start) = (request.leaf, request.offset);
+        let is_joined_read = request.is_joined_read();
+        for (offset, len, waiter) in queue::ranges(start, request.spans) {
+            let outcome = match outcome {
+                Ok(data) if is_joined_read => {
+                    let at = (offset - start) as usize;
+                    Ok(data.slice(at..at + len as usize))
+                }
+                outcome => outcome.clone(),
+            };
+            self.answers.push_back(Answer {
+                waiter,
+                leaf,
+                offset,
+                len,
+                outcome,
+            });
+        }
     }
 
     /// Hands answers to their operations, until no operation has caused another.
@@ -323,14 +369,25 @@ impl Array {
             return;
         };
         request.is_abandoned = true;
-        let waiters = std::mem::take(&mut request.waiters);
+        let spans = std::mem::take(&mut request.spans);
         let (leaf, offset, len, priority) =
             (request.leaf, request.offset, request.len, request.priority);
         let state = self.leaf_mut(leaf);
         state.abandoned += 1;
         state.queue.finished(priority, len);
+        self.fail_spans(leaf, offset, spans, error);
+    }
+
+    fn fail_spans(
+        &mut self,
+        leaf: LeafId,
+        offset: u64,
+        spans: SmallVec<[Span; 1]>,
+        error: &DeviceError,
+    ) {
+        let spans = queue::ranges(offset, spans);
         self.answers
-            .extend(waiters.into_iter().map(|waiter| Answer {
+            .extend(spans.map(|(offset, len, waiter)| Answer {
                 waiter,
                 leaf,
                 offset,
@@ -363,13 +420,7 @@ impl Array {
             if let Work::Write { epoch, .. } = job.work {
                 oldest = Some(oldest.map_or(epoch, |oldest| oldest.min(epoch)));
             }
-            self.answers.extend(job.waiters.iter().map(|waiter| Answer {
-                waiter: *waiter,
-                leaf,
-                offset: job.offset,
-                len: job.len,
-                outcome: Err(error.clone()),
-            }));
+            self.fail_spans(leaf, job.offset, job.spans, error);
         }
         oldest
     }
@@ -399,10 +450,10 @@ impl Array {
         };
         request.is_slow = true;
         let leaf = request.leaf;
-        let waiters = request.waiters.clone();
+        let spans = request.spans.clone();
         out.events.push(VdevEvent::Slow { leaf });
-        for waiter in waiters {
-            self.read_is_slow(waiter, now_us, out);
+        for span in spans {
+            self.read_is_slow(span.waiter, now_us, out);
         }
     }
 }
@@ -415,6 +466,10 @@ impl Asked {
 }
 
 impl InFlight {
+    fn is_joined_read(&self) -> bool {
+        self.asked == Asked::Read && self.spans.len() > 1
+    }
+
     fn may_hedge(&self) -> bool {
         self.priority == Priority::SyncRead
             && self.asked == Asked::Read

@@ -206,7 +206,7 @@ impl Array {
                 priority: Priority::SyncWrite,
                 offset: 0,
                 len: 0,
-                waiters: SmallVec::new(),
+                spans: SmallVec::new(),
                 asked_us: now_us,
                 work: Work::Flush,
             };

@@ -91,14 +91,7 @@ impl Array {
         } else {
             Priority::SyncWrite
         };
-        let job = Job {
-            priority,
-            offset,
-            len,
-            waiters: smallvec![Waiter::new(id)],
-            asked_us: now_us,
-            work,
-        };
+        let job = Job::new(priority, (offset, len), Waiter::new(id), work, now_us);
         self.submit(leaf, job, now_us, out);
         self.settle(now_us, out);
     }

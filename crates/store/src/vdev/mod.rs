@@ -93,6 +93,8 @@ pub struct Array {
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
+    /// Leaves that may have been asked for something in the background since [`Array::release`].
+    with_news: Vec<LeafId>,
     /// Some leaf may have a flush to start.
     has_waiting_flushes: bool,
     /// Not before this is anything in flight late.
@@ -117,6 +119,7 @@ impl Array {
             operations: Table::default(),
             in_flight: Table::default(),
             answers: VecDeque::new(),
+            with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,
             recent_writes: RecentWrites::default(),

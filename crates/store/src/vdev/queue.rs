@@ -2,14 +2,14 @@
 //! writes of the same place under way at once.
 //!
 //! Reads that somebody waits for are never queued. Writes wait when their class has enough in
-//! flight, in the order of their place; then what lies together goes as one request. While reads
-//! are about, less of the asynchronous writes is in flight, so that reads keep their share of the
-//! device.
+//! flight, in the order of their place; then what lies together goes as one request. So do reads in the
+//! background. While other reads are about, less of the asynchronous writes is in flight, so that reads keep
+//! their share of the device.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pages::{PAGE_SIZE, Page, PageMut, Pages};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::operation::{Priority, Waiter};
 use crate::format::Epoch;
@@ -33,6 +33,10 @@ pub struct Limits {
     pub background: usize,
     /// The same beside other requests.
     pub background_beside_others: usize,
+    /// Bytes of the largest background read of a leaf that does nothing else.
+    pub max_background_read: u64,
+    /// The same beside other requests: those wait for so much.
+    pub max_background_read_beside_others: u64,
     /// After so long without an answer, a synchronous read is also asked of others.
     pub hedge_us: u64,
     /// After so long without an answer, a device is given up.
@@ -52,11 +56,21 @@ impl Default for Limits {
             reads_linger_us: 10_000,
             background: 32,
             background_beside_others: 4,
+            max_background_read: 256 << 10,
+            max_background_read_beside_others: 128 << 10,
             hedge_us: 1_000_000,
             give_up_us: 30_000_000,
             combinations: 512,
         }
     }
+}
+
+/// What one waiter has of a request. The spans of a request lie in a row and are all of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) waiter: Waiter,
+    /// Bytes.
+    pub(super) len: u64,
 }
 
 /// A request for a device that waits for its turn.
@@ -66,7 +80,7 @@ pub(super) struct Job {
     /// On the leaf, in bytes.
     pub(super) offset: u64,
     pub(super) len: u64,
-    pub(super) waiters: SmallVec<[Waiter; 1]>,
+    pub(super) spans: SmallVec<[Span; 1]>,
     /// When it was asked for.
     pub(super) asked_us: u64,
     pub(super) work: Work,
@@ -86,6 +100,24 @@ pub(super) enum Work {
 }
 
 impl Job {
+    /// A request that one waits for.
+    pub(super) fn new(
+        priority: Priority,
+        (offset, len): (u64, u64),
+        waiter: Waiter,
+        work: Work,
+        now_us: u64,
+    ) -> Self {
+        Self {
+            priority,
+            offset,
+            len,
+            spans: smallvec![Span { waiter, len }],
+            asked_us: now_us,
+            work,
+        }
+    }
+
     fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -95,30 +127,42 @@ impl Job {
         matches!(self.work, Work::Write { .. } | Work::Trim)
     }
 
-    /// Takes the write that follows into this one.
+    /// Takes the request that follows into this one; both are reads, or both writes.
     fn append(&mut self, next: Self) {
-        let Work::Write {
-            parts,
-            epoch,
-            is_durable,
-        } = &mut self.work
-        else {
-            return;
-        };
-        if let Work::Write {
-            parts: more,
-            epoch: other,
-            is_durable: other_is_durable,
-        } = next.work
+        if let (
+            Work::Write {
+                parts,
+                epoch,
+                is_durable,
+            },
+            Work::Write {
+                parts: more,
+                epoch: other,
+                is_durable: other_is_durable,
+            },
+        ) = (&mut self.work, next.work)
         {
             parts.extend(more);
             *epoch = other.min(*epoch);
             *is_durable |= other_is_durable;
-            self.len += next.len;
-            self.asked_us = self.asked_us.min(next.asked_us);
-            self.waiters.extend(next.waiters);
         }
+        self.len += next.len;
+        self.asked_us = self.asked_us.min(next.asked_us);
+        self.spans.extend(next.spans);
     }
+}
+
+/// The range and the waiter of each span of a request at `offset`.
+pub(super) fn ranges(
+    offset: u64,
+    spans: SmallVec<[Span; 1]>,
+) -> impl Iterator<Item = (u64, u64, Waiter)> {
+    let mut at = offset;
+    spans.into_iter().map(move |span| {
+        let offset = at;
+        at += span.len;
+        (offset, span.len, span.waiter)
+    })
 }
 
 /// All parts of a write as one run, without copying whole pages.
@@ -195,6 +239,8 @@ pub(super) struct Queue {
     claims: Claims,
     in_flight: [Load; CLASSES],
     last_sync_read_us: Option<u64>,
+    /// Something came in the background that was not let go yet.
+    pub(super) has_news: bool,
 }
 
 const CLASSES: usize = 4;
@@ -249,16 +295,31 @@ impl Queue {
             .iter()
             .map(|load| load.requests)
             .sum();
-        let bound = if others > 0 || is_read {
-            limits.background_beside_others
+        let (bound, max_read) = if others > 0 || is_read {
+            (
+                limits.background_beside_others,
+                limits.max_background_read_beside_others,
+            )
         } else {
-            limits.background
+            (limits.background, limits.max_background_read)
         };
         if self.in_flight[Priority::Background as usize].requests >= bound.max(1) {
             return None;
         }
         self.sweep(Priority::Background, limits.max_write)
-            .or_else(|| self.background_reads.pop_front())
+            .or_else(|| self.next_background_read(max_read))
+    }
+
+    /// The next read in the background, with those behind it that follow it.
+    fn next_background_read(&mut self, max: u64) -> Option<Job> {
+        let mut job = self.background_reads.pop_front()?;
+        while let Some(next) = self
+            .background_reads
+            .pop_front_if(|next| next.offset == job.end() && job.len + next.len <= max)
+        {
+            job.append(next);
+        }
+        Some(job)
     }
 
     /// The next change of a class in the order of places, with its neighbours up to `max` bytes.

@@ -2,7 +2,7 @@
 //! read proves itself.
 
 use pages::{PAGE_SIZE, Pages};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
@@ -369,14 +369,11 @@ impl Array {
         });
         read.waiting += 1;
         let place = read.geometry.columns[column];
-        let job = Job {
-            priority: read.priority,
-            offset: layout::sector_offset(place.sector),
-            len: u64::from(place.sectors) * PAGE_SIZE as u64,
-            waiters: smallvec![waiter],
-            asked_us: now_us,
-            work: Work::Read,
-        };
+        let range = (
+            layout::sector_offset(place.sector),
+            u64::from(place.sectors) * PAGE_SIZE as u64,
+        );
+        let job = Job::new(read.priority, range, waiter, Work::Read, now_us);
         self.leaf_mut(leaf).read_until = job.offset + job.len;
         self.submit(leaf, job, now_us, out);
     }

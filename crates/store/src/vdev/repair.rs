@@ -195,18 +195,12 @@ impl Array {
             Goal::Rebuild(_) => read.block.birth.min(self.epoch),
             Goal::Read | Goal::Scrub => self.epoch,
         };
-        let job = Job {
-            priority: Priority::Background,
-            offset,
-            len,
-            waiters: smallvec![waiter],
-            asked_us: now_us,
-            work: Work::Write {
-                parts: smallvec![data],
-                epoch,
-                is_durable: false,
-            },
+        let work = Work::Write {
+            parts: smallvec![data],
+            epoch,
+            is_durable: false,
         };
+        let job = Job::new(Priority::Background, (offset, len), waiter, work, now_us);
         self.submit(rewrite.leaf, job, now_us, out);
     }
 

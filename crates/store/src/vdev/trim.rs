@@ -2,7 +2,7 @@
 //! but a write into the range waits until the device is through with it.
 
 use pages::PAGE_SIZE;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::Array;
 use super::device::LeafId;
@@ -44,14 +44,9 @@ impl Array {
             .operations
             .insert(Operation::Trim(TrimOperation { tag, pending }));
         for (leaf, sector, count) in ranges {
-            let job = Job {
-                priority: Priority::Background,
-                offset: layout::sector_offset(sector),
-                len: count * PAGE_SIZE as u64,
-                waiters: smallvec![Waiter::new(id)],
-                asked_us: now_us,
-                work: Work::Trim,
-            };
+            let range = (layout::sector_offset(sector), count * PAGE_SIZE as u64);
+            let waiter = Waiter::new(id);
+            let job = Job::new(Priority::Background, range, waiter, Work::Trim, now_us);
             self.submit(leaf, job, now_us, out);
         }
         self.settle(now_us, out);

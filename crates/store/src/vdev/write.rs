@@ -200,18 +200,13 @@ impl Array {
         let id = self.operations.insert(Operation::Write(operation));
         for mut run in runs.runs {
             run.trim();
-            let job = Job {
-                priority,
-                offset: run.offset,
-                len: run.len,
-                waiters: smallvec![Waiter::new(id)],
-                asked_us: now_us,
-                work: Work::Write {
-                    parts: run.parts,
-                    epoch: self.epoch,
-                    is_durable,
-                },
+            let work = Work::Write {
+                parts: run.parts,
+                epoch: self.epoch,
+                is_durable,
             };
+            let range = (run.offset, run.len);
+            let job = Job::new(priority, range, Waiter::new(id), work, now_us);
             self.submit(run.leaf, job, now_us, out);
         }
         self.settle(now_us, out);

@@ -36,7 +36,8 @@ pub(super) struct World {
     pub(super) stuck: BTreeSet<usize>,
     pub(super) unanswered: Vec<DeviceRequest>,
     answered: BTreeSet<RequestId>,
-    /// Sectors that are zeros when they are read alone and for the first time while the pool is opened.
+    /// Sectors that are zeros when they are read for the first time while the pool is opened, but for the runs
+    /// in which records are searched.
     pub(super) misread: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
@@ -364,6 +365,18 @@ impl World {
         self.unreadable.range(range).next().is_some()
     }
 
+    /// What a disk returns that misreads some of its sectors once.
+    fn misread_some(&mut self, disk: usize, offset: u64, data: &Pages) -> Pages {
+        let mut bytes = data.to_vec();
+        let first = offset / SECTOR_SIZE as u64;
+        for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR_SIZE)) {
+            if self.misread.remove(&(disk, sector)) {
+                bytes.fill(0);
+            }
+        }
+        Pages::from_bytes(&bytes)
+    }
+
     /// Another machine with copies of the disks.
     pub(super) fn clone_disks(&self) -> Self {
         let mut other = Self::new(Kind::Leaf, 1, self.limits);
@@ -385,6 +398,12 @@ impl World {
     pub(super) fn end_of_log(&self) -> u64 {
         let sector = self.pool.commit.chain.next.sector();
         vdev::layout::sector_offset(sector) / SECTOR_SIZE as u64
+    }
+
+    /// Whether the disks have done all that they were asked for.
+    pub(super) fn is_at_rest(&mut self) -> bool {
+        self.asked.extend(self.pool.take_output().requests);
+        self.asked.is_empty()
     }
 
     /// Lets a disk do one request, or time pass; whether there was anything to do.
@@ -495,11 +514,9 @@ impl World {
                     DeviceOp::Read { offset, len } if self.is_unreadable(disk, *offset, *len) => {
                         Err(DeviceError::new(DeviceErrorKind::Medium, "a bad sector"))
                     }
-                    DeviceOp::Read { offset, len }
-                        if *len as usize == SECTOR_SIZE
-                            && self.misread.remove(&(disk, *offset / SECTOR_SIZE as u64)) =>
-                    {
-                        Ok(Pages::zeroes(SECTOR_SIZE as u32))
+                    DeviceOp::Read { offset, len } if *len as usize <= 16 * SECTOR_SIZE => {
+                        let data = perform(&mut self.disks[disk], &op);
+                        Ok(self.misread_some(disk, *offset, &data))
                     }
                     op => Ok(perform(&mut self.disks[disk], op)),
                 };

@@ -144,6 +144,116 @@ fn background_work_leaves_room_for_others() {
     rig.written(tag).expect("written");
 }
 
+fn reads(rig: &Rig) -> Vec<(u64, usize)> {
+    let read = |request: &DeviceRequest| match request.op {
+        DeviceOp::Read { offset, len } => Some((offset, len as usize)),
+        _ => None,
+    };
+    rig.pending.iter().filter_map(read).collect()
+}
+
+/// Scrubs blocks of one sector that were written; says by which tags.
+fn scrub_all(rig: &mut Rig, sectors: std::ops::Range<u64>) -> Vec<u64> {
+    let mut tags = Vec::new();
+    rig.with(|array, out| {
+        for sector in sectors {
+            let tag = 1_000_000 + sector;
+            let block = block(sector, &content(sector, 1), 1);
+            array.scrub_block(tag, block, 0, out);
+            tags.push(tag);
+        }
+    });
+    tags
+}
+
+fn scrubbed(rig: &mut Rig, tag: u64) -> Scrubbed {
+    match rig.done.remove(&tag) {
+        Some(ArrayDone::Scrubbed(result)) => result.expect("there is a right copy"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mirror_with(sectors: u64) -> Rig {
+    let mut rig = Rig::new(Kind::Mirror, 2);
+    let blocks = (0..sectors)
+        .map(|sector| (Address::new(0, sector), content(sector, 1)))
+        .collect();
+    let tag = rig.ask(|array, tag, now_us, out| {
+        array.write(tag, blocks, Priority::AsyncWrite, now_us, out);
+    });
+    rig.run();
+    rig.written(tag).expect("written");
+    rig
+}
+
+#[test]
+fn reads_in_the_background_that_follow_one_another_are_one_request_up_to_the_bound() {
+    let mut rig = mirror_with(100);
+    let limits = Limits::default();
+    let most = limits.max_background_read as usize;
+    let tags = scrub_all(&mut rig, 0..100);
+    let start = layout::sector_offset(0);
+    let rest = 100 * 4096 - most;
+    let expected = [(start, most), (start + most as u64, rest)];
+    assert_eq!(
+        reads(&rig),
+        [expected[0], expected[1], expected[0], expected[1]]
+    );
+    rig.run();
+    for tag in tags {
+        assert_eq!(scrubbed(&mut rig, tag), Scrubbed::default());
+    }
+    // Beside others they are smaller.
+    start_write(&mut rig);
+    scrub_all(&mut rig, 0..100);
+    let largest = reads(&rig).into_iter().map(|(_, len)| len).max();
+    let bound = limits.max_background_read_beside_others as usize;
+    assert_eq!(largest, Some(bound));
+    rig.run();
+}
+
+fn start_write(rig: &mut Rig) {
+    start(rig, 5000, 1, Priority::SyncWrite);
+}
+
+#[test]
+fn a_bad_sector_among_joined_reads_costs_only_its_own_block() {
+    let mut rig = mirror_with(20);
+    let bad = layout::sector_offset(7) / SECTOR;
+    rig.disks[1].unreadable.insert(bad);
+    for (tag, sector) in scrub_all(&mut rig, 0..20).into_iter().zip(0..) {
+        rig.run();
+        let is_bad = u32::from(sector == 7);
+        let expected = Scrubbed {
+            bad: is_bad,
+            repaired: is_bad,
+        };
+        assert_eq!(scrubbed(&mut rig, tag), expected, "sector {sector}");
+    }
+    assert_eq!((rig.errors(0).read, rig.errors(1).read), (0, 1));
+}
+
+#[test]
+fn repairs_that_were_joined_are_told_each_with_its_own_range() {
+    let mut rig = mirror_with(20);
+    rig.disks[0].rot(|| true);
+    let writes_before = rig.disks[0].writes;
+    scrub_all(&mut rig, 0..20);
+    rig.run();
+    assert!(rig.disks[0].writes - writes_before < 20, "none was joined");
+    let mut repaired: Vec<(u64, u64)> = rig
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            VdevEvent::Repaired { offset, len, .. } => Some((*offset, *len)),
+            _ => None,
+        })
+        .collect();
+    repaired.sort_unstable();
+    let each = |sector| (layout::sector_offset(sector), SECTOR);
+    assert_eq!(repaired, (0..20).map(each).collect::<Vec<_>>());
+}
+
 #[test]
 fn writes_of_the_same_place_are_done_in_the_order_they_were_asked() {
     for seed in 0..50 {

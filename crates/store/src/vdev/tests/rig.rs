@@ -200,6 +200,7 @@ impl Rig {
     pub(super) fn with<T>(&mut self, call: impl FnOnce(&mut Array, &mut Output) -> T) -> T {
         let mut out = Output::default();
         let result = call(&mut self.array, &mut out);
+        self.array.release(self.now_us, &mut out);
         self.history
             .extend(out.requests.iter().map(|request| format!("{request:?}")));
         self.history
