@@ -28,6 +28,8 @@
 //!
 //! The checksum is keyed so that a guest cannot write a block that would pass for a record.
 //!
+//! A record without entries is a *mark*: an opening of the pool wrote it where it found the end of the log.
+//!
 //! A *copy* lies on a log vdev and is the record with its data inline: the payloads of its pointers follow
 //! it in the order of its entries. It belongs to no chain of its own: made a plain record again
 //! ([`Record::without_copy`]) it is, byte for byte, the one that lies or should lie in the chain.
@@ -196,6 +198,11 @@ impl Record {
         let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
         let is_valid = is_ours && zero == 0 && is_counted;
         is_valid.then_some((record, stored))
+    }
+
+    /// Whether an opening wrote it, where the log ended for it. Whatever else fits in its place was given up then.
+    pub fn is_mark(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// As it lies or should lie in the chain.

@@ -7,13 +7,14 @@
 //!
 //! What was found may lie in caches of devices only (the program was killed, they kept their power),
 //! and on one leaf of a mirror only. Before it counts, each group that is not known to have been durable is
-//! brought onto all its leaves. The place where the end was found is made empty: a record that could not be
+//! brought onto all its leaves. The end that was found is marked ([`mark`]): a record that could not be
 //! read there, or whose group is not whole, must not be found by the next opening. Before anybody sees what was found, and
 //! before anything is written that builds on it, all leaves are flushed: what one opening found, the next one finds, and
 //! not more. Nothing else is written.
 
 mod copies;
 mod labels;
+mod mark;
 mod parted;
 mod replay;
 mod rewind;
@@ -161,7 +162,9 @@ enum Wanted {
     Block(usize),
     Search(search::Run),
     Ring,
-    End,
+    /// A mark where something else fits as well; and the write of one.
+    Mark,
+    NewMark,
     Flush,
 }
 
@@ -173,9 +176,11 @@ impl Wanted {
             Self::Index { .. } | Self::Page { .. } => "the space map",
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
-            Self::Record | Self::Operation | Self::Block(_) | Self::Search(_) => "the log",
+            Self::Record | Self::Mark | Self::Operation | Self::Block(_) | Self::Search(_) => {
+                "the log"
+            }
             Self::Ring => "the root of the newest checkpoint",
-            Self::Restored | Self::Wiped | Self::End | Self::Flush => "what the log says",
+            Self::Restored | Self::Wiped | Self::NewMark | Self::Flush => "what the log says",
         }
     }
 }
@@ -188,13 +193,14 @@ enum Stage {
     Deferred,
     Copies,
     Log,
+    Mark,
     Verify,
     Restore,
     Search,
     /// A round of labels.
     Ring(u8),
     RingFlush(u8),
-    End,
+    NewMark,
     Flush,
     Labels,
     Done,
@@ -352,6 +358,7 @@ impl Opening {
                         let context = format!("what a log vdev had cannot be written: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
+                    (Some(Wanted::NewMark), ArrayDone::Written(Ok(()))) => self.go_on_behind_mark(),
                     (Some(Wanted::Flush), ArrayDone::Flushed(Err(error))) => {
                         let context = format!("what was found cannot be made durable: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
@@ -384,9 +391,9 @@ impl Opening {
             // only where enough leaves answered that would have it (the array's `Checksum`). Otherwise the
             // only copy of what was acknowledged may be the one that nobody can read now, so this is not the
             // end of the log but a log whose end cannot be told.
-            (Wanted::Record | Wanted::Block(_), Err(error))
+            (Wanted::Record | Wanted::Mark | Wanted::Block(_), Err(error))
                 if error.kind == ArrayErrorKind::Checksum => {}
-            (Wanted::Record | Wanted::Block(_), Err(error)) => {
+            (Wanted::Record | Wanted::Mark | Wanted::Block(_), Err(error)) => {
                 self.failed = self.end_is_untold(Self::untold_end(&error));
             }
             (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
@@ -436,12 +443,13 @@ impl Opening {
             Stage::Deferred => self.take_deferred(),
             Stage::Copies => self.take_copies(),
             Stage::Log => self.take_record(),
+            Stage::Mark => self.take_mark(),
             Stage::Verify => self.take_verified(),
             Stage::Restore => self.take_restored(),
             Stage::Search => self.take_search(),
             Stage::Ring(round) => self.flush_ring(round),
             Stage::RingFlush(round) => self.ring_flushed(round),
-            Stage::End => self.flush_found(),
+            Stage::NewMark => self.flush_found(),
             Stage::Flush => self.end(),
             Stage::Labels => self.end_with_labels(),
             Stage::Done => Ok(()),

@@ -11,21 +11,22 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pages::{PAGE_SIZE, Page, Pages};
+use pages::Pages;
 
+use super::mark::NewMark;
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
-use crate::vdev::{Array, Priority, VdevEvent, Verify};
+use crate::vdev::{Array, VdevEvent, Verify};
 
 /// How far the replay is.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) replay: Replay,
     /// Found and not done yet.
-    waiting: VecDeque<Found>,
+    pub(super) waiting: VecDeque<Found>,
     /// Groups that were done.
     pub(super) groups: u64,
     /// What comes next was not there, and is being asked for once more.
@@ -34,6 +35,8 @@ pub(super) struct State {
     pub(super) stored: Option<Pages>,
     /// Where the log was last on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
+    /// Of the end that was found.
+    pub(super) new_mark: Option<NewMark>,
 }
 
 impl State {
@@ -45,6 +48,7 @@ impl State {
             is_repeated: false,
             stored: None,
             last: BTreeMap::new(),
+            new_mark: None,
         }
     }
 }
@@ -152,7 +156,7 @@ impl Opening {
         Ok(true)
     }
 
-    /// Brings the next group that is not known to have been durable onto all its leaves.
+    /// Goes on with the next group that is not known to have been durable.
     pub(super) fn verify_next(&mut self) -> Result<(), OpenError> {
         let used = &self.copies.used;
         let is_copy = |found: &mut Found| used.contains_key(&found.record.seq);
@@ -160,6 +164,18 @@ impl Opening {
             self.begin_restore(found);
             return Ok(());
         }
+        match self.replay.waiting.front().cloned() {
+            None => self.begin_search(),
+            Some(found) if found.record.is_mark() => self.verify_group(),
+            Some(found) => {
+                self.want_mark(&found);
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings the next group onto all its leaves.
+    pub(super) fn verify_group(&mut self) -> Result<(), OpenError> {
         let Some(found) = self.replay.waiting.front() else {
             return self.begin_search();
         };
@@ -195,7 +211,7 @@ impl Opening {
         }
         if !std::mem::replace(&mut self.replay.is_repeated, true) {
             self.replay.waiting.push_front(found);
-            return self.verify_next();
+            return self.verify_group();
         }
         self.replay.is_repeated = false;
         if self.has_copy_of(&found) {
@@ -219,21 +235,6 @@ impl Opening {
         self.replay.replay.cut_before(found);
         self.replay.waiting.clear();
         self.begin_search()
-    }
-
-    /// Makes the place empty where the log would go on. Where a leaf does not take that, it may still show
-    /// what it has; that is its own loss, as with any write.
-    pub(super) fn empty_end(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::End;
-        let tag = self.note_tag(Wanted::End);
-        let pool = &mut self.pool;
-        let empty = Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32);
-        let blocks = vec![(pool.commit.chain.next, empty)];
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        let priority = Priority::SyncWrite;
-        pool.array.write(tag, blocks, priority, now, out);
-        self.wipe_copies();
-        Ok(())
     }
 
     /// Makes all that was found durable.

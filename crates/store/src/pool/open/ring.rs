@@ -29,10 +29,10 @@ pub(super) struct Ring {
 }
 
 impl Opening {
-    /// All that the log has was found. The next is to make its end empty; before, the root is made firm.
+    /// All that the log has was found. The next is to mark its end; before, the root is made firm.
     pub(super) fn make_rings_even(&mut self) -> Result<(), OpenError> {
         if self.ring.is_even || self.rewind.is_some() {
-            return self.empty_end();
+            return self.mark_end();
         }
         self.write_ring(0);
         Ok(())
@@ -76,6 +76,6 @@ impl Opening {
             self.write_ring(round + 1);
             return Ok(());
         }
-        self.empty_end()
+        self.mark_end()
     }
 }
