@@ -42,6 +42,8 @@ pub struct NodeCache<const N: usize = FAN_OUT> {
     places: HashMap<u64, u32, BuildNumberHasher>,
     entries: Vec<Option<Entry<N>>>,
     free: Vec<u32>,
+    /// Places in the queues whose node was discarded.
+    discarded: usize,
     /// New nodes; about a tenth.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
@@ -77,6 +79,7 @@ impl<const N: usize> NodeCache<N> {
             places: HashMap::default(),
             entries: Vec::new(),
             free: Vec::new(),
+            discarded: 0,
             small: VecDeque::new(),
             main: VecDeque::new(),
             ghosts: HashMap::default(),
@@ -178,6 +181,41 @@ impl<const N: usize> NodeCache<N> {
         self.evict();
     }
 
+    /// Lets go of a node that nothing leads to any more. A cache that is not full would keep it for ever; where
+    /// somebody holds it, it stays for now.
+    pub fn discard(&mut self, pointer: &Pointer) {
+        let address = pointer.address.to_bits();
+        let Some(&place) = self.places.get(&address) else {
+            return;
+        };
+        let entry = &mut self.entries[place as usize];
+        let is_idle =
+            |of: &mut Entry<N>| of.pointer == *pointer && Arc::strong_count(&of.node) == 1;
+        if entry.take_if(is_idle).is_some() {
+            self.places.remove(&address);
+            // Its place is free when its queue comes to it.
+            self.discarded += 1;
+            if self.discarded > self.len() + Self::MIN_NODES {
+                self.sweep();
+            }
+        }
+    }
+
+    /// Frees the places of all that was discarded.
+    fn sweep(&mut self) {
+        let (entries, free) = (&self.entries, &mut self.free);
+        for queue in [&mut self.small, &mut self.main] {
+            queue.retain(|place| {
+                let is_kept = entries[*place as usize].is_some();
+                if !is_kept {
+                    free.push(*place);
+                }
+                is_kept
+            });
+        }
+        self.discarded = 0;
+    }
+
     /// Nodes in memory.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -212,6 +250,8 @@ impl<const N: usize> NodeCache<N> {
                 return;
             };
             let Some(entry) = self.entries[place as usize].as_mut() else {
+                self.discarded -= 1;
+                self.free.push(place);
                 continue;
             };
             if Arc::strong_count(&entry.node) > 1 {

@@ -71,6 +71,8 @@ struct Writes {
     /// Nodes that must not be read from the devices yet, by the write they wait for.
     held: HashMap<u64, Arc<Node>, BuildNumberHasher>,
     dropped: Vec<Pointer>,
+    /// Nodes whose place others take in the new trees.
+    replaced: Vec<Pointer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +254,9 @@ impl Pool {
                 dying.map.replace_tree(merged.tree, &merged.closed);
             }
         }
+        // Readers went through these until now.
+        let nodes = &mut self.nodes;
+        (making.writes.replaced.iter()).for_each(|pointer| nodes.discard(pointer));
         for (id, list) in making.dead {
             let owner = making.heirs.get(&id).copied().unwrap_or(id);
             if let Some(contents) = self.contents.get_mut(&owner) {

@@ -67,7 +67,7 @@ impl Default for Limits {
 const WORK_EVERY_US: u64 = 240;
 /// Requests are served as long as the last one came no longer ago.
 const SERVING_US: u64 = 2_000;
-/// How often it is counted what the maps take.
+/// How often it is counted what is in memory beside the cache.
 const CHARGE_EVERY_US: u64 = 50_000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
@@ -361,14 +361,15 @@ impl Pool {
         self.charge_memory();
     }
 
-    /// What is in memory of the maps counts into the cap of the cache.
+    /// What is in memory of the maps, and what waits to be written, counts into the cap of the cache.
     fn charge_memory(&mut self) {
         if self.now_us < self.charged_us + CHARGE_EVERY_US {
             return;
         }
         self.charged_us = self.now_us;
         let layers = self.contents.values().map(|of| of.map.layers.bytes());
-        self.charge.set(self.nodes.bytes() + layers.sum::<usize>());
+        let maps = self.nodes.bytes() + layers.sum::<usize>();
+        self.charge.set(maps + self.commit.dirty_bytes());
     }
 
     /// Does everything that somebody waits for.

@@ -144,3 +144,36 @@ fn the_same_calls_keep_the_same_nodes() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn what_nothing_leads_to_any_more_is_gone_and_takes_no_place() {
+    let mut cache = cache_of(100);
+    let held = node();
+    cache.insert(pointer(7), Arc::clone(&held));
+    for number in 1000..5000 {
+        cache.insert(pointer(number), node());
+        let later = Pointer {
+            birth: Epoch(2),
+            ..pointer(number)
+        };
+        cache.discard(&later);
+        assert!(cache.has(&pointer(number)), "another node is meant");
+        if number % 50 != 0 {
+            cache.discard(&pointer(number));
+            assert!(!cache.has(&pointer(number)));
+        }
+        cache.discard(&pointer(7));
+        assert!(cache.has(&pointer(7)), "somebody holds it");
+    }
+    assert_eq!(cache.len(), 81);
+    assert!(cache.entries.len() < 300, "{} places", cache.entries.len());
+    drop(held);
+    cache.discard(&pointer(7));
+    assert_eq!(cache.len(), 80);
+    // Full again: what was discarded does not count, and no place is given twice.
+    for number in 10_000..10_300 {
+        cache.insert(pointer(number), node());
+        assert!(cache.get(&pointer(number), ID).is_ok() && cache.len() <= 100);
+    }
+    assert_eq!(cache.len(), 100);
+}
