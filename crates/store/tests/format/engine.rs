@@ -95,6 +95,11 @@ impl World {
         world
     }
 
+    /// What lies on its leaves, the power having gone.
+    pub(crate) fn into_disks(self) -> Vec<Disk> {
+        self.disks
+    }
+
     /// Opens what lies on these leaves.
     pub(crate) fn open(disks: Vec<Disk>) -> Self {
         let labels: Vec<LeafLabels> = disks

@@ -89,6 +89,19 @@ fn a_group_that_is_not_whole_and_not_proven_is_as_if_it_had_never_been() {
     same(&engine::World::open(disks).contents(), &expected);
 }
 
+/// Each opening marks the end of the log that it found (section 8.1).
+#[test]
+fn a_log_that_was_marked_reads_the_same() {
+    let mut disks = disks::unpack(IMAGE);
+    let groups = reader::read(&disks).groups;
+    for marks in 1..=2 {
+        disks = engine::World::open(disks).into_disks();
+        let found = reader::read(&disks);
+        same(&found.datasets, &story::expected());
+        assert_eq!(found.groups, groups + marks);
+    }
+}
+
 #[test]
 #[ignore = "makes the image anew"]
 fn make_the_image() {

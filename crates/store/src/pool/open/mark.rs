@@ -11,6 +11,10 @@
 //! A leaf may lose the mark and say nothing, and then has the old record still. Of two that fit in one place the
 //! mark is the younger one: a group is never written where a mark was. So before a group counts that is not known to have
 //! been durable, all copies of its place are asked for a mark; where there is one, it takes the group's place.
+//!
+//! Where all leaves lost the mark, or the one that has it cannot be read, the next opening finds the same end, and writes the
+//! same mark byte for byte. What was written behind the first one it did not see, and gives up. So the place where
+//! the log goes on is made empty with each mark.
 
 use std::sync::Arc;
 
@@ -23,6 +27,11 @@ use crate::format::{Address, Record};
 use crate::log::chain::Chain;
 use crate::log::replay::Found;
 use crate::vdev::{Priority, Verify};
+
+/// What is no record.
+fn empty() -> Pages {
+    Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32)
+}
 
 /// A mark that is being written.
 #[derive(Clone, Copy, Debug)]
@@ -104,18 +113,22 @@ impl Opening {
                 });
                 (sector, Wanted::NewMark)
             }
-            None => {
-                let empty = Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32);
-                (empty, Wanted::Wiped)
-            }
+            None => (empty(), Wanted::Wiped),
         };
+        self.write_end(wanted, place, sector);
+        if let Some((next, _)) = goes_on {
+            self.write_end(Wanted::Wiped, next, empty());
+        }
+        self.wipe_copies();
+        Ok(())
+    }
+
+    fn write_end(&mut self, wanted: Wanted, place: Address, sector: Pages) {
         let tag = self.note_tag(wanted);
         let pool = &mut self.pool;
         let (now, out) = (pool.now_us, &mut pool.array_output);
         let blocks = vec![(place, sector)];
         pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
-        self.wipe_copies();
-        Ok(())
     }
 
     /// The mark is written. Where it could not be, the next group takes its place.

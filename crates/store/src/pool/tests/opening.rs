@@ -278,6 +278,40 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
     assert_eq!(found, 0, "nobody wrote that again");
 }
 
+/// Two openings that find the same end write the same mark. Where the first of them was lost, what was written behind it
+/// is given up by the second one; so it does not lie behind that.
+#[test]
+fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
+    for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+        let (mut world, volume) = written(kind, disks);
+        world.is_lazy = true;
+        let (place, before) = (world.end_of_log(), world.disks.clone());
+        world.reopen_unchecked().expect("opens");
+        let (behind, marked) = (world.end_of_log(), world.disks.clone());
+        world.write(volume, 0, &[2; BLOCK], true);
+        // The power fails before a root leads there. One disk says that it has the mark, the other cannot read it.
+        let after = std::mem::replace(&mut world.disks, marked);
+        for (disk, after) in world.disks.iter_mut().zip(after) {
+            let sectors = after.range(behind..behind + 2);
+            disk.extend(sectors.map(|(at, sector)| (*at, sector.clone())));
+        }
+        world.disks[0].remove(&place);
+        world.disks[0].extend(
+            before[0]
+                .get_key_value(&place)
+                .map(|(at, old)| (*at, old.clone())),
+        );
+        if disks > 1 {
+            world.unreadable.insert((1, place));
+        }
+        for opening in 0..3 {
+            world.reopen_unchecked().expect("opens");
+            let found = world.read(volume, 0, BLOCK as u32)[0];
+            assert_eq!(found, 1, "{kind:?}: opening {opening}");
+        }
+    }
+}
+
 fn is_complete(world: &World, disk: u64) -> bool {
     let mut tops = world.pool.status().top_levels.into_iter();
     tops.any(|top| {
