@@ -224,6 +224,21 @@ impl Pages {
         bytes
     }
 
+    /// Asks for the page of byte `at` to be brought near the processor while it goes on; where the run has many, for
+    /// the list of them only.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        match &self.run {
+            Run::None => {}
+            Run::One(page) => page.prefetch(true),
+            Run::Many(pages) => {
+                if let Some(page) = pages.get((self.start as usize + at) / PAGE_SIZE) {
+                    super::page::prefetch(page);
+                }
+            }
+        }
+    }
+
     /// The page that holds exactly the bytes `at..at + 4096`, where there is one: a device can
     /// keep it instead of copying.
     #[inline]

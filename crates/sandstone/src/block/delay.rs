@@ -74,6 +74,10 @@ impl BlockDevice for DelayDevice {
         self.inner.reads_in_place()
     }
 
+    fn foresees(&self) -> bool {
+        self.inner.foresees()
+    }
+
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
     }

@@ -209,6 +209,10 @@ impl BlockDevice for FaultDevice {
         self.inner.reads_in_place()
     }
 
+    fn foresees(&self) -> bool {
+        self.inner.foresees()
+    }
+
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
     }

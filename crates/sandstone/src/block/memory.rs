@@ -382,6 +382,10 @@ impl BlockDevice for MemoryDevice {
         true
     }
 
+    fn foresees(&self) -> bool {
+        true
+    }
+
     fn foresee(&self, accesses: &[Foreseen]) {
         self.prefetch(accesses);
     }

@@ -247,6 +247,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether [`BlockDevice::foresee`] does anything.
+    fn foresees(&self) -> bool {
+        false
+    }
+
     /// Reads and writes that begin at these places are about to be submitted, it seems: whoever will wait for
     /// memory may begin to. Nothing else may follow from it; the places were not checked.
     fn foresee(&self, accesses: &[Foreseen]) {

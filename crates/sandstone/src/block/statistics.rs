@@ -162,6 +162,10 @@ impl BlockDevice for StatisticsDevice {
         self.inner.reads_in_place()
     }
 
+    fn foresees(&self) -> bool {
+        self.inner.foresees()
+    }
+
     fn foresee(&self, accesses: &[Foreseen]) {
         self.inner.foresee(accesses);
     }

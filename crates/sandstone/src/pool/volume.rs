@@ -20,8 +20,8 @@ use store::volume::blocks;
 use super::host::PoolHost;
 use super::read_ahead::Readers;
 use crate::block::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Geometry, Lane, PoolSpace, Request,
-    Submitted, Ticket, Usage,
+    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
+    Request, Submitted, Ticket, Usage,
 };
 
 /// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
@@ -248,6 +248,20 @@ impl BlockDevice for PoolVolume {
             thin: true,
             volatile_cache: true,
         }
+    }
+
+    fn foresees(&self) -> bool {
+        true
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        let block_size = u64::from(self.block_size);
+        let volume = self.dataset.0.into();
+        let reads = accesses.iter().filter(|access| access.is_read);
+        self.host.cache().foresee(reads.map(|read| {
+            let block = read.offset / block_size;
+            (Key { volume, block }, (read.offset % block_size) as usize)
+        }));
     }
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {

@@ -1,9 +1,9 @@
 //! A look ahead at the reads and writes of a batch of input, so that memory is on its way when their turn
 //! comes.
 //!
-//! Commands are carried out one by one, and each of a device in main memory waits for several cache lines
-//! one after another: where the page is, its reference count, its bytes. Of a whole batch these waits can
-//! overlap.
+//! Commands are carried out one by one, and each that is answered from main memory, a device there or a pool's
+//! cache, waits for several cache lines one after another: where the page is, its reference count, its bytes. Of a
+//! whole batch these waits can overlap.
 
 use iscsi::pdu::{Bhs, Opcode, RawBhs};
 use scsi::Start;
@@ -18,7 +18,7 @@ const BATCH: usize = 64;
 /// Where the CDB begins in a SCSI Command PDU (RFC 7143 11.3).
 const CDB: usize = 32;
 
-/// Tells devices in main memory which accesses are in these headers.
+/// Tells devices that make use of it which accesses are in these headers.
 pub(super) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>) {
     let mut accesses: SmallVec<[Foreseen; BATCH]> = SmallVec::new();
     let mut unit: Option<&Unit> = None;
@@ -30,7 +30,7 @@ pub(super) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>
         let Some(mapped) = view.find(bhs.lun()) else {
             continue;
         };
-        if !mapped.unit.reads_in_place {
+        if !mapped.unit.foresees {
             continue;
         }
         let (range, is_read) = match mapped.unit.logical.foresee(&header[CDB..]) {

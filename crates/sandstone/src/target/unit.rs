@@ -34,6 +34,8 @@ pub struct Unit {
     pub state_file: PathBuf,
     /// Reads are answered with memory that the device keeps anyway.
     pub reads_in_place: bool,
+    /// The device makes use of a look ahead.
+    pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
 }
@@ -53,6 +55,7 @@ impl Unit {
         Self {
             name,
             reads_in_place: device.reads_in_place(),
+            foresees: device.foresees(),
             device,
             task_sets: TaskSets::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pages::Pages;
+use smallvec::SmallVec;
 
 mod charge;
 mod ghosts;
@@ -36,13 +37,15 @@ mod table;
 mod tests;
 
 pub use charge::Charge;
-use part::Part;
+use part::{Part, Step};
 pub use statistics::{Statistics, VolumeStatistics};
 
 /// More would only cost memory: a lock is held for tens of nanoseconds.
 const MAX_PARTS: usize = 64;
 /// A part below this could hold too few large blocks to choose well among them.
 const MIN_PART_BYTES: usize = 4 << 20;
+/// Accesses that are foreseen together without memory of their own.
+const FORESEEN: usize = 64;
 /// Up to so many blocks are invalidated one by one; for more it is worth asking how many there are.
 const FEW_BLOCKS: u64 = 1024;
 
@@ -111,6 +114,19 @@ impl Cache {
             cap: AtomicUsize::new(cap),
             reserved: AtomicUsize::new(0),
             charged: AtomicUsize::new(0),
+        }
+    }
+
+    /// These bytes of blocks are about to be asked for, it seems: brings near what finding them waits for. That is
+    /// no use of them.
+    pub fn foresee(&self, accesses: impl Iterator<Item = (Key, usize)>) {
+        let accesses: SmallVec<[(Key, u64, usize); FORESEEN]> = accesses
+            .map(|(key, at)| (key, self.hash(key), at))
+            .collect();
+        for step in [Step::Place, Step::Entry, Step::Data] {
+            for (key, hash, at) in &accesses {
+                self.part(*hash).prefetch(step, *key, *hash, *at);
+            }
         }
     }
 

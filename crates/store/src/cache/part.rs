@@ -30,6 +30,17 @@ const MAX_SECOND_CHANCES: u32 = 128;
 /// Places among which changes are counted.
 const CHANGE_COUNTS: usize = 256;
 
+/// What a look-up waits for, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Where the chain begins.
+    Place,
+    /// The block's entry.
+    Entry,
+    /// Its bytes.
+    Data,
+}
+
 /// One part.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -75,6 +86,20 @@ impl Part {
     /// Whether the block is here; that is no use of it.
     pub(super) fn holds(&self, key: Key, hash: u64) -> bool {
         self.table.find(key, hash).is_some()
+    }
+
+    /// Brings near what the next step towards this byte of a block needs.
+    #[inline]
+    pub(super) fn prefetch(&self, step: Step, key: Key, hash: u64, at: usize) {
+        match step {
+            Step::Place => self.table.prefetch_place(hash),
+            Step::Entry => self.table.prefetch_entry(hash),
+            Step::Data => {
+                if let Some(number) = self.table.find(key, hash) {
+                    self.table.entry(number).data.prefetch(at);
+                }
+            }
+        }
     }
 
     /// The block, used.

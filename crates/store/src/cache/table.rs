@@ -4,7 +4,7 @@
 //! into the cap, so that nothing is ever moved or made larger under a lock; the system provides the
 //! memory only as far as it is used. Entry 0 stands for none.
 
-use pages::{PAGE_SIZE, Pages};
+use pages::{PAGE_SIZE, Pages, prefetch};
 
 use super::Key;
 
@@ -186,6 +186,22 @@ impl Table {
             number = entry.chain;
         }
         None
+    }
+
+    /// Brings near where the chain of this hash begins.
+    #[inline]
+    pub(super) fn prefetch_place(&self, hash: u64) {
+        if let Some(first) = self.chains.get(self.place(hash)) {
+            prefetch(first);
+        }
+    }
+
+    /// Brings near the first entry of the chain; seldom there is another one.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, hash: u64) {
+        if let Some(first) = self.chains.get(self.place(hash)) {
+            prefetch(self.entry(*first));
+        }
     }
 
     /// Adds an entry whose key is not there yet; its number. `None` where the table is full.

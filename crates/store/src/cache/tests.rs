@@ -25,3 +25,24 @@ fn content(data: &Pages) -> u64 {
 }
 
 fn nobody(_: super::Evicted) {}
+
+/// Neither of blocks that are there, short and long, nor of those that are not; and bytes that no block has are
+/// nobody's trouble.
+#[test]
+fn a_look_ahead_is_no_use_and_finds_nothing_that_is_not_there() {
+    let cache = Cache::new(8 << 20, 3);
+    for number in 0..100 {
+        let len = if number % 2 == 0 { 4096 } else { 64 << 10 };
+        cache.insert(key(1, number), block(len, number), nobody);
+    }
+    let before = cache.statistics();
+    let some = (0..300).map(|number| (key(1, number), number as usize * 1000));
+    cache.foresee(some);
+    cache.foresee(std::iter::empty());
+    assert_eq!(cache.statistics(), before);
+    for number in 0..100 {
+        let held = cache.get(key(1, number)).expect("it was put there");
+        assert_eq!(content(&held), number);
+    }
+    assert!(cache.get(key(1, 200)).is_none());
+}
