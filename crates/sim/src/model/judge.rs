@@ -189,9 +189,10 @@ impl Model {
                 }
                 continue;
             };
-            let (alternatives, found_newest) = self.judge_volume(*id, slices, durable)?;
+            let all: Vec<usize> = (0..volume.alternatives.len()).collect();
+            let (fitting, found_newest) = self.judge_volume(*id, &all, slices, durable)?;
             newest = newest.max(found_newest);
-            possible.insert(*id, alternatives);
+            possible.insert(*id, fitting);
         }
         let ordered = match self.rules.order {
             Order::Free => durable,
@@ -206,61 +207,47 @@ impl Model {
         };
         for (id, alternatives) in &mut possible {
             let slices = &found[id].slices;
-            let (fitting, _) = self.judge_alternatives(*id, alternatives, slices, ordered);
-            *alternatives = fitting.map_err(|wrong| Wrong {
-                kind: WrongKind::Order(newest.1),
-                ..wrong
-            })?;
+            let judged = self.judge_volume(*id, alternatives, slices, ordered);
+            *alternatives = judged
+                .map_err(|wrong| Wrong {
+                    kind: WrongKind::Order(newest.1),
+                    ..wrong
+                })?
+                .0;
         }
         self.pin(found, &possible, ordered);
         self.opened = self.tick();
         Ok(())
     }
 
-    /// Which of the contents that a volume may have it may still have, and the newest change that shows in each
-    /// of them. More than one where what tells them apart cannot be read.
+    /// Which of these alternatives a volume may still have, and the newest change that shows in each of them. More
+    /// than one where what tells them apart cannot be read.
     fn judge_volume(
-        &self,
-        id: VolumeId,
-        slices: &[Found],
-        sight: Sight,
-    ) -> Result<(Vec<usize>, (Moment, ChangeId)), Wrong> {
-        let all: Vec<usize> = (0..self.volumes[&id].alternatives.len()).collect();
-        let (fitting, newest) = self.judge_alternatives(id, &all, slices, sight);
-        Ok((fitting?, newest))
-    }
-
-    fn judge_alternatives(
         &self,
         id: VolumeId,
         alternatives: &[usize],
         slices: &[Found],
         sight: Sight,
-    ) -> (Result<Vec<usize>, Wrong>, (Moment, ChangeId)) {
+    ) -> Result<(Vec<usize>, (Moment, ChangeId)), Wrong> {
         let volume = &self.volumes[&id];
         let blocks = slices.len() as u64 / SLICES_PER_BLOCK;
         let mut wrong = whole_volume(WrongKind::Size(blocks), id);
-        let mut fitting = Vec::new();
-        let mut newest = None;
+        let (mut fitting, mut shown) = (Vec::new(), Vec::new());
         for number in alternatives {
             let contents = &volume.alternatives[*number];
             if contents.len() as u64 != blocks {
                 continue;
             }
             match self.judge_slices(id, volume.unit, contents, slices, 0, sight) {
-                Ok(shows) => {
+                Ok(newest) => {
                     fitting.push(*number);
-                    newest =
-                        Some(newest.map_or(shows, |least: (Moment, ChangeId)| least.min(shows)));
+                    shown.push(newest);
                 }
                 Err(why) => wrong = why,
             }
         }
-        let result = match fitting.is_empty() {
-            true => Err(wrong),
-            false => Ok(fitting),
-        };
-        (result, newest.unwrap_or_default())
+        let newest = shown.into_iter().min().ok_or(wrong)?;
+        Ok((fitting, newest))
     }
 
     /// Judges slices of a volume from block `start` on; says which change is the newest that shows.

@@ -1,4 +1,5 @@
-//! Memory that is used beside the blocks and counts into the cap all the same: what pools keep of their maps.
+//! Memory that is used beside the blocks and counts into the cap all the same: what pools keep of their maps, and what
+//! waits to be written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,0 +1,372 @@
+//! Each rule of the space by itself: where extents are taken, what is kept back, what is refused, what it costs.
+
+use super::*;
+
+/// A vdev of which so many percent are in use at random.
+fn random(sectors: u64, percent: u64) -> Space {
+    let mut space = Space::new(&[sectors]);
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for number in 0..space.pages(0) {
+        let mut bytes = [0; PAGE_BYTES];
+        for bit in 0..(sectors - u64::from(number) * PAGE_SECTORS).min(PAGE_SECTORS) as usize {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            bytes[bit / 8] |= u8::from(seed % 100 < percent) << (bit % 8);
+        }
+        space
+            .load_page(Page { vdev: 0, number }, &bytes)
+            .expect("a good page");
+    }
+    space
+}
+
+/// How often an allocation lies before the last, until nothing is free.
+fn descents(space: &mut Space, sectors: u32) -> u32 {
+    let (mut descents, mut last) = (0, 0);
+    while let Some(extent) = space.allocate(Stream::Data, 0, sectors, Purpose::Checkpoint) {
+        descents += u32::from(extent.sector < last);
+        last = extent.sector;
+    }
+    descents
+}
+
+#[test]
+fn an_evenly_filled_vdev_is_swept_from_its_beginning_to_its_end() {
+    for (percent, sectors) in [(0, 1), (0, 32), (70, 1), (70, 3), (95, 1)] {
+        let mut space = random(1_000_000, percent);
+        // The sweep goes around once more for what lies in regions of another sixteenth.
+        let times = descents(&mut space, sectors);
+        assert!(times <= 3, "{times} steps back at {percent} %");
+        assert_eq!(
+            space.allocate(Stream::Data, 0, sectors, Purpose::Young),
+            None
+        );
+        let left = space.counts().available;
+        assert!(sectors > 1 || left == 0, "{left} sectors were not found");
+    }
+}
+
+#[test]
+fn streams_have_regions_of_their_own_and_each_its_order() {
+    let mut space = Space::new(&[1 << 20]);
+    let (mut data, mut metadata) = (Vec::new(), Vec::new());
+    for _ in 0..9_000 {
+        data.extend(space.allocate(Stream::Data, 0, 3, Purpose::Young));
+        metadata.extend(space.allocate(Stream::Metadata, 0, 1, Purpose::Checkpoint));
+    }
+    let region = |extent: &Extent| extent.sector / u64::from(LONGEST);
+    assert!(data.is_sorted() && metadata.is_sorted());
+    assert!(
+        !metadata
+            .iter()
+            .any(|extent| data.iter().any(|of| region(of) == region(extent)))
+    );
+}
+
+#[test]
+fn the_emptiest_region_is_swept_first() {
+    let mut space = random(100 * u64::from(LONGEST), 60);
+    let whole = Extent {
+        vdev: 0,
+        sector: 41 * u64::from(LONGEST),
+        sectors: LONGEST,
+    };
+    // What is in use there is dropped by two checkpoints.
+    let bits: Vec<_> = (whole.sector..whole.end()).collect();
+    for sector in bits {
+        let extent = Extent {
+            sector,
+            sectors: 1,
+            ..whole
+        };
+        if space.vdevs[0].sectors.count_busy(sector, 1) == 1 {
+            space.drop_later(extent).expect("it is in use");
+        }
+    }
+    for _ in 0..2 {
+        space.begin_checkpoint();
+        while let Some(page) = space.next_dirty_page() {
+            space.write_page(page);
+        }
+        space.commit_checkpoint();
+    }
+    assert!(space.settle(usize::MAX));
+    let extent = space.allocate(Stream::Data, 0, 32, Purpose::Young);
+    assert_eq!(extent.map(|extent| extent.sector), Some(whole.sector));
+}
+
+#[test]
+fn a_reserved_record_has_its_data_right_behind_it() {
+    let mut space = random(1 << 18, 50);
+    for _ in 0..1_000 {
+        let record = space
+            .reserve(Stream::Data, 0, 5, Purpose::Young)
+            .expect("room");
+        let data = space
+            .allocate(Stream::Data, 0, 5, Purpose::Young)
+            .expect("room");
+        assert_eq!((record.sectors, record.end()), (1, data.sector));
+    }
+    // Where nothing has room behind it, a sector is enough.
+    while space.allocate(Stream::Data, 0, 2, Purpose::Young).is_some() {}
+    assert!(space.reserve(Stream::Data, 0, 1, Purpose::Young).is_some());
+}
+
+#[test]
+fn what_is_given_back_is_taken_next_if_it_was_the_last() {
+    let mut space = Space::new(&[1 << 16]);
+    let run = |space: &mut Space, wanted| {
+        space
+            .allocate_run(Stream::Data, 0, 1, wanted, Purpose::Young)
+            .expect("room")
+    };
+    let first = run(&mut space, 100);
+    space.give_back(Extent {
+        sector: 60,
+        sectors: 40,
+        ..first
+    });
+    assert_eq!(run(&mut space, 8).sector, 60);
+    // What lies behind the stream waits until it comes around.
+    space.give_back(Extent {
+        sector: 0,
+        sectors: 60,
+        ..first
+    });
+    assert_eq!(run(&mut space, 8).sector, 68);
+}
+
+#[test]
+fn a_page_that_changes_after_it_was_written_comes_again() {
+    let mut space = Space::new(&[1 << 16]);
+    let take = |space: &mut Space, purpose| {
+        space
+            .allocate(Stream::Metadata, 0, 1, purpose)
+            .expect("room");
+    };
+    let page = Page { vdev: 0, number: 0 };
+    take(&mut space, Purpose::Checkpoint);
+    space.begin_checkpoint();
+    assert_eq!(
+        (space.dirty_pages(), space.next_dirty_page()),
+        (1, Some(page))
+    );
+    take(&mut space, Purpose::Checkpoint);
+    assert_eq!(space.next_dirty_page(), None, "it has a place");
+    assert_eq!(space.write_page(page)[0], 0b11);
+    take(&mut space, Purpose::Young);
+    assert_eq!(space.next_dirty_page(), None, "young sectors are not in it");
+    take(&mut space, Purpose::Checkpoint);
+    assert_eq!(space.next_dirty_page(), Some(page));
+    assert_eq!(space.write_page(page)[0], 0b1011);
+    space.commit_checkpoint();
+    assert!(space.settle(usize::MAX));
+    space.begin_checkpoint();
+    assert_eq!(space.next_dirty_page(), Some(page));
+    assert_eq!(space.write_page(page)[0], 0b1111);
+}
+
+#[test]
+fn vdevs_get_shares_by_their_free_space() {
+    let mut space = Space::new(&[30_000, 10_000, 60_000]);
+    let mut turns = [0; 3];
+    for _ in 0..1_000 {
+        turns[usize::from(space.choose_vdev(1, |_| true).expect("room"))] += 1;
+    }
+    assert_eq!(turns, [300, 100, 600]);
+    assert_eq!(space.choose_vdev(1, |vdev| vdev == 1), Some(1));
+    assert_eq!(space.choose_vdev(30_001, |vdev| vdev != 2), None);
+}
+
+#[test]
+fn faults_are_told_and_change_nothing() {
+    let mut space = Space::new(&[10_000]);
+    let extent = |sector, sectors| Extent {
+        vdev: 0,
+        sector,
+        sectors,
+    };
+    let before = space.counts();
+    for beyond in [
+        extent(9_999, 2),
+        extent(u64::MAX, 1),
+        Extent {
+            vdev: 1,
+            ..extent(0, 1)
+        },
+    ] {
+        assert_eq!(
+            space.mark_allocated(beyond, Purpose::Young),
+            Err(Fault::Beyond(beyond))
+        );
+        assert_eq!(space.drop_later(beyond), Err(Fault::Beyond(beyond)));
+        assert_eq!(space.load_deferred(beyond), Err(Fault::Beyond(beyond)));
+    }
+    let free = extent(4_000, 200);
+    assert_eq!(space.drop_later(free), Err(Fault::NotAllocated(free)));
+    assert_eq!(space.load_deferred(free), Err(Fault::NotAllocated(free)));
+    assert_eq!(space.counts(), before);
+    let mut bytes = [0; PAGE_BYTES];
+    bytes[10_000 / 8] = 1;
+    assert!(
+        space
+            .load_page(Page { vdev: 0, number: 0 }, &bytes)
+            .is_err()
+    );
+    assert!(
+        space
+            .load_page(
+                Page {
+                    vdev: 0,
+                    number: u32::MAX
+                },
+                &bytes
+            )
+            .is_err()
+    );
+    assert!(
+        space
+            .load_page(Page { vdev: 7, number: 0 }, &bytes)
+            .is_err()
+    );
+    assert_eq!(space.counts(), before);
+    let text = Fault::DoubleAllocation(extent(5, 2)).to_string();
+    assert_eq!(text, "sectors 5..7 of top-level vdev 0 are in use already");
+}
+
+#[test]
+fn what_is_dropped_twice_is_not_given_to_two() {
+    let mut space = Space::new(&[10_000]);
+    let extent = space
+        .allocate(Stream::Data, 0, 8, Purpose::Young)
+        .expect("room");
+    space.drop_later(extent).expect("it is in use");
+    space.drop_later(extent).expect("not found yet");
+    for _ in 0..3 {
+        space.begin_checkpoint();
+        assert_eq!(space.drop_later(extent).is_err(), space.double_drops() > 0);
+        while let Some(page) = space.next_dirty_page() {
+            space.write_page(page);
+        }
+        space.commit_checkpoint();
+        space.settle(usize::MAX);
+        assert_eq!(space.drop_later(extent), Err(Fault::NotAllocated(extent)));
+    }
+    assert!(space.double_drops() > 0);
+}
+
+#[test]
+fn fragmentation_is_that_of_zpool() {
+    let mut space = Space::new(&[1 << 16]);
+    assert_eq!((space.fragmentation(0), space.longest_run(0)), (0, LONGEST));
+    for sector in (0..1 << 16).step_by(2) {
+        let extent = Extent {
+            vdev: 0,
+            sector,
+            sectors: 1,
+        };
+        space
+            .mark_allocated(extent, Purpose::Checkpoint)
+            .expect("it is free");
+    }
+    assert_eq!((space.fragmentation(0), space.longest_run(0)), (95, 1));
+    assert_eq!(space.allocate(Stream::Data, 0, 2, Purpose::Young), None);
+}
+
+#[test]
+fn a_tebibyte_takes_64_mebibytes_of_memory() {
+    let space = Space::new(&[1 << 28]);
+    let memory = space.memory();
+    assert!((64 << 20..65 << 20).contains(&memory), "{memory} bytes");
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p store space -- --ignored --nocapture"]
+fn allocating_4_kib_of_a_tebibyte_at_70_percent_takes_under_100_ns() {
+    for (percent, sectors) in [(70, 1), (70, 4), (70, 8), (95, 1)] {
+        let mut space = random(1 << 28, percent);
+        let begin = std::time::Instant::now();
+        let mut count = 0_u64;
+        while count < 40_000_000
+            && space
+                .allocate(Stream::Data, 0, sectors, Purpose::Young)
+                .is_some()
+        {
+            count += 1;
+        }
+        let each = begin.elapsed().as_nanos() as f64 / count as f64;
+        println!("{percent} % full, {sectors} sectors: {each:.1} ns each, {count} of them");
+        assert!(sectors > 1 || each < 100.0);
+    }
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p store space -- --ignored --nocapture"]
+fn settling_a_dropped_block_takes_under_a_microsecond() {
+    let mut space = random(1 << 28, 70);
+    let mut seed = 1_u64;
+    let mut drops = 0;
+    let clock = std::time::Instant::now;
+    let mut next = || {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        seed >> 36
+    };
+    let begin = clock();
+    for _ in 0..2_000_000 {
+        let extent = Extent {
+            vdev: 0,
+            sector: next(),
+            sectors: 1,
+        };
+        drops += u32::from(space.drop_later(extent).is_ok());
+    }
+    println!("{:?} to drop {drops} blocks", begin.elapsed());
+    let mut settling = std::time::Duration::ZERO;
+    for _ in 0..2 {
+        space.begin_checkpoint();
+        while let Some(page) = space.next_dirty_page() {
+            space.write_page(page);
+        }
+        space.commit_checkpoint();
+        let begin = clock();
+        while !space.settle(1_000) {}
+        settling += begin.elapsed();
+    }
+    println!(
+        "{settling:?} to settle them; {} bytes of memory",
+        space.memory()
+    );
+    assert!(drops > 1_000_000 && settling.as_nanos() < u128::from(drops) * 1_000);
+}
+
+#[test]
+fn data_never_takes_what_is_kept_for_metadata() {
+    for size in [3000_u64, 3 * u64::from(REGION), 9000] {
+        for kept in [100_u64, 5000] {
+            let kept = kept.min(size / 2);
+            let mut space = Space::new(&[size]);
+            space.keep_for_metadata(0, kept);
+            let mut taken = 0;
+            while let Some(extent) = space.allocate(Stream::Data, 0, 1, Purpose::Young) {
+                assert!(extent.end() <= size - kept, "{extent:?}");
+                taken += 1;
+            }
+            assert_eq!(taken, size - kept);
+            assert_eq!(space.allocate(Stream::Data, 0, 7, Purpose::Young), None);
+            let last = space.allocate(Stream::Metadata, 0, 5, Purpose::Checkpoint);
+            assert!(last.is_some_and(|extent| extent.sector >= size - kept));
+            // And what becomes free in front is found again.
+            let freed = Extent {
+                vdev: 0,
+                sector: 40,
+                sectors: 9,
+            };
+            space.give_back(freed);
+            let again = space.allocate(Stream::Data, 0, 9, Purpose::Young);
+            assert_eq!(again, Some(freed));
+        }
+    }
+}
