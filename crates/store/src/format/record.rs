@@ -46,6 +46,8 @@ const HEADER: usize = 96;
 const CHECKSUM: std::ops::Range<usize> = 72..88;
 const PROMISED: usize = 88;
 const COPY: u16 = 1;
+/// Bytes of the shortest entry.
+const MIN_ENTRY: usize = 16;
 
 /// Sequence numbers are below this, which nobody ever reaches: there is always a next one.
 pub const MAX_SEQ: u64 = 1 << 62;
@@ -254,7 +256,7 @@ fn encode_entry(entry: &Entry, bytes: &mut Vec<u8>) {
 
 fn decode_entries(bytes: &[u8], count: u16) -> Option<Vec<Entry>> {
     let mut reader = Reader(bytes);
-    let mut entries = Vec::new();
+    let mut entries = Vec::with_capacity(usize::from(count).min(bytes.len() / MIN_ENTRY));
     for _ in 0..count {
         let kind = reader.u32()?;
         let dataset = DatasetId(reader.u32()?);

@@ -177,7 +177,8 @@ impl Opening {
                 continue;
             };
             let missing = self.pool.array.missing(leaf).unwrap_or_default();
-            for (number, bytes) in (0..).zip(data.to_vec().chunks_exact(SECTOR_SIZE)) {
+            let sectors = data.chunks().flat_map(|run| run.chunks_exact(SECTOR_SIZE));
+            for (number, bytes) in (0..).zip(sectors) {
                 let Some((record, _)) = Record::decode(bytes, self.pool.key) else {
                     continue;
                 };
