@@ -42,6 +42,7 @@ mod token;
 pub mod unit_attention;
 pub mod view;
 mod vpd;
+mod write_through;
 
 pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
@@ -51,3 +52,4 @@ pub use range::{BlockCount, BlockRange, Lba};
 pub use response::{Response, Status};
 pub use sense::{Asc, Sense, SenseKey};
 pub use unit_attention::UnitAttention;
+pub use write_through::WriteThrough;

@@ -135,6 +135,8 @@ pub(crate) struct State {
     read_only: bool,
     /// The backend takes no writes.
     protected_beneath: bool,
+    /// How many [`crate::WriteThrough`] there are.
+    write_through: i32,
     nexuses: Vec<Weak<ItlNexus>>,
     lost: LostNexuses,
 }
@@ -183,6 +185,7 @@ impl LogicalUnit {
             image_generation: 0,
             read_only: config.read_only,
             protected_beneath: false,
+            write_through: 0,
             nexuses: Vec::new(),
             lost: LostNexuses::default(),
         };
@@ -378,8 +381,15 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
+    /// One [`crate::WriteThrough`] more, or less.
+    pub(crate) fn hold_write_through(&self, more: i32) {
+        let mut state = self.state();
+        state.write_through += more;
+        self.publish(&state);
+    }
+
     /// Changes WCE, current, saved and default, live (06/2A/01). Where it switches the cache off, the
-    /// caller then makes everything durable that was acknowledged before.
+    /// caller has emptied it and holds a [`crate::WriteThrough`].
     pub fn set_write_cache(&self, enabled: bool) {
         let mut state = self.state();
         if state.mode.set_write_cache(enabled) {
@@ -389,7 +399,8 @@ impl LogicalUnit {
     }
 
     /// Tells what the backend does whatever it is asked for, live (06/2A/01): WCE is `fixed` then and
-    /// cannot be changed. `None`: it does as it is asked.
+    /// cannot be changed. `None`: it does as it is asked. Where it switches the cache off, the caller has
+    /// emptied it and holds a [`crate::WriteThrough`].
     pub fn fix_write_cache(&self, fixed: Option<bool>) {
         let mut state = self.state();
         if state.mode.fix_write_cache(fixed) {
@@ -415,8 +426,12 @@ impl LogicalUnit {
     /// The logical unit reset condition (SAM-5 6.3.3). The transport aborts the tasks; the unit
     /// releases RESERVE(6), returns to its saved mode parameters and tells every nexus, also the one
     /// that asked for the reset. Persistent reservations stay.
-    pub fn reset(&self, cause: Reset) {
+    ///
+    /// Returns whether that switched the write cache off: then the transport makes durable what is in it.
+    #[must_use]
+    pub fn reset(&self, cause: Reset) -> bool {
         let mut state = self.state();
+        let had_cache = state.mode.write_cache();
         state.reserve6 = None;
         state.readiness.stopped = false;
         state.lost.clear();
@@ -428,6 +443,7 @@ impl LogicalUnit {
             Reset::TargetCold => UnitAttention::POWER_ON_OCCURRED,
         };
         self.raise_locked(&state, ua, None);
+        had_cache && !state.mode.write_cache()
     }
 
     /// The access states may have changed (an administrator replaced the layout, an initiator set
@@ -444,7 +460,7 @@ impl LogicalUnit {
     }
 
     /// Whether writes may be acknowledged from volatile cache (WCE). Where not, the transport makes
-    /// every write durable before GOOD.
+    /// every write durable before GOOD, also one that it gave to the cache before this changed.
     #[inline]
     pub fn write_cache_enabled(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & FLAG_WRITE_CACHE != 0
@@ -554,7 +570,8 @@ impl LogicalUnit {
         let mut flags = 0;
         let mut gate = 0;
         let set = |word: &mut u32, bit, on: bool| *word |= if on { bit } else { 0 };
-        set(&mut flags, FLAG_WRITE_CACHE, state.mode.write_cache());
+        let caches = state.mode.write_cache() && state.write_through == 0;
+        set(&mut flags, FLAG_WRITE_CACHE, caches);
         set(
             &mut flags,
             FLAG_DESCRIPTOR_SENSE,

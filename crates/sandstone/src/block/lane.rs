@@ -27,6 +27,7 @@ mod standing;
 pub use resident::Resident;
 use resident::Residents;
 use standing::Sleep;
+pub use standing::ask;
 
 /// The outcome of one request.
 pub type Outcome = Result<Done, BlockError>;

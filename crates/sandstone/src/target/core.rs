@@ -5,7 +5,8 @@
 //! # The life of a write
 //! `router.rs` admits it and collects its data; [`Core::write`] asks the gates again, shares the range,
 //! submits the request (durable if FUA is set or the unit's write cache is off) and answers GOOD only
-//! when the device has said so.
+//! when the device has said so. Where the cache was switched off meanwhile, a flush comes first
+//! ([`Unit::is_late`]).
 
 use std::sync::Arc;
 
@@ -115,7 +116,11 @@ impl Core {
             session,
             task,
             entry,
-            Work::Write { range, fua, data },
+            Work::Write {
+                range,
+                durable: fua,
+                data,
+            },
             Waiting::Range(range, Hold::Shared),
         );
         Progress::Pending
@@ -148,10 +153,16 @@ impl Core {
             data,
             durable,
         };
-        match unit
+        let mut submitted = unit
             .device
-            .submit(request, Ticket::new(token.0), &mut self.lane)
-        {
+            .submit(request, Ticket::new(token.0), &mut self.lane);
+        let is_late = matches!(submitted, Submitted::Ready(Ok(_))) && unit.is_late(durable);
+        if is_late {
+            submitted = unit
+                .device
+                .submit(Request::Flush, Ticket::new(token.0), &mut self.lane);
+        }
+        match submitted {
             Submitted::Ready(outcome) => {
                 unit.range_lock.unlock(range, Hold::Shared);
                 if outcome.is_ok() {
@@ -167,7 +178,7 @@ impl Core {
                 let held = (unit.clone(), range, Hold::Shared);
                 let work = Work::Write {
                     range,
-                    fua,
+                    durable: durable || is_late,
                     data: Pages::new(),
                 };
                 let token = self.park(session, task, entry, work, Waiting::Device);
@@ -208,7 +219,12 @@ impl Core {
     ) -> Option<(SessionKey, TaskId, Completion<DataIn>)> {
         let mut operation = self.operations.take(token)?;
         let (session, task) = (operation.session, operation.task);
-        if let (Work::Task(run), false) = (&operation.work, operation.cancelled) {
+        if let (Work::Task(run), Some(entry), false) =
+            (&mut operation.work, &operation.entry, operation.cancelled)
+        {
+            if outcome.is_ok() {
+                run.flush_if_late(&entry.mapped.unit);
+            }
             let more = outcome.is_ok() && !run.requests.is_empty();
             let outcome = if more {
                 self.submit_requests(token, &mut operation)
@@ -225,6 +241,10 @@ impl Core {
                 Progress::Pending => None,
             };
         }
+        let Some(outcome) = self.flush_if_late(token, &mut operation, outcome) else {
+            self.operations.put_back(token, operation);
+            return None;
+        };
         operation.release();
         self.operations.retire(token);
         let completion = match &mut operation.entry {
@@ -236,10 +256,39 @@ impl Core {
                 }
                 completion
             }
-            None => good(None),
+            None => {
+                if let (Work::Emptying(unit), Err(error)) = (&operation.work, &outcome) {
+                    unit.note_error(error);
+                }
+                good(None)
+            }
         };
         let completion = wanting(operation.data_out_wanted, completion);
         Some((session, task, completion))
+    }
+
+    /// Flushes for a write that went into a cache which was switched off meanwhile; `None` while that is under way.
+    fn flush_if_late(
+        &mut self,
+        token: Token,
+        operation: &mut Operation,
+        outcome: Outcome,
+    ) -> Option<Outcome> {
+        let (Work::Write { durable, .. }, Some(entry), false) =
+            (&mut operation.work, &operation.entry, operation.cancelled)
+        else {
+            return Some(outcome);
+        };
+        let unit = &entry.mapped.unit;
+        if outcome.is_err() || !unit.is_late(*durable) {
+            return Some(outcome);
+        }
+        *durable = true;
+        let flush = (unit.device).submit(Request::Flush, Ticket::new(token.0), &mut self.lane);
+        match flush {
+            Submitted::Ready(outcome) => Some(outcome),
+            Submitted::Pending => None,
+        }
     }
 
     fn count(&self, entry: &TaskEntry, work: &Work, outcome: &Outcome) {
@@ -300,10 +349,18 @@ impl Core {
                 // The range is handed on to `write_locked`, which gives it back itself.
                 operation.held.clear();
                 self.operations.retire(token);
-                let (Work::Write { range, fua, data }, Some(entry)) = (
+                let (
+                    Work::Write {
+                        range,
+                        durable: fua,
+                        data,
+                    },
+                    Some(entry),
+                ) = (
                     std::mem::replace(&mut operation.work, Work::Read(BlockRange::default())),
                     operation.entry.take(),
-                ) else {
+                )
+                else {
                     return None;
                 };
                 let observers = std::mem::take(&mut operation.observers);

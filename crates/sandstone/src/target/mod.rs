@@ -48,6 +48,7 @@ mod queue_error;
 mod recurring;
 mod registry;
 mod reinstatement;
+mod reset;
 mod router;
 mod second_try;
 mod served_session;

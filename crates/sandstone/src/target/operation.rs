@@ -60,8 +60,9 @@ pub(super) enum Work {
     Write {
         /// Where to.
         range: BlockRange,
-        /// Force unit access.
-        fua: bool,
+        /// It must be durable before it is answered: force unit access, or, once it is at the device, whatever
+        /// that was told.
+        durable: bool,
         /// The bytes.
         data: Pages,
     },
@@ -69,6 +70,8 @@ pub(super) enum Work {
     Task(TaskRun),
     /// Keeps what comes later from these blocks until the writes of a lost session are over.
     Fence(Arc<Unit>, BlockRange),
+    /// Makes durable what is in the write cache of a unit, which a reset switched off.
+    Emptying(Arc<Unit>),
     /// Waits until aborted tasks are quiet, then answers a task management request.
     Management {
         /// The connection of the request.
@@ -120,6 +123,19 @@ pub(super) struct TaskRun {
     pub answer: Answer,
     /// The current step changes blocks of the command's own unit.
     pub changes: bool,
+    /// The current step changes blocks, and they may lie in a volatile cache when it ends.
+    pub cached: bool,
+}
+
+impl TaskRun {
+    /// At the end of a step: flushes for what went into a cache that was switched off meanwhile.
+    pub(super) fn flush_if_late(&mut self, own: &Arc<Unit>) {
+        let unit = self.on.as_ref().unwrap_or(own);
+        if self.requests.is_empty() && self.cached && unit.is_late(false) {
+            self.cached = false;
+            self.requests.push_back(Request::Flush);
+        }
+    }
 }
 
 /// What the outcome of a step's last request becomes.

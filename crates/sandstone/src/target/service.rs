@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
+use scsi::WriteThrough;
 use scsi::alua::{
     AccessState, GroupLayout, SupportedStates, TargetPortGroup, TargetPortGroups, TpgsMode,
 };
@@ -385,6 +386,28 @@ impl Service {
         Ok(())
     }
 
+    /// Empties the write caches that are to be switched off. As long as the result is there, nothing goes into them.
+    fn empty_caches(
+        old: &Config,
+        config: &Config,
+        units: &BTreeMap<String, Arc<Unit>>,
+    ) -> Result<Vec<WriteThrough>, ApplyError> {
+        let switched_off = config.units.iter().filter(|spec| {
+            let before = old.unit(&spec.name);
+            before.is_some_and(|before| before.write_cache && !spec.write_cache)
+        });
+        let units = switched_off.filter_map(|spec| units.get(&spec.name));
+        let emptied = units.map(|unit| {
+            unit.empty_cache().map_err(|error| ApplyError {
+                object: format!("lu {}", unit.name),
+                message: format!("its write cache could not be emptied: {error}"),
+                next: "see the event log and what the unit lies on; the write cache is still on"
+                    .into(),
+            })
+        });
+        emptied.collect()
+    }
+
     /// What may change in a unit that goes on.
     fn modify_units(old: &Config, config: &Config, units: &BTreeMap<String, Arc<Unit>>) {
         for spec in &config.units {
@@ -444,9 +467,11 @@ impl Service {
     ) -> Result<(), ApplyError> {
         let units = self.open_units(current, &config)?;
         let listeners = Self::bind_portals(current, &config)?;
+        let emptied = Self::empty_caches(&current.config, &config, &units)?;
         self.grow_units(&current.config, &config, &units)?;
         // From here on nothing can fail.
         Self::modify_units(&current.config, &config, &units);
+        drop(emptied);
         let layout = group_layout(&config);
         if *self.opener.groups.layout() != layout && self.opener.groups.replace(layout).is_ok() {
             units

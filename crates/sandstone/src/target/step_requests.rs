@@ -15,6 +15,12 @@ const DISCARD_CHUNK: u64 = 32 << 20;
 /// Fills in the requests of a step and returns the range that it changes.
 pub(super) fn prepare(run: &mut TaskRun, unit: &Unit, step: Step) -> Option<BlockRange> {
     let cached = unit.logical.write_cache_enabled();
+    let changed = requests(run, unit, step, cached);
+    run.cached = cached && changed.is_some();
+    changed
+}
+
+fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<BlockRange> {
     match step {
         Step::Read { range } => {
             let (offset, len) = unit.bytes(range);

@@ -196,7 +196,8 @@ impl EventLoop {
             signal: self.answer_when_quiet(key, connection, request.itt),
         };
         if request.function == Function::LogicalUnitReset {
-            logical.reset(Reset::LogicalUnit);
+            let signal = order.signal.clone();
+            self.core.reset(&mapped.unit, Reset::LogicalUnit, signal);
         }
         self.core.spread(order);
     }
@@ -218,11 +219,11 @@ impl EventLoop {
         let signal = self.answer_when_quiet(key, connection, request.itt);
         for mapped in units {
             let by = mapped.itl.nexus().id;
-            mapped.unit.logical.reset(if cold {
-                Reset::TargetCold
-            } else {
-                Reset::TargetWarm
-            });
+            let cause = match cold {
+                true => Reset::TargetCold,
+                false => Reset::TargetWarm,
+            };
+            self.core.reset(&mapped.unit, cause, signal.clone());
             let tell = mapped.unit.logical.task_aborted_status();
             let unit = mapped.unit.clone();
             self.core.spread(AbortOrder {

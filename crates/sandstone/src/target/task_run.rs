@@ -37,6 +37,7 @@ impl Core {
             requests: VecDeque::new(),
             answer: Answer::Done,
             changes: false,
+            cached: false,
         };
         let token = self.park(session, task, entry, Work::Task(run), Waiting::Device);
         if let Some(range) = exclusive {
@@ -134,7 +135,7 @@ impl Core {
         };
         run.on = None;
         run.answer = Answer::Done;
-        run.changes = false;
+        (run.changes, run.cached) = (false, false);
         run.requests.clear();
         let step = match step {
             Step::On { unit, step } => {
@@ -199,7 +200,11 @@ impl Core {
             return Some(Ok(Done::Nothing));
         };
         let mut outcome = Ok(Done::Nothing);
-        while !run.requests.is_empty() {
+        loop {
+            run.flush_if_late(&entry.mapped.unit);
+            if run.requests.is_empty() {
+                break;
+            }
             if self.turn.is_over() {
                 operation.waiting = Waiting::NextTurn;
                 self.turn.wait(token);

@@ -9,11 +9,11 @@ use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::LogicalUnit;
 use scsi::range_lock::RangeLock;
 use scsi::task_set::{Entered, NexusTasks, TaskSets, Wake};
-use scsi::{BlockRange, TaskAttribute};
+use scsi::{BlockRange, TaskAttribute, WriteThrough};
 
 use crate::block::backing::Backing;
 use crate::block::budget::Reservation;
-use crate::block::{BlockDevice, BlockError, Durability, Request};
+use crate::block::{BlockDevice, BlockError, Durability, Request, lane};
 
 /// A logical unit that is served. Shared by all event loops.
 #[derive(Debug)]
@@ -92,18 +92,44 @@ impl Unit {
         self.logical.note_write(changed.unwrap_or_default());
     }
 
+    /// Whether a write that was not asked to be `durable` has to be made so before it is answered: the write cache was
+    /// switched off while it was under way, and nobody will flush for it.
+    #[inline]
+    pub fn is_late(&self, durable: bool) -> bool {
+        !durable && !self.logical.write_cache_enabled()
+    }
+
+    /// Makes durable what was acknowledged from the write cache, before that is said to be off. Until the result is
+    /// dropped nothing is acknowledged from it. May block.
+    ///
+    /// # Errors
+    /// The device could not do it; the cache goes on.
+    pub fn empty_cache(&self) -> Result<WriteThrough, BlockError> {
+        let hold = self.logical.write_through();
+        lane::ask(&*self.device, Request::Flush)?;
+        Ok(hold)
+    }
+
     /// Tells initiators what the device's administrator decided: that it takes no writes; and of a write cache,
     /// where that is when writes are durable. One that loses what was flushed has it switched on, whatever they
-    /// asked for.
+    /// asked for. May block.
     pub fn follow_device(&self) {
         self.logical
             .set_protected_beneath(self.device.is_read_only());
-        self.logical
-            .fix_write_cache(match self.device.durability() {
-                None | Some(Durability::AsAsked) => None,
-                Some(Durability::Always) => Some(false),
-                Some(Durability::Never) => Some(true),
-            });
+        let durability = self.device.durability();
+        let is_off = durability == Some(Durability::Always) && self.logical.write_cache_enabled();
+        let emptied = match is_off.then(|| self.empty_cache()) {
+            // It is asked again in a second.
+            Some(Err(error)) => return self.note_error(&error),
+            Some(Ok(hold)) => Some(hold),
+            None => None,
+        };
+        self.logical.fix_write_cache(match durability {
+            None | Some(Durability::AsAsked) => None,
+            Some(Durability::Always) => Some(false),
+            Some(Durability::Never) => Some(true),
+        });
+        drop(emptied);
     }
 
     /// The first byte of a range and its length in bytes.

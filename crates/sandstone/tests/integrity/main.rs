@@ -32,3 +32,4 @@ mod task_set_type;
 mod volatile_disk;
 mod working_memory;
 mod workload;
+mod write_cache;

@@ -17,6 +17,7 @@ pub(crate) struct Served {
     /// The first portal.
     pub(crate) portal: SocketAddr,
     service: Arc<Service>,
+    config: Config,
     state: tempfile::TempDir,
 }
 
@@ -77,7 +78,8 @@ impl Served {
         };
         Self {
             portal: portals[0],
-            service: Service::start(options, Arc::new(config)).unwrap(),
+            service: Service::start(options, Arc::new(config.clone())).unwrap(),
+            config,
             state,
         }
     }
@@ -87,6 +89,13 @@ impl Served {
         let naa = process::file_unit(lun, 1, 512, false).0.naa;
         let units = self.state.path().join("units");
         units.join(format!("{naa}.state"))
+    }
+
+    /// Puts a changed configuration in force.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        let config = Arc::new(self.config.clone());
+        self.service.apply(config).expect("the change is possible");
     }
 
     /// How many sessions there are.

@@ -8,6 +8,7 @@ use crate::logical_unit::LogicalUnit;
 use crate::mode_page::{ModePages, PageControl};
 use crate::nexus::NexusId;
 use crate::sense::Sense;
+use crate::write_through::WriteThrough;
 use crate::{Input, Response, Start, Step, Task, UnitAttention};
 
 /// MODE SENSE(6).
@@ -116,14 +117,12 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
         header_len,
         list_len,
         save: cdb.bit(1, 0),
-        before: None,
-        in_effect: false,
-        flush: false,
+        stage: Stage::Begin,
     })))
 }
 
-/// MODE SELECT once its parameter list has come: apply, save, and where the write cache was
-/// switched off make everything in it durable.
+/// MODE SELECT once its parameter list has come: where it switches the write cache off, empty that; then apply, and
+/// save.
 #[derive(Debug)]
 struct Select {
     unit: Arc<LogicalUnit>,
@@ -131,11 +130,23 @@ struct Select {
     header_len: usize,
     list_len: u32,
     save: bool,
-    /// What held before; taken once the change can no longer fail.
-    before: Option<ModePages>,
-    /// The change has taken effect: it is carried out to the end, whatever becomes of the command.
-    in_effect: bool,
-    flush: bool,
+    stage: Stage,
+}
+
+/// How far a MODE SELECT is.
+#[derive(Debug)]
+enum Stage {
+    Begin,
+    /// What the write cache holds is being made durable. Nothing has changed yet.
+    Emptying {
+        list: Vec<u8>,
+        hold: WriteThrough,
+    },
+    /// The change holds, and is being stored.
+    Saving {
+        before: ModePages,
+    },
+    Over,
 }
 
 impl Task for Select {
@@ -143,63 +154,85 @@ impl Task for Select {
         self.list_len
     }
 
-    /// A write cache that is switched off must not keep what was in it.
+    /// What others were told is carried out to the end.
     fn outlives_its_command(&self) -> bool {
-        self.in_effect
+        !matches!(self.stage, Stage::Begin)
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
-        match input {
-            Input::Begin { data_out } => match self.apply(data_out) {
-                Ok(Some(image)) => Step::Save { image },
-                Ok(None) => self.after_save(),
-                Err(sense) => Step::Done(self.unit.check_condition(&sense)),
-            },
-            Input::Failed(error) => {
-                if let Some(before) = self.before.take() {
-                    let mut state = self.unit.state();
-                    state.mode.revert_to(&before);
-                    self.unit.publish(&state);
-                }
-                Step::Done(self.unit.sense_for(error))
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let next = match (stage, input) {
+            (Stage::Begin, Input::Begin { data_out }) => self.begin(data_out),
+            (Stage::Emptying { .. }, Input::Failed(error)) => {
+                return Step::Done(self.unit.sense_for(error));
             }
-            _ => self.after_save(),
-        }
+            (Stage::Emptying { list, hold }, _) => {
+                let next = self.apply(&list);
+                drop(hold);
+                next
+            }
+            (Stage::Saving { before }, Input::Failed(error)) => {
+                let mut state = self.unit.state();
+                state.mode.revert_to(&before);
+                self.unit.publish(&state);
+                drop(state);
+                return Step::Done(self.unit.sense_for(error));
+            }
+            (Stage::Begin | Stage::Saving { .. } | Stage::Over, _) => {
+                Ok(Step::Done(Response::good()))
+            }
+        };
+        next.unwrap_or_else(|sense| {
+            self.stage = Stage::Begin;
+            Step::Done(self.unit.check_condition(&sense))
+        })
     }
 }
 
 impl Select {
-    /// Applies the list; returns the image to save with SP = 1.
-    fn apply(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Sense> {
-        if (list.len() as u32) < self.list_len || list.len() < self.header_len {
-            return Err(Sense::parameter_list_length_error());
+    /// Looks at the list; empties the write cache where it is to be switched off.
+    fn begin(&mut self, list: &[u8]) -> Result<Step, Sense> {
+        let mut asked = self.unit.state().mode.clone();
+        let had_cache = asked.write_cache();
+        let pages_at = self.pages_at(list)?;
+        asked.select(&list[pages_at..], pages_at)?;
+        if !had_cache || asked.write_cache() {
+            return self.apply(list);
         }
-        let pages_at = self.check_header(list)?;
+        self.stage = Stage::Emptying {
+            list: list.to_vec(),
+            hold: self.unit.write_through(),
+        };
+        Ok(Step::Flush)
+    }
+
+    /// Applies the list.
+    fn apply(&mut self, list: &[u8]) -> Result<Step, Sense> {
+        let pages_at = self.pages_at(list)?;
         let mut state = self.unit.state();
         let before = state.mode.clone();
         state.mode.select(&list[pages_at..], pages_at)?;
-        self.in_effect = true;
-        self.flush = before.write_cache() && !state.mode.write_cache();
         if state.mode != before {
             self.unit.publish(&state);
             let ua = UnitAttention::MODE_PARAMETERS_CHANGED;
             self.unit.raise_locked(&state, ua, Some(self.nexus));
         }
         if !self.save {
-            return Ok(None);
+            drop(state);
+            return Ok(Step::Done(Response::good()));
         }
         state.mode.save_current();
-        self.before = Some(before);
-        Ok(Some(self.unit.image(&mut state)))
+        self.stage = Stage::Saving { before };
+        let image = self.unit.image(&mut state);
+        Ok(Step::Save { image })
     }
 
-    fn after_save(&mut self) -> Step {
-        self.before = None;
-        if std::mem::take(&mut self.flush) {
-            Step::Flush
-        } else {
-            Step::Done(Response::good())
+    /// Where the pages start in a list that is all there.
+    fn pages_at(&self, list: &[u8]) -> Result<usize, Sense> {
+        if (list.len() as u32) < self.list_len || list.len() < self.header_len {
+            return Err(Sense::parameter_list_length_error());
         }
+        self.check_header(list)
     }
 
     /// Checks header and block descriptor; returns where the pages start. The MODE DATA LENGTH and

@@ -2,7 +2,7 @@
 //! of it would leave others with a state that is not stored, not told, or not true.
 
 use crate::harness::*;
-use scsi::{Command, Input, Start, Status, Step, Task, TaskAttribute, UnitAttention};
+use scsi::{BlockError, Command, Input, Start, Status, Step, Task, TaskAttribute, UnitAttention};
 
 /// A command with data-out whose steps the test takes itself.
 fn task(who: &Initiator, cdb: &[u8], data_out_len: usize) -> Box<dyn Task> {
@@ -26,24 +26,66 @@ fn ends_well(step: &Step) {
     assert_eq!(response.status, Status::Good);
 }
 
-/// Others read that there is no write cache: what was in it must not be left there.
-#[test]
-fn mode_select_makes_the_write_cache_durable_that_it_switches_off() {
-    let device = Device::new(&[config(1)]);
-    let a = device.login(1, 1);
-    let sensed = good(a.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]));
+/// MODE SELECT that changes WCE and stores that.
+fn change_of_write_cache(who: &Initiator) -> (Box<dyn Task>, Vec<u8>) {
+    let sensed = good(who.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]));
     let mut list = [&[0; 4], &sensed[4..]].concat();
     list[4 + 2] ^= 0x04;
     let cdb = [0x15, 0x11, 0, 0, list.len() as u8, 0];
-    let mut select = task(&a, &cdb, list.len());
+    (task(who, &cdb, list.len()), list)
+}
+
+fn wce(who: &Initiator) -> u8 {
+    good(who.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]))[4 + 2] & 0x04
+}
+
+/// Who reads that there is no write cache flushes none: what was in it is durable before anybody hears of it.
+#[test]
+fn mode_select_empties_the_write_cache_before_it_says_that_there_is_none() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let (mut select, list) = change_of_write_cache(&a);
     assert!(!select.outlives_its_command(), "nothing has happened yet");
-    let saving = select.step(Input::Begin { data_out: &list });
-    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
-    assert!(select.outlives_its_command());
-    let flushing = select.step(Input::Done);
+    let flushing = select.step(Input::Begin { data_out: &list });
     assert!(matches!(flushing, Step::Flush), "{flushing:?}");
     assert!(select.outlives_its_command());
+    let unit = a.itls[0].unit();
+    assert!(
+        !unit.write_cache_enabled(),
+        "what is written now may come behind the flush"
+    );
+    assert_eq!((b.attention(), wce(&b)), (None, 0x04));
+    let saving = select.step(Input::Done);
+    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
+    assert!(select.outlives_its_command());
+    let told = UnitAttention::MODE_PARAMETERS_CHANGED;
+    assert_eq!((b.attention(), wce(&b)), (Some(told), 0));
     ends_well(&select.step(Input::Done));
+    assert!(!unit.write_cache_enabled());
+}
+
+#[test]
+fn a_write_cache_that_cannot_be_emptied_stays_on() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let (mut select, list) = change_of_write_cache(&a);
+    let flushing = select.step(Input::Begin { data_out: &list });
+    assert!(matches!(flushing, Step::Flush), "{flushing:?}");
+    let failed = select.step(Input::Failed(BlockError::Write { lba: None }));
+    assert!(matches!(&failed, Step::Done(response) if response.status == Status::CheckCondition));
+    assert!(a.itls[0].unit().write_cache_enabled());
+    assert_eq!((b.attention(), wce(&b)), (None, 0x04));
+}
+
+/// As where the connection goes away.
+#[test]
+fn a_mode_select_that_is_dropped_while_it_empties_the_write_cache_leaves_it_on() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let (mut select, list) = change_of_write_cache(&a);
+    drop(select.step(Input::Begin { data_out: &list }));
+    drop(select);
+    assert!(a.itls[0].unit().write_cache_enabled());
 }
 
 #[test]

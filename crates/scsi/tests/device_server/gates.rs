@@ -58,7 +58,7 @@ fn unit_attentions_queue_once_each_resets_first() {
         UnitAttention::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED,
         None,
     );
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     for (asc, ascq) in [(0x29, 0x03), (0x38, 0x07), (0x2a, 0x01)] {
         assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, asc, ascq);
     }
@@ -104,7 +104,7 @@ fn each_reset_has_its_own_unit_attention() {
         (Reset::TargetWarm, 2),
         (Reset::TargetCold, 1),
     ] {
-        bench.unit().reset(cause);
+        let _ = bench.unit().reset(cause);
         assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x29, ascq);
     }
 }
@@ -383,7 +383,7 @@ fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
     let again = hears(1, 1, 0x07);
     lose(&again);
     // A reset while it was away is more than the loss of the nexus.
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     hears(1, 1, 0x00);
     // So is a restart: another unit, which knows nobody.
     let restarted = Harness::new(config());

@@ -121,8 +121,24 @@ fn wce_changes_is_obeyed_flushes_and_is_told_to_the_others() {
     assert_eq!(page(&bench, &nexus, 0, 0x08)[2], 0x00);
     assert_eq!(page(&bench, &nexus, 2, 0x08)[2], 0x04, "the default stays");
     assert_eq!(page(&bench, &nexus, 3, 0x08)[2], 0x04, "nothing was saved");
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     assert!(bench.unit().write_cache_enabled());
+}
+
+/// WCE was switched on for the moment, without saving that: the transport must hear that it is off again.
+#[test]
+fn a_reset_tells_that_it_switched_the_write_cache_off() {
+    let bench = Harness::new(UnitConfig {
+        write_cache: false,
+        ..config()
+    });
+    let nexus = bench.login(1);
+    let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, false);
+    assert_good(bench.run(&nexus, &cdb, &list));
+    assert!(bench.unit().write_cache_enabled());
+    assert!(bench.unit().reset(Reset::LogicalUnit));
+    assert!(!bench.unit().write_cache_enabled());
+    assert!(!bench.unit().reset(Reset::LogicalUnit));
 }
 
 #[test]
@@ -190,7 +206,7 @@ fn saved_values_survive_a_reset_and_a_restart() {
     let nexus = bench.login(1);
     let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
     assert_good(bench.run(&nexus, &cdb, &list));
-    bench.unit().reset(Reset::LogicalUnit);
+    assert!(!bench.unit().reset(Reset::LogicalUnit), "it was off before");
     assert!(!bench.unit().write_cache_enabled());
     let saved = bench.saved.borrow().clone().expect("an image was saved");
     let again = Harness::new(config());
@@ -385,7 +401,7 @@ fn what_the_backend_does_anyway_is_told_and_cannot_be_changed() {
     assert!(bench.unit().write_cache_enabled());
     assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x2a, 0x01);
     assert_eq!([0, 1, 2, 3].map(wce), [4, 0, 4, 4]);
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x03);
     assert_eq!(wce(0), 4);
     bench.unit().fix_write_cache(None);
@@ -414,7 +430,7 @@ fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
     assert_sense(&reserved, 5, 0x26, 0x00);
     assert_eq!(reserved.sense[15..18], [0x80, 0, 7]);
     // What was saved outlives a reset and a restart.
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_eq!(bench.unit().queue_error_policy(), AbortAll);
     let restarted = Harness::new(config());
     let saved = bench.saved.borrow().clone().expect("saved");
@@ -451,14 +467,14 @@ fn tst_changes_is_saved_told_and_keeps_its_reserved_values_out() {
     assert_good(set(0, false));
     assert_good(bench.run(&other, &[0; 6], &[]));
     // What was not saved ends with a reset, what was saved outlives it and a restart.
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_eq!(bench.unit().task_set_type(), Shared);
     assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x03);
     assert_good(set(0x20, true));
     assert_eq!((byte(0), byte(2), byte(3)), (0x22, 0x02, 0x22));
     assert_good(set(0x20, false));
     assert_eq!(bench.unit().task_set_type(), Shared);
-    bench.unit().reset(Reset::LogicalUnit);
+    let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_eq!(bench.unit().task_set_type(), PerNexus);
     let restarted = Harness::new(config());
     let saved = bench.saved.borrow().clone().expect("saved");

@@ -79,7 +79,7 @@ fn the_reservation_ends_with_its_nexus_or_a_reset() {
     assert_good(bench.run(&other, &RESERVE_6, &[]));
     for cause in [Reset::LogicalUnit, Reset::TargetWarm, Reset::TargetCold] {
         let third = bench.login(3);
-        bench.unit().reset(cause);
+        let _ = bench.unit().reset(cause);
         bench.run(&third, &[0; 6], &[]);
         bench.run(&other, &[0; 6], &[]);
         assert_good(bench.run(&third, &RESERVE_6, &[]));

@@ -172,7 +172,7 @@ fn while_it_runs_the_others_are_told_and_resets_do_not_end_it() {
     let bench = Harness::new(config());
     let (nexus, other) = (bench.login(1), bench.login(2));
     let task = begun(&bench, &nexus, 0);
-    bench.unit().reset(scsi::logical_unit::Reset::LogicalUnit);
+    let _ = bench.unit().reset(scsi::logical_unit::Reset::LogicalUnit);
     let told = bench.run(&other, &TEST_UNIT_READY, &[]);
     assert_sense(&told, 6, 0x29, 0x03);
     for cdb in [

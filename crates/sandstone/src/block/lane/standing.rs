@@ -12,12 +12,34 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use smallvec::SmallVec;
 
-use super::Lane;
+use super::{Lane, Outcome};
 use crate::block::uring::Ring;
+use crate::block::{BlockDevice, BlockError, Request, Submitted, Ticket};
 use crate::spin::{self, Spin};
 
 /// Requests in flight from which on it pays to look again instead of sleeping.
 const SPIN_FROM: usize = 4;
+
+/// Has a device do one thing and waits for it; for threads that may block.
+///
+/// # Errors
+/// What the device answered; or the system has no descriptor left.
+pub fn ask(device: &dyn BlockDevice, request: Request) -> Outcome {
+    let failed = |error| BlockError::writing(error, "waiting for a device");
+    let mut lane = Lane::standing_with(false).map_err(failed)?;
+    let mut answers = Vec::new();
+    if let Submitted::Ready(outcome) = device.submit(request, Ticket::new(0), &mut lane) {
+        return outcome;
+    }
+    loop {
+        lane.submit_batch();
+        lane.take_completions(&mut answers);
+        if let Some((_, outcome)) = answers.pop() {
+            return outcome;
+        }
+        lane.wait(None).map_err(failed)?;
+    }
+}
 
 /// How a lane sleeps by itself.
 #[derive(Debug)]
