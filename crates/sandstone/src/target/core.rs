@@ -51,7 +51,8 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Reads blocks for the initiator.
+    /// Reads blocks for the initiator; with `fua` what a volatile cache holds of them is made durable before
+    /// (SBC-4, READ: nobody may be told what could still be lost).
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -59,11 +60,15 @@ impl Core {
         task: TaskId,
         mut entry: TaskEntry,
         range: BlockRange,
+        fua: bool,
     ) -> Progress {
         let unit = &entry.mapped.unit;
         let (offset, len) = unit.bytes(range);
         if len == 0 {
             return Progress::Done(good(None));
+        }
+        if fua && unit.logical.write_cache_enabled() {
+            return self.flushed_read(session, task, entry, range);
         }
         let token = self.operations.next_token();
         let request = Request::Read {
@@ -88,6 +93,31 @@ impl Core {
             }
             Submitted::Pending => {
                 self.park(session, task, entry, Work::Read(range), Waiting::Device);
+                Progress::Pending
+            }
+        }
+    }
+
+    #[cold]
+    fn flushed_read(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        mut entry: TaskEntry,
+        range: BlockRange,
+    ) -> Progress {
+        let unit = &entry.mapped.unit;
+        let token = self.operations.next_token();
+        match (unit.device).submit(Request::Flush, Ticket::new(token.0), &mut self.lane) {
+            Submitted::Ready(Ok(_)) => self.read(session, task, entry, range, false),
+            Submitted::Ready(outcome) => {
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
+            Submitted::Pending => {
+                let work = Work::FlushedRead(range);
+                self.park(session, task, entry, work, Waiting::Device);
                 Progress::Pending
             }
         }
@@ -237,6 +267,20 @@ impl Core {
             };
             let step = self.answer(&mut operation, outcome);
             return match self.drive(token, operation, step) {
+                Progress::Done(completion) => Some((session, task, completion)),
+                Progress::Pending => None,
+            };
+        }
+        if let (Work::FlushedRead(range), false, true) =
+            (&operation.work, operation.cancelled, outcome.is_ok())
+            && let Some(entry) = operation.entry.take()
+        {
+            let range = *range;
+            self.operations.retire(token);
+            let observers = std::mem::take(&mut operation.observers);
+            let progress = self.read(session, task, entry, range, false);
+            let wanted = operation.data_out_wanted;
+            return match self.hand_on(session, task, progress, observers, wanted) {
                 Progress::Done(completion) => Some((session, task, completion)),
                 Progress::Pending => None,
             };

@@ -56,6 +56,8 @@ pub(super) enum Work {
     },
     /// Reads blocks for the initiator.
     Read(BlockRange),
+    /// Makes durable what is in the write cache, then reads (force unit access).
+    FlushedRead(BlockRange),
     /// Writes the initiator's blocks.
     Write {
         /// Where to.

@@ -117,10 +117,10 @@ impl Router<'_> {
     #[inline]
     fn start(&mut self, task: TaskId, mut entry: TaskEntry, command: &Command<'_>) -> Admitted {
         match entry.mapped.itl.start(command, self.view) {
-            Start::Read { range, .. } => match self.room_to_read(&entry, range) {
+            Start::Read { range, fua } => match self.room_to_read(&entry, range) {
                 Some(memory) => {
                     entry.memory = memory;
-                    admitted(self.core.read(self.session, task, entry, range))
+                    admitted(self.core.read(self.session, task, entry, range, fua))
                 }
                 None => Admission::Done(task_set_full()),
             },
@@ -346,10 +346,10 @@ impl Router<'_> {
         let (session, task) = (operation.session, operation.task);
         let mut wanted = 0;
         let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
-            Start::Read { range, .. } => match self.room_to_read(&entry, range) {
+            Start::Read { range, fua } => match self.room_to_read(&entry, range) {
                 Some(memory) => {
                     entry.memory = memory;
-                    self.core.read(session, task, entry, range)
+                    self.core.read(session, task, entry, range, fua)
                 }
                 None => Progress::Done(task_set_full()),
             },

@@ -180,6 +180,21 @@ fn a_write_that_is_under_way_while_the_cache_is_switched_off_is_durable_when_it_
     }
 }
 
+/// What READ told must not change because the power fails.
+#[test]
+fn what_was_read_with_force_unit_access_is_durable() {
+    let disk = AnswersLate::new();
+    let (served, mut session) = serve(&disk, true);
+    write_all(&mut session);
+    let mut read = write_cdb();
+    (read[0], read[1], read[13]) = (0x88, 0x08, BLOCKS as u8);
+    let found = session.run(0, read, BLOCKS as usize * BLOCK, Vec::new());
+    assert_eq!(found.data_in, [b'a'; BLOCKS as usize * BLOCK]);
+    assert_eq!(survivors(&disk, &mut session), [true; BLOCKS as usize]);
+    session.cut();
+    served.stop();
+}
+
 /// MODE SELECT without SP switched it on; a reset brings the saved value back.
 #[test]
 fn what_was_in_a_write_cache_is_durable_once_a_reset_that_switched_it_off_is_answered() {
