@@ -104,11 +104,40 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What `initiator` may do at `target`, having connected to the local address `portal` (`None`:
+/// What `initiator` may do at `target` when it logs in, having connected to the local address `portal` (`None`:
 /// as if it had come to the first portal group).
 ///
 /// Both names may be as the initiator sent them; letters compare without case.
+///
+/// # Errors
+/// The login must not go on.
 pub fn access(
+    config: &Config,
+    initiator: &str,
+    target: &str,
+    portal: Option<SocketAddr>,
+) -> Result<Access, Refusal> {
+    let granted = granted(config, initiator, target, portal)?;
+    let target = config.target(&target.to_ascii_lowercase());
+    match target {
+        Some(target) if target.offline => Err(Refusal::TargetOffline),
+        Some(TargetSpec {
+            redirect: Some(redirect),
+            ..
+        }) => Err(Refusal::Redirect {
+            address: redirect.address.clone(),
+            permanent: redirect.permanent,
+        }),
+        _ => Ok(granted),
+    }
+}
+
+/// The same once it is logged in: a target that is offline, or sends initiators elsewhere, keeps the sessions that
+/// it has.
+///
+/// # Errors
+/// The session must not go on.
+pub fn granted(
     config: &Config,
     initiator: &str,
     target: &str,
@@ -124,15 +153,6 @@ pub fn access(
     let luns = luns(config, initiator, &target.iqn);
     if luns.is_empty() {
         return Err(Refusal::NotMapped);
-    }
-    if target.offline {
-        return Err(Refusal::TargetOffline);
-    }
-    if let Some(redirect) = &target.redirect {
-        return Err(Refusal::Redirect {
-            address: redirect.address.clone(),
-            permanent: redirect.permanent,
-        });
     }
     let hosts = hosts(config, initiator);
     Ok(Access {

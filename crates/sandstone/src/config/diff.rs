@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::access::{Refusal, access};
+use super::access::{Refusal, granted};
 use super::model::{Config, MapSpec};
 use super::redact::redacted;
 use super::validate::describe;
@@ -274,14 +274,11 @@ pub enum ViewChange {
 
 /// Compares what the session of `initiator` at `target` saw with what it is to see.
 ///
-/// A target that was taken offline or redirects keeps its sessions (RFC 7143 asks for a logout
-/// request, which is the session's business), so only a lost target or view ends one.
+/// A target that was taken offline or redirects keeps its sessions, so only a lost target or view ends one.
 pub fn view_change(old: &Config, new: &Config, initiator: &str, target: &str) -> ViewChange {
-    let after = match access(new, initiator, target, None) {
-        Err(refusal @ (Refusal::UnknownTarget | Refusal::NotMapped | Refusal::WrongPortal)) => {
-            return ViewChange::End(refusal);
-        }
-        _ => super::access::luns(new, initiator, &target.to_ascii_lowercase()),
+    let after = match granted(new, initiator, target, None) {
+        Err(refusal) => return ViewChange::End(refusal),
+        Ok(granted) => granted.luns,
     };
     let before = super::access::luns(old, initiator, &target.to_ascii_lowercase());
     let has = |list: &[super::access::LunView], lun, naa: &str| {

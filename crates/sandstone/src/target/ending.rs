@@ -72,6 +72,18 @@ impl EventLoop {
         self.finish_ending();
     }
 
+    /// Tells the initiator that the target ends this session, and closes it.
+    pub(super) fn dismiss_session(&mut self, key: SessionKey, reason: &'static str) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.announce_end();
+        let slots: Vec<usize> = session.connections.values().copied().collect();
+        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.flush();
+        self.close_session(key, reason);
+    }
+
     pub(super) fn close_session(&mut self, key: SessionKey, reason: &'static str) {
         let Some(session) = self.sessions.get(&key) else {
             return;

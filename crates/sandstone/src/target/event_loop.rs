@@ -318,10 +318,11 @@ impl EventLoop {
                 Message::Abort(order) => self.core.orders.push(order),
                 Message::Reconfigure(directory) => self.reconfigure(&directory),
                 Message::Close(key, reason) => self.close_session(key, reason),
-                Message::CloseTarget(target, reason) => {
+                Message::Dismiss(key, reason) => self.dismiss_session(key, reason),
+                Message::DismissTarget(target, reason) => {
                     let keys: Vec<_> = self.sessions_of(&target);
                     keys.into_iter()
-                        .for_each(|key| self.close_session(key, reason));
+                        .for_each(|key| self.dismiss_session(key, reason));
                 }
                 Message::Describe(reply) => {
                     let _ = reply.send(self.describe());
@@ -408,7 +409,7 @@ impl EventLoop {
                 continue;
             };
             match session.access(&directory.config, local) {
-                None => self.close_session(key, "no longer allowed by the configuration"),
+                None => self.dismiss_session(key, "no longer allowed by the configuration"),
                 Some(access) => {
                     let (left, changed) = session.set_view(&access, directory);
                     if changed {

@@ -25,10 +25,12 @@ pub(super) enum Message {
     Abort(Arc<AbortOrder>),
     /// The configuration changed.
     Reconfigure(Arc<Directory>),
-    /// Close this session; the reason is for the log.
+    /// Close this session, another has taken its place; the reason is for the log.
     Close(SessionKey, &'static str),
-    /// Close every session of the target with this name.
-    CloseTarget(Arc<str>, &'static str),
+    /// Tell the initiator that this session ends, and close it.
+    Dismiss(SessionKey, &'static str),
+    /// The same for every session of the target with this name.
+    DismissTarget(Arc<str>, &'static str),
     /// Describe the sessions of this loop.
     Describe(Sender<Vec<crate::control::data_plane::SessionInfo>>),
     /// End the loop.

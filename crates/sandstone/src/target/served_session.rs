@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use iscsi::pdu::{AsyncEvent, AsyncMessage};
 use iscsi::target::discovery::{DiscoveredPortal, DiscoveredTarget, TargetDirectory};
 use iscsi::target::login::{LoginResult, SessionKind};
 use iscsi::target::{ConnectionSettings, Session, SessionSettings};
@@ -28,6 +29,9 @@ const DEFAULT_PING_INTERVAL_S: u32 = 15;
 const DATA_OUT_PATIENCE: u32 = 2;
 /// How long a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Seconds that an initiator should wait before it comes back when its session was ended (Time2Wait).
+const COME_BACK_S: u16 = 2;
 
 /// A session.
 #[derive(Debug)]
@@ -115,7 +119,7 @@ impl ServedSession {
         if self.login.identity.session_kind == SessionKind::Discovery {
             return None;
         }
-        access::access(config, &self.name.initiator, &self.name.target, Some(local)).ok()
+        access::granted(config, &self.name.initiator, &self.name.target, Some(local)).ok()
     }
 
     fn make_nexus(&self, access: &Access, shared: &Shared) -> Nexus {
@@ -189,6 +193,27 @@ impl ServedSession {
             mapped
                 .itl
                 .raise(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
+        }
+    }
+
+    /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1, event 3), and that it
+    /// may come back after [`COME_BACK_S`].
+    pub(super) fn announce_end(&mut self) {
+        let indices: Vec<usize> = self.connections.keys().copied().collect();
+        for index in indices {
+            let pdu = AsyncMessage {
+                data_segment_length: 0,
+                lun: 0,
+                stat_sn: 0,
+                exp_cmd_sn: 0,
+                max_cmd_sn: 0,
+                async_event: AsyncEvent::DropAllConnections,
+                async_vcode: 0,
+                parameter1: 0,
+                parameter2: COME_BACK_S,
+                parameter3: 0,
+            };
+            self.protocol.async_message(index, pdu, Vec::new());
         }
     }
 

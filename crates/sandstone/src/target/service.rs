@@ -584,7 +584,7 @@ impl DataPlane for Service {
         };
         self.shared.send(
             session.loop_index,
-            Message::Close(session.key, "killed by the administrator"),
+            Message::Dismiss(session.key, "killed by the administrator"),
         );
         true
     }

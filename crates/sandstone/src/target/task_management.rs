@@ -241,7 +241,7 @@ impl EventLoop {
             // A cold reset ends every session of the target (RFC 7143 §11.5.1).
             self.core
                 .shared
-                .send_to_all(|| Message::CloseTarget(target.clone(), "target cold reset"));
+                .send_to_all(|| Message::DismissTarget(target.clone(), "target cold reset"));
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use iscsi::pdu::{AsyncEvent, AsyncMessage};
-
 use super::connection::Role;
 use super::event_loop::{EventLoop, TICK};
 
@@ -81,25 +79,10 @@ impl EventLoop {
         }
     }
 
-    /// Asks every initiator to log out, then ends.
+    /// Tells every initiator that its session ends, then ends.
     pub(super) fn stop(&mut self) {
         for session in self.sessions.values_mut() {
-            let indices: Vec<usize> = session.connections.keys().copied().collect();
-            for index in indices {
-                let pdu = AsyncMessage {
-                    data_segment_length: 0,
-                    lun: 0,
-                    stat_sn: 0,
-                    exp_cmd_sn: 0,
-                    max_cmd_sn: 0,
-                    async_event: AsyncEvent::DropAllConnections,
-                    async_vcode: 0,
-                    parameter1: 0,
-                    parameter2: 2,
-                    parameter3: 0,
-                };
-                session.protocol.async_message(index, pdu, Vec::new());
-            }
+            session.announce_end();
         }
         let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));

@@ -28,6 +28,7 @@ mod random;
 mod restart;
 mod served;
 mod session;
+mod session_end;
 mod task_set_type;
 mod volatile_disk;
 mod working_memory;

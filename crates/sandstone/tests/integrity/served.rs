@@ -98,6 +98,13 @@ impl Served {
         self.service.apply(config).expect("the change is possible");
     }
 
+    /// Ends all sessions, as an administrator does.
+    pub(crate) fn kill_sessions(&self) {
+        for session in self.service.sessions() {
+            assert!(self.service.kill_session(session.tsih));
+        }
+    }
+
     /// How many sessions there are.
     pub(crate) fn sessions(&self) -> usize {
         self.service.sessions().len()

@@ -11,7 +11,9 @@ use iscsi::initiator::{
     Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Residual, Session,
     SessionEvent, SessionUser,
 };
-use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute, TaskManagementFunction, TaskManagementResult};
+use iscsi::pdu::{
+    AsyncEvent, BHS_LENGTH, Bhs, TaskAttribute, TaskManagementFunction, TaskManagementResult,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Longer than anything takes: whoever waits so long waits for ever.
@@ -40,6 +42,8 @@ pub(crate) struct PipelinedSession {
     pub(crate) portal: SocketAddr,
     pub(crate) settings: LoginSettings,
     link: Option<Link>,
+    /// What the target announced.
+    announced: Vec<AsyncEvent>,
 }
 
 /// Its connection.
@@ -64,6 +68,8 @@ struct Commands {
     sent: u64,
     /// Task management functions that were answered.
     managed: Vec<(u64, TaskManagementResult)>,
+    /// What the target announced.
+    announced: Vec<AsyncEvent>,
 }
 
 impl SessionUser for Commands {
@@ -104,6 +110,7 @@ impl SessionUser for Commands {
         match event {
             SessionEvent::Rejected(_) => panic!("the target rejected a PDU: {event:?}"),
             SessionEvent::TaskManagement { cookie, result } => self.managed.push((cookie, result)),
+            SessionEvent::Async { message, .. } => self.announced.push(message.async_event),
             _ => {}
         }
     }
@@ -124,6 +131,7 @@ impl PipelinedSession {
             portal,
             settings,
             link: None,
+            announced: Vec::new(),
         }
     }
 
@@ -301,6 +309,14 @@ impl PipelinedSession {
         std::mem::take(&mut link.commands.managed)
     }
 
+    /// Waits until the target closes the connection; returns what it announced until then.
+    pub(crate) fn wait_for_end(&mut self) -> Vec<AsyncEvent> {
+        while self.pump(&mut Vec::new()).is_ok() {
+            wait(std::slice::from_ref(self));
+        }
+        std::mem::take(&mut self.announced)
+    }
+
     /// Moves what can be moved without waiting, and takes the commands that ended.
     ///
     /// # Errors
@@ -311,6 +327,7 @@ impl PipelinedSession {
         };
         let moved = link.exchange();
         ended.append(&mut link.commands.ended);
+        self.announced.append(&mut link.commands.announced);
         if moved.is_err() {
             self.link = None;
         }

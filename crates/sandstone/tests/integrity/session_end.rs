@@ -1,0 +1,75 @@
+//! Which changes of the configuration end a session and which do not, and that its initiator is told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iscsi::pdu::{AsyncEvent, TaskManagementFunction};
+use sandstone::block::memory::MemoryDevice;
+use sandstone::config::model::{Config, RedirectSpec};
+
+use super::kill::settings;
+use super::process::free_portal;
+use super::served::{self, Served, limits};
+use super::session::PipelinedSession;
+
+fn serve() -> (Served, PipelinedSession, SocketAddr) {
+    let portal = free_portal();
+    let disk = Arc::new(MemoryDevice::new(64 * 512, 512, 1 << 20).unwrap());
+    let units = vec![served::unit(0, 64, 512, true)];
+    let served = Served::start(&[portal], units, vec![disk], limits());
+    let mut session = PipelinedSession::new(portal, settings(0));
+    session.log_in();
+    session.wait_until_ready(0);
+    (served, session, portal)
+}
+
+/// The session goes on, and a new one is not let in.
+fn stays_but_lets_nobody_in(change: impl FnOnce(&mut Config)) {
+    let (mut served, mut session, portal) = serve();
+    served.change(change);
+    let still = session.run(0, [0; 16], 0, Vec::new());
+    assert_eq!(still.status, 0, "{still:?}");
+    let mut other = PipelinedSession::new(portal, settings(1));
+    assert!(other.try_log_in(Duration::from_secs(5)).is_err());
+    assert_eq!(served.sessions(), 1);
+    session.cut();
+    served.stop();
+}
+
+#[test]
+fn a_target_that_is_taken_offline_keeps_its_sessions() {
+    stays_but_lets_nobody_in(|config| config.targets[0].offline = true);
+}
+
+#[test]
+fn a_target_that_sends_initiators_elsewhere_keeps_its_sessions() {
+    stays_but_lets_nobody_in(|config| {
+        config.targets[0].redirect = Some(RedirectSpec {
+            address: "192.0.2.1:3260".into(),
+            permanent: false,
+        });
+    });
+}
+
+fn is_told(end: impl FnOnce(&mut Served, &mut PipelinedSession)) {
+    let (mut served, mut session, _) = serve();
+    end(&mut served, &mut session);
+    assert_eq!(session.wait_for_end(), [AsyncEvent::DropAllConnections]);
+    served.stop();
+}
+
+#[test]
+fn an_initiator_is_told_that_an_administrator_ends_its_session() {
+    is_told(|served, _| served.kill_sessions());
+}
+
+#[test]
+fn an_initiator_is_told_that_nothing_is_mapped_to_it_any_more() {
+    is_told(|served, _| served.change(|config| config.maps.clear()));
+}
+
+#[test]
+fn an_initiator_is_told_that_a_cold_reset_ends_its_session() {
+    is_told(|_, session| session.manage(9, TaskManagementFunction::TargetColdReset, 0, None));
+}
