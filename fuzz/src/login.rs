@@ -68,7 +68,10 @@ impl Policy {
                 address: "192.0.2.1:3260".into(),
                 permanent: true,
             },
-            _ => Authorization::Refused(LoginStatus::NOT_FOUND),
+            _ => Authorization::Refused {
+                status: LoginStatus::NOT_FOUND,
+                reason: String::new(),
+            },
         };
         let session = (kind & 8 != 0).then(|| ExistingSession {
             parameters: SessionParameters::default(),

@@ -666,7 +666,10 @@ fn redirects_and_refusals_reach_the_caller() {
             permanent: true
         }
     );
-    let refused = Authorization::Refused(LoginStatus::NOT_FOUND);
+    let refused = Authorization::Refused {
+        status: LoginStatus::NOT_FOUND,
+        reason: String::new(),
+    };
     let error = login(settings(Limits::default()), &mut Policy::with(refused)).unwrap_err();
     assert_eq!(error, LoginError::Refused(LoginStatus::NOT_FOUND));
 }

@@ -294,11 +294,14 @@ fn a_refused_initiator_is_told_why() {
         LoginStatus::SERVICE_UNAVAILABLE,
         LoginStatus::OUT_OF_RESOURCES,
     ] {
-        let mut client = Client::new(Policy::with(Authorization::Refused(status)));
+        let reason = "the door is shut".to_owned();
+        let refused = Authorization::Refused { status, reason };
+        let mut client = Client::new(Policy::with(refused));
         let reply = client.first(SECURITY, Some(OPERATIONAL), &["AuthMethod=None"]);
         assert_eq!(reply.refused().status, status);
         assert_eq!(reply.refused().initiator_name.as_deref(), Some(INITIATOR));
         assert_eq!(reply.refused().target_name.as_deref(), Some(TARGET));
+        assert!(reply.refused().to_string().contains("the door is shut"));
     }
 }
 

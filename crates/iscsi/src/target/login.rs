@@ -238,8 +238,8 @@ impl Login {
             Authorization::Redirect { address, permanent } => {
                 return Err(Refusal::redirect(address, permanent));
             }
-            Authorization::Refused(status) => {
-                return Err(Refusal::new(status, "refused by the configuration"));
+            Authorization::Refused { status, reason } => {
+                return Err(Refusal::new(status, reason));
             }
         };
         let (mut existing, mut exp_cmd_sn) = (None, request.cmd_sn);

@@ -242,18 +242,12 @@ pub(super) struct Modify {
     /// A larger capacity
     #[arg(short, long, value_parser = size)]
     size: Option<u64>,
-    /// Physical block size
-    #[arg(long, value_name = "BYTES", value_parser = size)]
-    physical_block_size: Option<u64>,
     /// Acknowledge writes from volatile cache
     #[arg(long, value_name = "yes|no", value_parser = yes_no)]
     write_cache: Option<bool>,
     /// Refuse writes
     #[arg(long, value_name = "yes|no", value_parser = yes_no)]
     read_only: Option<bool>,
-    /// Offer UNMAP
-    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
-    thin: Option<bool>,
     /// Soft threshold in percent; 0 turns it off
     #[arg(long, value_name = "PERCENT")]
     threshold: Option<u8>,
@@ -298,13 +292,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Modify(args) => {
             let body = ModifyUnit {
                 size: args.size,
-                physical_block_size: args
-                    .physical_block_size
-                    .map(|n| small("physical block size", n))
-                    .transpose()?,
                 write_cache: args.write_cache,
                 read_only: args.read_only,
-                thin: args.thin,
                 threshold_percent: args.threshold,
                 offline: None,
             };

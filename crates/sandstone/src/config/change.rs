@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use super::error::{Error, ErrorKind};
 use super::identity::{self, Seed};
 use super::model::{
-    AluaMode, AluaState, BackendSpec, ChapSecret, Config, HostSpec, IdentitySpec, MapSpec,
-    PortalGroupSpec, RedirectSpec, TargetParameters, TargetSpec, UnitSpec, default_block_size,
-    default_physical_block_size,
+    AluaMode, AluaState, BackendSpec, ChapSecret, Config, HostSpec, IdentitySpec, MAX_TARGET_PORTS,
+    MapSpec, PortalGroupSpec, RedirectSpec, TargetParameters, TargetSpec, UnitSpec,
+    default_block_size, default_physical_block_size,
 };
 use super::name;
 use super::redact::keep_secrets;

@@ -298,6 +298,9 @@ impl std::fmt::Debug for ChapSecret {
     }
 }
 
+/// Portal groups, which are target ports, that one target port group has at most (SPC-4 6.37: it counts them in a byte).
+pub const MAX_TARGET_PORTS: usize = 255;
+
 /// Limits of one target; each `None` is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -211,7 +211,10 @@ impl LoginPolicy for Policy<'_> {
             }
             Err(refusal) => {
                 let (class, detail) = refusal.login_status();
-                Authorization::Refused(LoginStatus(u16::from_be_bytes([class, detail])))
+                Authorization::Refused {
+                    status: LoginStatus(u16::from_be_bytes([class, detail])),
+                    reason: refusal.to_string(),
+                }
             }
             Ok(access) => {
                 let target = self.directory.config.target(&name.to_ascii_lowercase());

@@ -14,6 +14,7 @@ mod closed_at_once;
 mod content;
 mod data_that_never_comes;
 mod fencing;
+mod ipv6;
 mod kill;
 mod late_abort;
 mod late_write;

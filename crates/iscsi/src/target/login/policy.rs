@@ -68,7 +68,12 @@ pub enum Authorization {
         permanent: bool,
     },
     /// No: not found, forbidden, removed, unavailable, out of resources.
-    Refused(LoginStatus),
+    Refused {
+        /// What the initiator is told.
+        status: LoginStatus,
+        /// Why, in words for the administrator.
+        reason: String,
+    },
 }
 
 /// On which terms they may log in.

@@ -87,10 +87,11 @@ impl Edit {
         } else {
             request.portals.clone()
         };
+        let target_port_group = self.target_port_group_with_room();
         let group = PortalGroupSpec {
             tag: 1,
             relative_port_id: identity::new_relative_port_id(&mut self.config.identity)?,
-            target_port_group: 1,
+            target_port_group,
             portals,
             alua_state: self.state_of(1).unwrap_or_default(),
         };
@@ -168,7 +169,8 @@ impl Edit {
             group.portals.push(request.portal);
             return Ok(());
         }
-        let target_port_group = request.target_port_group.unwrap_or(1);
+        let asked = request.target_port_group;
+        let target_port_group = asked.unwrap_or_else(|| self.target_port_group_with_room());
         let known = self.state_of(target_port_group);
         let group = PortalGroupSpec {
             tag: request.tag,
@@ -211,6 +213,23 @@ impl Edit {
             .portal_groups
             .retain(|group| !group.portals.is_empty());
         Ok(())
+    }
+
+    /// The target port group of a new target port where nobody chose one: the first, and when that is full the next
+    /// one of the same state.
+    fn target_port_group_with_room(&self) -> u16 {
+        let ports = |group: u16| {
+            let of_targets = self.config.targets.iter();
+            let groups = of_targets.flat_map(|target| &target.portal_groups);
+            groups.filter(|of| of.target_port_group == group).count()
+        };
+        let state = self.state_of(1);
+        let mut fitting = (1..=u16::MAX).filter(|group| {
+            let is_alike = self.state_of(*group).is_none_or(|of| Some(of) == state);
+            is_alike && ports(*group) < MAX_TARGET_PORTS
+        });
+        // There are not that many ports.
+        fitting.next().unwrap_or(1)
     }
 
     fn state_of(&self, target_port_group: u16) -> Option<AluaState> {

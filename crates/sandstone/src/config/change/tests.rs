@@ -382,3 +382,20 @@ fn the_difference_names_objects_and_fields() {
         ("read_only", Some("false"), Some("true"))
     );
 }
+
+/// A target for each volume, as `share` makes them: a target port group is full with 255 ports.
+#[test]
+fn new_targets_go_to_the_next_target_port_group_when_one_is_full() {
+    let mut config = good();
+    config.targets.clear();
+    config.maps.clear();
+    for number in 0..MAX_TARGET_PORTS + 2 {
+        let iqn = format!("iqn.2024-08.internal.sandstone:t{number}");
+        let request = serde_json::from_value(serde_json::json!({ "iqn": iqn })).unwrap();
+        config = does(&config, Change::CreateTarget(request)).unwrap();
+    }
+    let groups = config.targets.iter();
+    let groups = groups.map(|target| target.portal_groups[0].target_port_group);
+    let in_second = groups.filter(|group| *group == 2).count();
+    assert_eq!(in_second, 2);
+}

@@ -60,18 +60,12 @@ pub struct ModifyUnit {
     /// A new size in bytes; larger, since shrinking would cut off data.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Physical block size in bytes.
-    #[serde(default)]
-    pub physical_block_size: Option<u32>,
     /// Acknowledge writes from volatile cache.
     #[serde(default)]
     pub write_cache: Option<bool>,
     /// Refuse writes.
     #[serde(default)]
     pub read_only: Option<bool>,
-    /// Offer UNMAP.
-    #[serde(default)]
-    pub thin: Option<bool>,
     /// Soft threshold of space in use, in percent; 0 turns it off.
     #[serde(default)]
     pub threshold_percent: Option<u8>,
@@ -119,11 +113,7 @@ impl Edit {
         let set = |field: &mut bool, value: Option<bool>| *field = value.unwrap_or(*field);
         set(&mut unit.write_cache, request.write_cache);
         set(&mut unit.read_only, request.read_only);
-        set(&mut unit.thin, request.thin);
         set(&mut unit.offline, request.offline);
-        if let Some(bytes) = request.physical_block_size {
-            unit.physical_block_size = bytes;
-        }
         if let Some(percent) = request.threshold_percent {
             unit.threshold_percent = (percent != 0).then_some(percent);
         }

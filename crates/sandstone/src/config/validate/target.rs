@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use super::{chap, iscsi_name, taken};
 use crate::config::error::Error;
-use crate::config::model::{Config, TargetParameters, TargetSpec};
+use crate::config::model::{Config, MAX_TARGET_PORTS, TargetParameters, TargetSpec};
 
 pub(super) fn targets(config: &Config) -> Result<(), Error> {
     let (mut names, mut relative_ids) = (HashSet::new(), HashMap::new());
-    let mut states = HashMap::new();
+    let (mut states, mut ports) = (HashMap::new(), HashMap::new());
     for target in &config.targets {
         let iqn = iscsi_name("target", &target.iqn)?;
         if !names.insert(iqn) {
@@ -28,6 +28,17 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
                         group.relative_port_id
                     ),
                     "leave relative_port_id out to have one made; it is never used twice",
+                ));
+            }
+            let ports: &mut usize = ports.entry(group.target_port_group).or_default();
+            *ports += 1;
+            if *ports > MAX_TARGET_PORTS {
+                return Err(Error::invalid(
+                    format!(
+                        "target port group {} would have more than {MAX_TARGET_PORTS} portal groups: {iqn} has one too many",
+                        group.target_port_group
+                    ),
+                    "give the portal group another target_port_group, of the same ALUA state",
                 ));
             }
             let state = *states

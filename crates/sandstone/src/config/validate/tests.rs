@@ -471,3 +471,28 @@ fn isns_servers_are_addresses_of_one_server_each() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     says(with(&many), invalid, "at most 8");
 }
+
+/// REPORT TARGET PORT GROUPS counts the ports of a group in a byte.
+#[test]
+fn a_target_port_group_has_at_most_255_ports() {
+    let mut config = good();
+    let group = config.targets[0].portal_groups[0].clone();
+    let more = (4..).map(|number| PortalGroupSpec {
+        tag: number,
+        relative_port_id: number,
+        portals: vec![([10, 0, 0, 9], number).into()],
+        ..group.clone()
+    });
+    // Three are there.
+    let more = more.take(MAX_TARGET_PORTS - 3);
+    config.targets[0].portal_groups.extend(more);
+    validate(&config).expect("as many as there may be");
+    config.targets[0].portal_groups.push(PortalGroupSpec {
+        tag: 1000,
+        relative_port_id: 1000,
+        portals: vec![([10, 0, 0, 9], 1000).into()],
+        ..group
+    });
+    let refused = validate(&config).expect_err("one too many");
+    assert!(refused.to_string().contains("more than 255"), "{refused}");
+}
