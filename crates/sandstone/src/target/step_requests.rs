@@ -95,12 +95,29 @@ fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<
             run.requests.push_back(Request::Extents { offset, len });
             None
         }
-        // Devices keep no cache of their own that could be warmed; the others were handled before.
-        Step::Prefetch { .. }
-        | Step::On { .. }
-        | Step::Save { .. }
-        | Step::Abort(_)
-        | Step::Done(_) => None,
+        Step::Prefetch { range } => {
+            // A cache is warmed by reading; without one that would be in vain.
+            if unit.device.foresees() {
+                push_reads(run, unit, range);
+            }
+            None
+        }
+        // These were handled before.
+        Step::On { .. } | Step::Save { .. } | Step::Abort(_) | Step::Done(_) => None,
+    }
+}
+
+/// Reads whose bytes nobody wants.
+fn push_reads(run: &mut TaskRun, unit: &Unit, range: BlockRange) {
+    let (mut offset, mut left) = unit.bytes(range);
+    while left > 0 {
+        let len = left.min(STEP_CHUNK);
+        run.requests.push_back(Request::Read {
+            offset,
+            len: len as u32,
+        });
+        offset += len;
+        left -= len;
     }
 }
 

@@ -23,6 +23,7 @@ mod lost_preemption;
 mod memory;
 mod model;
 mod power_cut;
+mod prefetch;
 mod process;
 mod queued_data;
 mod random;
