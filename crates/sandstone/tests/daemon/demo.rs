@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A demo that serves, and what it said first.
 struct Demo {
     child: Child,
     line: String,
+    out: BufReader<ChildStdout>,
 }
 
 impl Demo {
@@ -25,7 +26,7 @@ impl Demo {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
-        Self { child, line }
+        Self { child, line, out }
     }
 
     /// The portal in the line of `--json`.
@@ -84,4 +85,41 @@ fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
         "{}",
         told.line
     );
+}
+
+/// What it prints is what its reader types: each client is named, with this portal, target and unit.
+#[test]
+fn a_demo_tells_what_to_type_on_every_client() {
+    let state = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(state.path(), &["--size", "16M"]);
+    let mut said = String::new();
+    while !said.contains("Ctrl-C ends it.") {
+        let length = demo.out.read_line(&mut said).unwrap();
+        assert_ne!(length, 0, "it ended: {said}");
+    }
+    let clients = said.split("\n\n").skip(1);
+    let mut names = Vec::new();
+    for client in clients.filter(|text| text.contains("127.0.0.1")) {
+        let name = client.lines().next().unwrap().split(' ').next().unwrap();
+        names.push(name.to_owned());
+    }
+    let all = ["Linux", "VMware", "Windows", "Proxmox", "QEMU", "libiscsi"];
+    assert_eq!(names, all, "{said}");
+}
+
+#[test]
+fn a_demo_tests_itself_once_and_ends() {
+    for backend in [["--size", "16M"], ["--memory", "16M"]] {
+        let state = tempfile::tempdir().unwrap();
+        let ended = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["demo", "--once", "--state"])
+            .arg(state.path())
+            .args(backend)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success(), "{said}{ended:?}");
+        assert!(said.contains("found equal"), "{said}");
+        assert!(said.contains("has 32768 blocks of 512 bytes"), "{said}");
+    }
 }
