@@ -149,6 +149,7 @@ struct User {
     reads: HashMap<u64, Vec<u8>>,
     ended: HashMap<u64, (u8, Vec<u8>, Residual)>,
     events: Vec<SessionEvent>,
+    sent_late: Vec<u64>,
 }
 
 impl SessionUser for User {
@@ -164,6 +165,10 @@ impl SessionUser for User {
             .entry(cookie)
             .or_default()
             .put(offset as usize, bytes);
+    }
+
+    fn sent_late(&mut self, cookie: u64) {
+        self.sent_late.push(cookie);
     }
 
     fn ended(&mut self, cookie: u64, end: CommandEnd<'_>) {
@@ -507,6 +512,8 @@ fn many_commands_wait_for_the_window_and_all_end() {
     );
     link.run();
     assert_eq!(link.user.ended.len(), 1000);
+    let late: Vec<u64> = (32..1000).collect();
+    assert_eq!(link.user.sent_late, late, "those that waited, in order");
 }
 
 #[test]

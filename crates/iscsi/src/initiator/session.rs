@@ -117,6 +117,11 @@ pub trait SessionUser {
     /// once the command ends: do not use them before.
     fn data_in(&mut self, cookie: u64, offset: u32, bytes: &[u8]);
 
+    /// A command that waited for the target's window is sent only now.
+    fn sent_late(&mut self, cookie: u64) {
+        let _ = cookie;
+    }
+
     /// A command has ended.
     fn ended(&mut self, cookie: u64, end: CommandEnd<'_>);
 
@@ -259,6 +264,7 @@ impl Session {
         while self.window_is_open()
             && let Some((cookie, command)) = self.waiting.pop_front()
         {
+            user.sent_late(cookie);
             self.send(cookie, &command, user, out);
         }
     }

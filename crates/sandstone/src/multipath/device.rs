@@ -255,6 +255,21 @@ impl Device {
         }
     }
 
+    /// What was given to a path had to wait there, until the target's command window let it go: that was a wait of ours,
+    /// not of the device.
+    pub fn sent_late(&mut self, io: IoId, path: PathId, now_us: u64) {
+        let Some(entry) = self.ios.get_mut(io.0 as usize) else {
+            return;
+        };
+        if entry.stage != Stage::OnPath(path) {
+            return;
+        }
+        if entry.first_sent_us == Some(entry.sent_us) {
+            entry.first_sent_us = Some(now_us);
+        }
+        entry.sent_us = now_us;
+    }
+
     /// An attempt ended on this path. An answer for an I/O that is no longer on that path (the path
     /// was declared dead meanwhile) changes nothing.
     #[inline]

@@ -15,7 +15,7 @@ use crate::block::file::{FileDevice, FileOptions};
 use crate::config::Error;
 use crate::config::change::{AddMap, CreateUnit, NewVolume};
 use crate::config::model::{
-    AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
+    AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetParameters, TargetSpec, UnitSpec,
 };
 use crate::config::store::Store;
 use crate::control::address::SOCKET_NAME;
@@ -273,7 +273,11 @@ impl Target {
             alua: AluaMode::Both,
             redirect: None,
             mutual_chap: None,
-            parameters: Default::default(),
+            parameters: TargetParameters {
+                // The deepest queue of the experiments is to be seen at the device.
+                queue_depth: Some(256),
+                ..TargetParameters::default()
+            },
             offline: false,
         });
     }

@@ -261,6 +261,7 @@ impl Fabric {
             errands: &mut self.errands,
             endings: &mut self.endings,
             news: Vec::new(),
+            start: self.start,
         };
         let nexus = &mut self.nexuses[at];
         let Some(link) = nexus.link() else {

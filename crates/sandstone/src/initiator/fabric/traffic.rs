@@ -1,5 +1,7 @@
 //! Requests become commands on paths, and the ends of commands the ends of requests.
 
+use std::time::Instant;
+
 use iscsi::initiator::{CommandEnd, Direction, Residual, SessionEvent, SessionUser};
 use scsi::application_client::cdb::{self, Cdb};
 use scsi::application_client::sense::{Reaction, SenseCode};
@@ -18,6 +20,8 @@ pub(super) struct Exchange<'a> {
     pub(super) errands: &'a mut Slab<Errand>,
     pub(super) endings: &'a mut Vec<Ending>,
     pub(super) news: Vec<SessionEvent>,
+    /// Of the fabric's clock.
+    pub(super) start: Instant,
 }
 
 /// The number by which a session knows an I/O.
@@ -69,6 +73,15 @@ impl SessionUser for Exchange<'_> {
         }
         let (device, io) = device_and_io(cookie);
         self.devices[device].requests.data_in(io, offset, bytes);
+    }
+
+    fn sent_late(&mut self, cookie: u64) {
+        if cookie & ERRAND == 0 {
+            let (device, io) = device_and_io(cookie);
+            let now_us = self.start.elapsed().as_micros() as u64;
+            let policy = &mut self.devices[device].policy;
+            policy.sent_late(io, path_of(cookie), now_us);
+        }
     }
 
     #[inline]
@@ -196,6 +209,7 @@ impl Fabric {
             errands: &mut self.errands,
             endings: &mut self.endings,
             news: Vec::new(),
+            start: self.start,
         };
         if let Some(link) = self.nexuses[at].link() {
             if let Some((session, out)) = link.session() {
@@ -322,6 +336,7 @@ impl Fabric {
             errands: &mut self.errands,
             endings: &mut self.endings,
             news: Vec::new(),
+            start: self.start,
         };
         if let Some((session, out)) = self.nexuses[at]
             .link()

@@ -144,3 +144,21 @@ fn the_sums_tell_queue_and_device_apart() {
     };
     assert_eq!(host.device.counters(), expected);
 }
+
+/// A queue that is deeper than the target's command window waits in the session: that is no time of the device.
+#[test]
+fn the_wait_for_the_window_of_the_target_is_a_wait_in_the_queue() {
+    let mut host = with_depth(2);
+    host.submit(0, READ, 0);
+    host.submit(1, READ, 0);
+    host.now_us += 100;
+    host.ended(0, 0, Ended::Good);
+    host.device.sent_late(IoId(1), PathId(0), host.now_us);
+    // It is not there any more.
+    host.device.sent_late(IoId(0), PathId(0), host.now_us);
+    host.now_us += 30;
+    host.ended(1, 0, Ended::Good);
+    let counters = host.device.counters();
+    assert_eq!(counters.device_us, 100 + 30);
+    assert_eq!((counters.guest_us, counters.queue_us), (100 + 130, 100));
+}
