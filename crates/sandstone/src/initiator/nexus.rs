@@ -62,6 +62,8 @@ pub(super) struct Nexus {
     /// Bytes up to the end of the ping.
     pub(super) ping_ends: u64,
     pub(super) is_suspect: bool,
+    /// The target asked us to log out, and that was sent: nothing new goes down it until the next login.
+    pub(super) is_leaving: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
     /// Tries in a row that failed, and lives that were of no use.

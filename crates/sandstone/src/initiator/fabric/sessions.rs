@@ -55,6 +55,7 @@ impl Fabric {
             acknowledged: 0,
             ping_ends: 0,
             is_suspect: false,
+            is_leaving: false,
             life: 0,
             failures: 0,
             redirections: 0,
@@ -296,6 +297,9 @@ impl Fabric {
     fn hear(&mut self, at: usize, now: u64) {
         let nexus = &mut self.nexuses[at];
         nexus.heard_us = now;
+        if nexus.is_leaving {
+            return;
+        }
         nexus.pinged_us = None;
         if nexus.is_suspect {
             nexus.is_suspect = false;
@@ -323,7 +327,8 @@ impl Fabric {
             SessionEvent::Async { message, .. } => match message.async_event {
                 AsyncEvent::Scsi => Ok(()),
                 AsyncEvent::RequestLogout => {
-                    Err(LinkError::Ended("the target asked us to log out"))
+                    self.leave(at);
+                    Ok(())
                 }
                 AsyncEvent::DropConnection => {
                     Err(LinkError::Ended("the target drops the connection"))
@@ -336,6 +341,28 @@ impl Fabric {
         }
     }
 
+    /// Logs out because the target asks for it (RFC 7143 §11.9.1, event 1), to log in anew. What has not ended when that
+    /// is answered is repeated then; an answer is waited for as long as one to a ping.
+    fn leave(&mut self, at: usize) {
+        let now = self.now_us();
+        let nexus = &mut self.nexuses[at];
+        let State::Up { link } = &mut nexus.state else {
+            return;
+        };
+        let Some((session, out)) = link.session().filter(|_| !nexus.is_leaving) else {
+            return;
+        };
+        tracing::info!(portal = %nexus.portal, session = %nexus.isid, "the target asks us to log out");
+        session.logout(out);
+        nexus.acknowledged = link.acknowledged();
+        nexus.ping_ends = link.queued_bytes();
+        (nexus.is_leaving, nexus.is_suspect, nexus.pinged_us) = (true, true, Some(now));
+        self.mark_dirty(at);
+        self.each_path(at, now, |policy, path, now, out| {
+            policy.path_suspect(path, now, out)
+        });
+    }
+
     fn logged_in(&mut self, at: usize, login: Box<iscsi::initiator::LoggedIn>, now: u64) {
         let nexus = &mut self.nexuses[at];
         let State::Coming { detour, .. } = nexus.state else {
@@ -344,7 +371,7 @@ impl Fabric {
         nexus.fence_from_us = None;
         nexus.heard_us = now;
         nexus.pinged_us = None;
-        nexus.is_suspect = false;
+        (nexus.is_suspect, nexus.is_leaving) = (false, false);
         self.login_fences(at, login.portal_group_tag, now);
         let is_parting = self.nexuses[at].parting_until_us.is_some();
         if is_parting && self.waits_for_fence(at, now) && self.detour(at).is_some() {

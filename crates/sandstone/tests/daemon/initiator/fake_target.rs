@@ -94,6 +94,8 @@ struct Shared {
     piece: AtomicUsize,
     pause: Mutex<Duration>,
     lives: AtomicUsize,
+    /// Sessions that were logged out of.
+    logouts: AtomicUsize,
     connections: AtomicUsize,
     /// Task management functions are answered.
     aborts: AtomicBool,
@@ -198,6 +200,7 @@ impl FakeTarget {
             piece: AtomicUsize::new(usize::MAX),
             pause: Mutex::default(),
             lives: AtomicUsize::new(0),
+            logouts: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             aborts: AtomicBool::new(true),
             over: AtomicBool::new(false),
@@ -251,6 +254,11 @@ impl FakeTarget {
     /// Connections from now on read 4 KiB, and wait for this long, and hold little that was not read.
     pub(crate) fn crawl(&self, pause: Duration) {
         *self.shared.pause.lock().unwrap() = pause;
+    }
+
+    /// Sessions so far that were logged out of.
+    pub(crate) fn logouts(&self) -> usize {
+        self.shared.logouts.load(Ordering::Relaxed)
     }
 
     /// Sessions so far.
@@ -433,6 +441,7 @@ impl Peer {
             }
             Opcode::LogoutRequest => {
                 let request = LogoutRequest::parse(&bhs).map_err(io::Error::other)?;
+                shared.logouts.fetch_add(1, Ordering::Relaxed);
                 let response = LogoutResponse {
                     response: LogoutResult::Closed,
                     time2wait_s: 0,

@@ -360,13 +360,19 @@ fn async_message(peer: &mut Peer, event: AsyncEvent) -> io::Result<()> {
 
 #[test]
 fn a_target_that_wants_us_to_go_gets_us_back() {
-    for event in [
-        AsyncEvent::RequestLogout,
-        AsyncEvent::DropConnection,
-        AsyncEvent::DropAllConnections,
-    ] {
+    for event in [AsyncEvent::DropConnection, AsyncEvent::DropAllConnections] {
         read_survives(move |peer, _| async_message(peer, event));
     }
+}
+
+/// RFC 7143 §11.9.1: the initiator shall log out.
+#[test]
+fn a_target_that_asks_for_a_logout_gets_one_and_gets_us_back() {
+    let ask = |peer: &mut Peer, _: &Command| async_message(peer, AsyncEvent::RequestLogout);
+    let fake = FakeTarget::start(world(), first_life(ask));
+    let mut driver = Driver::open(&fake.url("")).unwrap();
+    assert!(driver.read(8192, 8192).iter().all(|byte| *byte == 1));
+    assert_eq!((fake.logouts(), fake.lives()), (1, 2));
 }
 
 /// Whatever ends each session at once, reconnecting gets slower and costs little.
