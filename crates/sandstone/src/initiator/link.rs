@@ -351,11 +351,20 @@ fn start(address: SocketAddr, bind: Option<&Bind>, tcp: &TcpOptions) -> io::Resu
         socket.set_send_buffer_size(window as usize)?;
         socket.set_recv_buffer_size(window as usize)?;
     }
-    match bind {
-        None => {}
-        Some(Bind::Address(source)) => socket.bind(&SocketAddr::new(*source, 0).into())?,
-        Some(Bind::Interface(name)) => socket.bind_device(Some(name.as_bytes()))?,
-    }
+    let (bound, through) = match bind {
+        None => (Ok(()), String::new()),
+        Some(Bind::Address(source)) => {
+            let bound = socket.bind(&SocketAddr::new(*source, 0).into());
+            (bound, source.to_string())
+        }
+        Some(Bind::Interface(name)) => (socket.bind_device(Some(name.as_bytes())), name.clone()),
+    };
+    bound.map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("it cannot leave through {through}: {error}"),
+        )
+    })?;
     match socket.connect(&address.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}

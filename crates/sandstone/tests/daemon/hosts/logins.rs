@@ -406,3 +406,25 @@ fn until_none(state: &std::path::Path) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+/// Two ports of a host: each of its sessions leaves through its own, as the other end sees it.
+#[test]
+fn sessions_leave_from_the_addresses_and_interfaces_that_they_are_bound_to() {
+    let (back, front) = (back(), front());
+    let portal = back.portal;
+    let line = format!(
+        "initiator login {TARGET} --portal {portal} --bind 127.0.0.2 --bind 127.0.0.3 --bind lo"
+    );
+    run(front.folder(), &line).good();
+    let seen = run(back.folder(), "session list -H -o peer").good();
+    let mut from: Vec<&str> = seen
+        .lines()
+        .map(|peer| peer.split(':').next().unwrap())
+        .collect();
+    from.sort_unstable();
+    assert_eq!(from, ["127.0.0.1", "127.0.0.2", "127.0.0.3"], "{seen}");
+    run(front.folder(), &format!("initiator logout {TARGET}")).good();
+    let nowhere = format!("initiator login {TARGET} --portal {portal} --bind nic-of-nobody");
+    let error = run(front.folder(), &nowhere).bad();
+    assert!(error.contains("nic-of-nobody"), "{error}");
+}
