@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{crate_root, debian};
 
@@ -64,16 +65,33 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         };
         return check(Command::new(folder.join(target)).arg(input), target);
     }
-    let failures: Vec<String> = options
-        .targets
-        .iter()
-        .filter_map(|target| fuzz(&folder, target, options.seconds.unwrap_or(20)).err())
-        .collect();
+    let failures = fuzz_all(&folder, &options.targets, options.seconds.unwrap_or(20));
     if failures.is_empty() {
         Ok(())
     } else {
         Err(failures.join("\n"))
     }
+}
+
+/// Runs the targets, one on each core at a time; says which failed and how.
+fn fuzz_all(folder: &Path, targets: &[String], seconds: u32) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let one_after_another = || {
+        let mut failures = Vec::new();
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            failures.extend(fuzz(folder, target, seconds).err());
+        }
+        failures
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(one_after_another)).collect();
+        let ended = threads.into_iter().flat_map(|thread| {
+            let panicked = |_| vec!["a thread that runs targets panicked".to_owned()];
+            thread.join().unwrap_or_else(panicked)
+        });
+        ended.collect()
+    })
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {

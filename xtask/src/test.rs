@@ -12,13 +12,16 @@ const USAGE: &str = "\
 usage: cargo xtask test [OPTIONS]
 
 Installs from Debian what is missing, then checks format, lints and rules, runs all tests, and
-runs outside suites and real clients against a release build.
+runs outside suites and real clients against an optimised build.
 
 options:
   --quick    leave out the labs that boot a guest";
 
 /// How long each fuzz target runs, after its committed corpus.
 const FUZZ_SECONDS: &str = "8";
+
+/// How the server is built that the labs run against: see Cargo.toml.
+const LABS_PROFILE: &str = "labs";
 
 /// How a stage ended.
 enum Verdict {
@@ -80,10 +83,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
         verdict(fuzz::run(&seconds))
     });
-    let built = stage("release build", &mut || {
+    let built = stage("optimised build", &mut || {
         cargo(&[
             "build",
-            "--release",
+            "--profile",
+            LABS_PROFILE,
             "--locked",
             "--package",
             "sandstone",
@@ -95,7 +99,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         if built {
             conformance(quick)
         } else {
-            Verdict::LeftOut("no release build")
+            Verdict::LeftOut("no optimised build")
         }
     });
     report(&stages, start.elapsed())
@@ -152,7 +156,8 @@ fn conformance(quick: bool) -> Verdict {
     let mut arguments = vec![
         "run",
         "--quiet",
-        "--release",
+        "--profile",
+        LABS_PROFILE,
         "--locked",
         "--package",
         "conformance",
