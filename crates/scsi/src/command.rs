@@ -117,6 +117,13 @@ pub trait Task: Send + std::fmt::Debug {
         false
     }
 
+    /// Asked before what a step names is done, which may have waited meanwhile: the response that ends the
+    /// task where something forbids the step by now. For tasks that concern other units than the command's
+    /// own; for that one the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
+    fn refused(&mut self) -> Option<Response> {
+        None
+    }
+
     /// Advances the task with the outcome of the step before.
     fn step(&mut self, input: Input<'_>) -> Step;
 }

@@ -64,6 +64,7 @@ fn dispatch_inner(
     command: &Command<'_>,
     view: &dyn TargetView,
 ) -> Result<Start, Refusal> {
+    nexus.check_attached()?;
     let cdb = Cdb(command.cdb);
     let found = command_table::find(cdb, unit);
     let reports_attention =

@@ -28,6 +28,8 @@ const WRITES_CONFLICT: u32 = 1 << 3;
 const RESERVED_BY_OTHER: u32 = 1 << 4;
 /// The target port group is in another state than active/optimized or active/non-optimized.
 const NOT_ACTIVE: u32 = 1 << 5;
+/// The nexus is over: the unit left the initiator's view, or the session ended.
+const DETACHED: u32 = 1 << 6;
 
 /// The bits that do not concern a READ: a read-only unit or map, or a write exclusive reservation,
 /// must not make reading slow.
@@ -96,6 +98,26 @@ impl ItlNexus {
         self.gate.load(Ordering::Acquire) & MAP_READ_ONLY != 0
     }
 
+    /// Ends the nexus for good: the unit left the initiator's view. Whoever still holds it, a third-party copy
+    /// for one, reads and writes nothing through it any more.
+    pub fn end(&self) {
+        self.set_gate(DETACHED, true);
+    }
+
+    /// Whether the unit is still in the initiator's view.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.gate.load(Ordering::Acquire) & DETACHED == 0
+    }
+
+    /// LOGICAL UNIT NOT SUPPORTED where the nexus is over, as for any LUN that is not mapped.
+    pub(crate) fn check_attached(&self) -> Result<(), Sense> {
+        if self.is_attached() {
+            Ok(())
+        } else {
+            Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED))
+        }
+    }
+
     /// Decides what to do with a command: all gates, then its CDB.
     #[inline]
     pub fn start(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
@@ -116,7 +138,8 @@ impl ItlNexus {
     }
 
     /// Asks the gates again, for a command whose data-out took its time to arrive: a reservation,
-    /// a write protection or an access state that changed meanwhile fences it.
+    /// a write protection or an access state that changed meanwhile fences it, and so does a map that is
+    /// gone.
     #[inline]
     pub fn may_still_run(&self, writes: bool) -> Result<(), Response> {
         let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
@@ -133,6 +156,8 @@ impl ItlNexus {
         } else {
             AccessClass::Read
         };
+        self.check_attached()
+            .map_err(|sense| self.unit.check_condition(&sense))?;
         if self.conflicts(class, false) {
             return Err(Response::reservation_conflict());
         }

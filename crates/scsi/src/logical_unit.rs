@@ -303,8 +303,10 @@ impl LogicalUnit {
     pub fn detach(&self, id: NexusId) {
         self.copy_operations.forget_nexus(id);
         let mut state = self.state();
-        let lost = state.nexuses().find(|old| old.nexus().id == id);
-        if let Some(lost) = lost {
+        // One nexus may have reached the unit through several LUNs.
+        let lost: Vec<_> = state.nexuses().filter(|old| old.nexus().id == id).collect();
+        for lost in lost {
+            lost.end();
             state.lost.note(lost.nexus());
         }
         state

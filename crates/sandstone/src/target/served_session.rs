@@ -177,6 +177,8 @@ impl ServedSession {
             .filter(|mapped| !view.iter().any(|now| Arc::ptr_eq(now, mapped)))
             .collect();
         for mapped in &left {
+            // Also where a copy of another LUN's still holds it.
+            mapped.itl.end();
             // A unit that is still seen under another LUN was attached anew there.
             if !view.iter().any(|now| Arc::ptr_eq(&now.unit, &mapped.unit)) {
                 mapped.unit.logical.detach(nexus.id);

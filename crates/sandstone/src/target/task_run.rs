@@ -270,12 +270,15 @@ enum Begun {
 }
 
 /// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
-/// range took their time, and a reservation granted meanwhile fences it. What a task does on other units
-/// it asks for by itself; one that outlives its command answers to nobody's gates.
-fn fenced(operation: &Operation) -> Option<Response> {
-    let (Work::Task(run), Some(entry)) = (&operation.work, &operation.entry) else {
+/// range took their time, and a reservation granted meanwhile fences it. For what it does on other units the
+/// task answers itself; one that outlives its command answers to nobody's gates.
+fn fenced(operation: &mut Operation) -> Option<Response> {
+    let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
         return None;
     };
+    if let Some(response) = run.task.refused() {
+        return Some(response);
+    }
     if !run.changes || run.task.outlives_its_command() {
         return None;
     }

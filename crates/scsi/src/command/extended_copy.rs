@@ -66,7 +66,7 @@ pub(crate) fn abort(request: &Request<'_>) -> Result<Start, Sense> {
 #[derive(Debug)]
 struct ExtendedCopy {
     nexus: Arc<ItlNexus>,
-    /// All units in the initiator's view.
+    /// All units in the initiator's view when the command came; one that has left it since says so itself.
     reachable: Vec<Arc<ItlNexus>>,
     layout: Layout,
     /// PARAMETER LIST LENGTH.
@@ -94,6 +94,11 @@ impl Task for ExtendedCopy {
             };
         }
         self.advance(input)
+    }
+
+    fn refused(&mut self) -> Option<Response> {
+        let failure = self.copy.check_step().err()?;
+        Some(self.fail(failure))
     }
 }
 
@@ -148,13 +153,17 @@ impl ExtendedCopy {
                 running.finish(CopyStatus::Completed, None);
                 Step::Done(Response::good())
             }
-            Progress::Failed(failure) => {
-                let sense = failure.copy_aborted(self.copy.runs_done());
-                running.progress(self.copy.runs_done(), self.copy.bytes_done());
-                running.finish(CopyStatus::Failed(sense), None);
-                Step::Done(unit.check_condition(&sense))
-            }
+            Progress::Failed(failure) => Step::Done(self.fail(failure)),
         }
+    }
+
+    fn fail(&mut self, failure: CopyFailure) -> Response {
+        let sense = failure.copy_aborted(self.copy.runs_done());
+        if let Some(running) = &mut self.running {
+            running.progress(self.copy.runs_done(), self.copy.bytes_done());
+            running.finish(CopyStatus::Failed(sense), None);
+        }
+        self.nexus.unit().check_condition(&sense)
     }
 }
 
@@ -170,6 +179,9 @@ impl CopyFailure {
             Self::Block(_) | Self::Refused(_) => {
                 Sense::new(SenseKey::CopyAborted, Asc::THIRD_PARTY_DEVICE_FAILURE)
             }
+            Self::NotReachable => {
+                Sense::new(SenseKey::CopyAborted, Asc::COPY_TARGET_DEVICE_NOT_REACHABLE)
+            }
             Self::OutOfRange => {
                 Sense::new(SenseKey::CopyAborted, Asc::NO_ADDITIONAL_SENSE_INFORMATION)
             }
@@ -183,6 +195,9 @@ impl CopyFailure {
     pub(crate) fn response(self, unit: &crate::logical_unit::LogicalUnit) -> (Response, Sense) {
         let sense = match self {
             Self::Block(error) => Sense::of_block_error(error),
+            Self::NotReachable => {
+                Sense::new(SenseKey::CopyAborted, Asc::COPY_TARGET_DEVICE_NOT_REACHABLE)
+            }
             Self::OutOfRange => Sense::lba_out_of_range(),
             Self::Token(sense) => sense,
             Self::Refused(status) => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::extended_copy::{BlockCopy, CHUNK, Progress, Run, Source};
+use super::extended_copy::{BlockCopy, CHUNK, CopyFailure, Progress, Run, Source};
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
@@ -209,7 +209,7 @@ impl PopulateToken {
 #[derive(Debug)]
 struct WriteUsingToken {
     common: Common,
-    /// All units in the initiator's view.
+    /// All units in the initiator's view when the command came; one that has left it since says so itself.
     reachable: Vec<Arc<ItlNexus>>,
     running: Option<Running>,
     copy: BlockCopy,
@@ -236,6 +236,11 @@ impl Task for WriteUsingToken {
             };
         }
         self.advance(input)
+    }
+
+    fn refused(&mut self) -> Option<Response> {
+        let failure = self.copy.check_step().err()?;
+        Some(self.fail(failure))
     }
 }
 
@@ -292,7 +297,7 @@ impl WriteUsingToken {
         let maker = self
             .reachable
             .iter()
-            .find(|itl| itl.unit().has_naa(naa))
+            .find(|itl| itl.is_attached() && itl.unit().has_naa(naa))
             .ok_or(Sense::illegal(Asc::TOKEN_UNKNOWN))?;
         let token = maker.unit().tokens().find(token)?;
         Ok((Arc::clone(maker), token))
@@ -377,12 +382,16 @@ impl WriteUsingToken {
                 running.finish(status, None);
                 Step::Done(Response::good())
             }
-            Progress::Failed(failure) => {
-                let (response, sense) = failure.response(&unit);
-                running.finish(CopyStatus::Failed(sense), None);
-                Step::Done(response)
-            }
+            Progress::Failed(failure) => Step::Done(self.fail(failure)),
         }
+    }
+
+    fn fail(&mut self, failure: CopyFailure) -> Response {
+        let (response, sense) = failure.response(self.common.nexus.unit());
+        if let Some(running) = &mut self.running {
+            running.finish(CopyStatus::Failed(sense), None);
+        }
+        response
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use scsi::{BlockError, BlockRange, Response, Status, Step};
+use scsi::{
+    BlockError, BlockRange, Command, Extent, Input, Response, Start, Status, Step, Task,
+    TaskAttribute,
+};
 
 use crate::harness::*;
 
@@ -243,6 +246,97 @@ fn only_units_in_the_view_are_reached() {
     assert_eq!(details[60 + 2] & 0xF, 0xA);
 }
 
+/// Starts a command of LUN 0 without giving it its parameter list.
+fn start(who: &Initiator, cdb: &[u8], list: &[u8]) -> Box<dyn Task> {
+    let command = Command {
+        cdb,
+        attribute: TaskAttribute::Simple,
+        data_out_len: list.len() as u32,
+        data_in_len: 0,
+    };
+    match who.itls[0].start(&command, who) {
+        Start::Task(task) => task,
+        other => panic!("not a task: {other:?}"),
+    }
+}
+
+#[test]
+fn a_unit_that_left_the_view_before_the_parameter_list_came_is_not_reached() {
+    let units = [cscd(&naa(1), 512), cscd(&naa(2), 512)];
+    for segment in [segment((0, 0), (1, 0), 8), segment((1, 0), (0, 0), 8)] {
+        let (device, a) = two_units();
+        let list = lid1(1, 0, &units, &[segment]);
+        let mut task = start(&a, &copy_cdb(0, list.len()), &list);
+        device.units[1].detach(a.itls[1].nexus().id);
+        match task.step(Input::Begin { data_out: &list }) {
+            Step::Done(response) => fails(response, NOT_REACHABLE),
+            other => panic!("it goes on: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_unit_that_leaves_the_view_in_the_midst_of_a_copy_ends_it() {
+    let units = [cscd(&naa(1), 512), cscd(&naa(2), 512)];
+    for (segment, what) in [
+        (segment((0, 0), (1, 0), 3000), "what is written"),
+        (segment((1, 0), (0, 0), 3000), "what is read"),
+    ] {
+        let (device, a) = two_units();
+        device.write(&device.units[1], range(3000, 1000), &[9; 1000 * 512]);
+        let list = lid1(1, 0, &units, &[segment]);
+        let left = a.itls[1].nexus().id;
+        let mut seen = 0;
+        *device.before_step.lock().unwrap() = Some(Box::new(move |device, step| {
+            if matches!(step, Step::On { .. }) {
+                seen += 1;
+                assert_eq!(seen, 1, "another step on it");
+                device.units[1].detach(left);
+            }
+        }));
+        let response = copy(&a, &list);
+        assert_eq!(sense(&response), Some(NOT_REACHABLE), "{what}");
+        *device.before_step.lock().unwrap() = None;
+        assert_eq!(good(receive(&a, 0, 1))[4], 2, "{what}");
+        // The step that the device had already is all that happened.
+        assert_eq!(
+            device.read(&device.units[1], range(2048, 952)),
+            vec![0; 952 * 512]
+        );
+        assert_eq!(device.read(&device.units[0], range(0, 3000)), pattern(3000));
+    }
+}
+
+#[test]
+fn a_step_that_waited_on_another_unit_is_asked_about_again() {
+    let units = [cscd(&naa(1), 512), cscd(&naa(2), 512)];
+    let (device, a) = two_units();
+    let list = lid1(1, 0, &units, &[segment((0, 0), (1, 0), 8)]);
+    let mut task = start(&a, &copy_cdb(0, list.len()), &list);
+    let Step::Extents { range: asked } = task.step(Input::Begin { data_out: &list }) else {
+        panic!("a thin source is asked what is allocated");
+    };
+    let mapped = Extent {
+        range: asked,
+        mapped: true,
+    };
+    let read = task.step(Input::Extents(&[mapped]));
+    assert!(matches!(read, Step::Read { .. }), "{read:?}");
+    assert_eq!(task.refused(), None);
+    let write = task.step(Input::Blocks(&pattern(8)));
+    assert!(matches!(write, Step::On { .. }), "{write:?}");
+    assert_eq!(task.refused(), None);
+    // While it waits for the range another host reserves the unit.
+    let b = device.login(2, 1);
+    good(b.to(1, &[0x16, 0, 0, 0, 0, 0], &[]));
+    fails(task.refused().expect("fenced"), DEVICE_FAILURE);
+    good(b.to(1, &[0x17, 0, 0, 0, 0, 0], &[]));
+    assert_eq!(task.refused(), None);
+    device.units[1].detach(a.itls[1].nexus().id);
+    fails(task.refused().expect("gone"), NOT_REACHABLE);
+    assert_eq!(good(receive(&a, 0, 1))[4], 2, "it failed");
+}
+
 #[test]
 fn what_a_write_may_not_do_a_copy_may_not_either() {
     let (device, a) = two_units();
@@ -428,7 +522,14 @@ fn a_copy_is_aborted_and_its_list_identifier_is_its_nexus_s_own() {
     assert_eq!(response.status, Status::CheckCondition);
     assert_eq!(sense(&response), Some((0xA, 0, 0)));
     assert_eq!(good(receive_lid4(&a, 5, 5))[5], 0x60);
-    device.units[0].detach(a.itls[0].nexus().id);
+    let nexus = a.itls[0].nexus().clone();
+    device.units[0].detach(nexus.id);
+    let a = Initiator {
+        itls: vec![device.units[0].attach(nexus)],
+        device,
+        hidden: Vec::new(),
+    };
+    assert!(a.attention().is_some());
     fails(receive(&a, 0, 5), INVALID_IN_CDB);
 }
 

@@ -146,6 +146,36 @@ fn a_write_to_its_blocks_revokes_a_token_and_no_other_does() {
 }
 
 #[test]
+fn the_maker_of_a_token_that_leaves_the_view_is_not_read_any_more() {
+    let (device, a) = two_units();
+    let token = token_of(&a, 1, &[(0, 3000)]);
+    let list = write_list(&token, 0, &[(0, 3000)]);
+    let left = a.itls[0].nexus().clone();
+    let seen = left.id;
+    *device.before_step.lock().unwrap() = Some(Box::new(move |device, step| {
+        if matches!(step, Step::On { step, .. } if matches!(**step, Step::Read { .. })) {
+            device.units[0].detach(seen);
+        }
+    }));
+    fails(write_using(&a, 1, 2, &list), (0xA, 0x0D, 0x02));
+    *device.before_step.lock().unwrap() = None;
+    assert_eq!(
+        device.read(&device.units[1], range(0, 3000)),
+        vec![0; 3000 * 512]
+    );
+    // Where it is gone from the beginning, nobody here made the token.
+    fails(write_using(&a, 1, 3, &list), UNKNOWN);
+    // A unit that comes back is another nexus, and the token is still good.
+    let again = Initiator {
+        itls: vec![device.units[0].attach(left), Arc::clone(&a.itls[1])],
+        device: Arc::clone(&device),
+        hidden: Vec::new(),
+    };
+    good(write_using(&again, 1, 4, &list));
+    assert_eq!(device.read(&device.units[1], range(0, 3000)), pattern(3000));
+}
+
+#[test]
 fn a_write_in_the_midst_of_the_copy_stops_it_before_mixed_data_is_written() {
     let (device, a) = two_units();
     let token = token_of(&a, 1, &[(0, 3000)]);

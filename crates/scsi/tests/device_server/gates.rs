@@ -405,3 +405,18 @@ fn lost_nexuses_are_remembered_within_bounds() {
     let last = bench.login_fresh(1, 1025);
     assert_sense(&bench.run(&last, &TEST_UNIT_READY, &[]), 6, 0x29, 0x07);
 }
+
+#[test]
+fn a_nexus_that_is_over_reaches_nothing() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let other = bench.login(2);
+    bench.unit().detach(nexus.nexus().id);
+    for cdb in [cdb_10(0x28, 0, 0, 1), cdb_10(0x2a, 0, 0, 1), vec![0; 6]] {
+        assert_sense(&bench.run(&nexus, &cdb, &[0; 512]), 5, 0x25, 0x00);
+    }
+    for writes in [false, true] {
+        assert_sense(&nexus.may_still_run(writes).unwrap_err(), 5, 0x25, 0x00);
+        assert_eq!(other.may_still_run(writes), Ok(()));
+    }
+}

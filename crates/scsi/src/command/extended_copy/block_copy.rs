@@ -60,6 +60,8 @@ pub(crate) enum CopyFailure {
     /// A reservation, access state or write protection came in between; the status an ordinary
     /// command would have got.
     Refused(Status),
+    /// A unit left the initiator's view meanwhile.
+    NotReachable,
     /// A unit shrank meanwhile.
     OutOfRange,
     /// The token that the source blocks belong to does not hold any more.
@@ -131,6 +133,18 @@ impl BlockCopy {
         }
     }
 
+    /// Asks again for the step that was named last, which may have waited since.
+    pub(crate) fn check_step(&self) -> Result<(), CopyFailure> {
+        let Some(run) = self.runs.get(self.current) else {
+            return Ok(());
+        };
+        match self.waiting {
+            Waiting::Nothing => Ok(()),
+            Waiting::Extents | Waiting::Blocks { .. } => run.may_read(),
+            Waiting::Write { .. } => run.may_write(),
+        }
+    }
+
     /// Accounts for the last step; a read is followed by its write at once.
     fn take_outcome(
         &mut self,
@@ -149,6 +163,7 @@ impl BlockCopy {
             (Waiting::Extents, Input::Extents([first, ..])) => {
                 self.check_token()?;
                 let run = &self.runs[self.current];
+                run.may_read()?;
                 let bytes = first.range.count.0 * run.source_block();
                 let bytes = bytes.min(run.bytes - self.done_in_run);
                 let whole = bytes - bytes % run.destination_block();
@@ -162,6 +177,8 @@ impl BlockCopy {
             (Waiting::Blocks { offset, bytes }, Input::Blocks(data)) => {
                 self.check_token()?;
                 let run = &self.runs[self.current];
+                // What was read goes with a map that went away meanwhile.
+                run.may_read()?;
                 let range = run.destination_range(offset, bytes)?;
                 run.may_write()?;
                 self.waiting = Waiting::Write { bytes };
@@ -323,6 +340,9 @@ impl Run {
 }
 
 fn allowed(itl: &ItlNexus, writes: bool) -> Result<(), CopyFailure> {
+    if !itl.is_attached() {
+        return Err(CopyFailure::NotReachable);
+    }
     itl.may_still_run(writes)
         .map_err(|response| CopyFailure::Refused(response.status))
 }

@@ -259,7 +259,7 @@ impl ParameterList {
         }
         let found = cscd.naa.as_ref().and_then(|naa| {
             let mut reachable = reachable.iter();
-            reachable.find(|itl| itl.unit().has_naa(naa))
+            reachable.find(|itl| itl.is_attached() && itl.unit().has_naa(naa))
         });
         let itl = found.ok_or(aborted(Asc::COPY_TARGET_DEVICE_NOT_REACHABLE))?;
         if cscd.block_len != 0 && cscd.block_len != itl.unit().block_len() {
