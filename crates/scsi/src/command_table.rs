@@ -31,6 +31,8 @@ pub(crate) struct Gates {
     pub(crate) access: AccessClass,
     /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 table 9).
     pub(crate) allowed_under_reserve6: bool,
+    /// Which of its CDBs run whoever reserved, where not all do.
+    pub(crate) runs_whoever_reserved: fn(Cdb<'_>) -> bool,
     /// Its relation to unit attentions.
     pub(crate) unit_attention: UnitAttentionRule,
     /// Whether the medium must be accessible.
@@ -43,6 +45,7 @@ impl Gates {
     const EXEMPT: Self = Self {
         access: AccessClass::Always,
         allowed_under_reserve6: true,
+        runs_whoever_reserved: |_| false,
         unit_attention: UnitAttentionRule::Exempt,
         needs_ready: false,
         writes: false,
@@ -71,6 +74,12 @@ impl Gates {
     const WRITE_STATE: Self = Self {
         access: AccessClass::Write,
         ..Self::CONTROL
+    };
+    /// Changes whether the unit is ready. To start it, without a power condition, disturbs nobody (SBC-4
+    /// table 13).
+    const START_STOP: Self = Self {
+        runs_whoever_reserved: |cdb| cdb.u8(4) & 0xf1 == 0x01,
+        ..Self::WRITE_STATE
     };
     /// Reads the medium.
     const READ: Self = Self {
@@ -234,7 +243,7 @@ pub static TABLE: &[CommandDescriptor] = &[
     command("RESERVE(6)", &[0x16, 0, 0, 0, 0, 0x04], Gates::CONTROL, reserve::reserve),
     command("RELEASE(6)", &[0x17, 0, 0, 0, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, reserve::release),
     command("MODE SENSE(6)", &[0x1a, 0x08, 0xff, 0xff, 0xff, 0x04], Gates::READ_STATE, mode::sense_6),
-    command("START STOP UNIT", &[0x1b, 0x01, 0, 0x0f, 0xf7, 0x04], Gates::WRITE_STATE, start_stop_unit::start),
+    command("START STOP UNIT", &[0x1b, 0x01, 0, 0x0f, 0xf7, 0x04], Gates::START_STOP, start_stop_unit::start),
     command("SEND DIAGNOSTIC", &[0x1d, 0x04, 0, 0, 0, 0x04], Gates::WRITE_STATE, send_diagnostic::start),
     command("READ CAPACITY(10)", &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::READY, read_capacity::start_10),
     command("READ(10)", &[0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::READ, read_write::start),
@@ -271,13 +280,13 @@ pub static TABLE: &[CommandDescriptor] = &[
     action("POPULATE TOKEN", &[0x83, 0x10, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, token::populate).needs(Needs::Tokens),
     action("WRITE USING TOKEN", &[0x83, 0x11, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, token::write_using).needs(Needs::Tokens),
     action("COPY OPERATION ABORT", &[0x83, 0x1c, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::WRITE_STATE, extended_copy::abort),
-    action("RECEIVE COPY RESULTS (COPY STATUS)", &[0x84, 0x00, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::copy_status_lid1),
-    action("RECEIVE COPY RESULTS (RECEIVE DATA)", &[0x84, 0x01, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::receive_data_lid1),
-    action("RECEIVE COPY RESULTS (OPERATING PARAMETERS)", &[0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::operating_parameters),
-    action("RECEIVE COPY FAILURE DETAILS(LID1)", &[0x84, 0x04, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::failure_details_lid1),
-    action("RECEIVE COPY STATUS(LID4)", &[0x84, 0x05, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::copy_status_lid4),
-    action("RECEIVE COPY DATA(LID4)", &[0x84, 0x06, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::receive_data_lid4),
-    action("RECEIVE ROD TOKEN INFORMATION", &[0x84, 0x07, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, receive_copy_results::rod_token_information).needs(Needs::Tokens),
+    action("RECEIVE COPY RESULTS (COPY STATUS)", &[0x84, 0x00, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::copy_status_lid1),
+    action("RECEIVE COPY RESULTS (RECEIVE DATA)", &[0x84, 0x01, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::receive_data_lid1),
+    action("RECEIVE COPY RESULTS (OPERATING PARAMETERS)", &[0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::operating_parameters),
+    action("RECEIVE COPY FAILURE DETAILS(LID1)", &[0x84, 0x04, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::failure_details_lid1),
+    action("RECEIVE COPY STATUS(LID4)", &[0x84, 0x05, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::copy_status_lid4),
+    action("RECEIVE COPY DATA(LID4)", &[0x84, 0x06, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::receive_data_lid4),
+    action("RECEIVE ROD TOKEN INFORMATION", &[0x84, 0x07, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, receive_copy_results::rod_token_information).needs(Needs::Tokens),
     command("READ(16)", &[0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
     command("COMPARE AND WRITE", &[0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff, 0, 0x04], Gates::WRITE, compare_and_write::start),
     command("WRITE(16)", &[0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
@@ -292,9 +301,9 @@ pub static TABLE: &[CommandDescriptor] = &[
     action("GET LBA STATUS(16)", &[0x9e, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, get_lba_status::start),
     command("REPORT LUNS", &[0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::EXEMPT, report_luns::start),
     action("REPORT TARGET PORT GROUPS", &[0xa3, 0xea, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, target_port_groups::report).needs(Needs::Alua),
-    action("REPORT SUPPORTED OPERATION CODES", &[0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, report_supported::operation_codes),
-    action("REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS", &[0xa3, 0x0d, 0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, report_supported::task_management_functions),
-    action("SET TARGET PORT GROUPS", &[0xa4, 0x0a, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL, target_port_groups::set).needs(Needs::ExplicitAlua),
+    action("REPORT SUPPORTED OPERATION CODES", &[0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, report_supported::operation_codes),
+    action("REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS", &[0xa3, 0x0d, 0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ_STATE, report_supported::task_management_functions),
+    action("SET TARGET PORT GROUPS", &[0xa4, 0x0a, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE_STATE, target_port_groups::set).needs(Needs::ExplicitAlua),
     command("READ(12)", &[0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, read_write::start),
     command("WRITE(12)", &[0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, read_write::start),
     command("WRITE AND VERIFY(12)", &[0xae, 0xf2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, verify::start_after_write),

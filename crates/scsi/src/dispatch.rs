@@ -79,7 +79,9 @@ fn dispatch_inner(
         });
     };
     let gates = found.gates;
-    if nexus.conflicts(gates.access, gates.allowed_under_reserve6) {
+    if !(gates.runs_whoever_reserved)(cdb)
+        && nexus.conflicts(gates.access, gates.allowed_under_reserve6)
+    {
         return Err(Refusal::Response(Response::reservation_conflict()));
     }
     if reports_attention && let Some(ua) = nexus.take_unit_attention() {

@@ -102,7 +102,7 @@ impl ReservationType {
     }
 }
 
-/// What a command does, as far as reservations care (SPC-4 table 48, SBC-4 table 13).
+/// What a command does, as far as reservations care (SPC-4 table 65, SBC-4 table 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessClass {
     /// Never conflicts: INQUIRY, REPORT LUNS, TEST UNIT READY, READ CAPACITY, PERSISTENT RESERVE…

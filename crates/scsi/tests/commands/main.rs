@@ -11,5 +11,6 @@ mod harness;
 mod lost_commands;
 mod persistent_reserve;
 mod reports;
+mod reservation_conflicts;
 mod target_port_groups;
 mod token;
