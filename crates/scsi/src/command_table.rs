@@ -29,7 +29,7 @@ pub(crate) enum UnitAttentionRule {
 pub(crate) struct Gates {
     /// Its relation to persistent reservations.
     pub(crate) access: AccessClass,
-    /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 table 9).
+    /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 tables 9 and B.1).
     pub(crate) allowed_under_reserve6: bool,
     /// Which of its CDBs run whoever reserved, where not all do.
     pub(crate) runs_whoever_reserved: fn(Cdb<'_>) -> bool,
@@ -64,6 +64,11 @@ impl Gates {
     const READY: Self = Self {
         needs_ready: true,
         ..Self::CONTROL
+    };
+    /// Asks what the medium is like, whoever reserved in whichever way.
+    const READY_UNDER_RESERVE6: Self = Self {
+        allowed_under_reserve6: true,
+        ..Self::READY
     };
     /// Reads parameters.
     const READ_STATE: Self = Self {
@@ -245,7 +250,7 @@ pub static TABLE: &[CommandDescriptor] = &[
     command("MODE SENSE(6)", &[0x1a, 0x08, 0xff, 0xff, 0xff, 0x04], Gates::READ_STATE, mode::sense_6),
     command("START STOP UNIT", &[0x1b, 0x01, 0, 0x0f, 0xf7, 0x04], Gates::START_STOP, start_stop_unit::start),
     command("SEND DIAGNOSTIC", &[0x1d, 0x04, 0, 0, 0, 0x04], Gates::WRITE_STATE, send_diagnostic::start),
-    command("READ CAPACITY(10)", &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::READY, read_capacity::start_10),
+    command("READ CAPACITY(10)", &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::READY_UNDER_RESERVE6, read_capacity::start_10),
     command("READ(10)", &[0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::READ, read_write::start),
     command("WRITE(10)", &[0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::WRITE, read_write::start),
     command("WRITE AND VERIFY(10)", &[0x2e, 0xf2, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0x04], Gates::WRITE, verify::start_after_write),
@@ -258,7 +263,7 @@ pub static TABLE: &[CommandDescriptor] = &[
     action("SANITIZE OVERWRITE", &[0x48, 0x21, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::SANITIZE, sanitize::start_overwrite).needs(Needs::Sanitize),
     action("SANITIZE EXIT FAILURE MODE", &[0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::SANITIZE, sanitize::start_exit_failure_mode).needs(Needs::Sanitize),
     command("LOG SELECT", &[0x4c, 0x03, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, log_sense::select),
-    command("LOG SENSE", &[0x4d, 0x01, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL, log_sense::sense),
+    command("LOG SENSE", &[0x4d, 0x01, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0x04], Gates::CONTROL_UNDER_RESERVE6, log_sense::sense),
     command("MODE SELECT(10)", &[0x55, 0x11, 0, 0, 0, 0, 0, 0xff, 0xff, 0x04], Gates::WRITE_STATE, mode::select_10),
     command("RESERVE(10)", &[0x56, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL, reserve::reserve),
     command("RELEASE(10)", &[0x57, 0x12, 0, 0, 0, 0, 0, 0, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, reserve::release),
@@ -297,7 +302,7 @@ pub static TABLE: &[CommandDescriptor] = &[
     command("SYNCHRONIZE CACHE(16)", &[0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::FLUSH, synchronize_cache::start),
     command("WRITE SAME(16)", &[0x93, 0xe9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, write_same::start),
     command("WRITE ATOMIC(16)", &[0x9c, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::WRITE, write_atomic::start).needs(Needs::AtomicWrite),
-    action("READ CAPACITY(16)", &[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READY, read_capacity::start_16),
+    action("READ CAPACITY(16)", &[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READY_UNDER_RESERVE6, read_capacity::start_16),
     action("GET LBA STATUS(16)", &[0x9e, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::READ, get_lba_status::start),
     command("REPORT LUNS", &[0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::EXEMPT, report_luns::start),
     action("REPORT TARGET PORT GROUPS", &[0xa3, 0xea, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0x04], Gates::CONTROL_UNDER_RESERVE6, target_port_groups::report).needs(Needs::Alua),

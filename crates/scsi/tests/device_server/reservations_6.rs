@@ -12,6 +12,10 @@ const RESERVE_6: [u8; 6] = [0x16, 0, 0, 0, 0, 0];
 const RELEASE_6: [u8; 6] = [0x17, 0, 0, 0, 0, 0];
 const RESERVE_10: [u8; 10] = [0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const RELEASE_10: [u8; 10] = [0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const START_STOP: [u8; 6] = [0x1b, 0, 0, 0, 0, 0];
+const LOG_SENSE: [u8; 10] = [0x4d, 0, 0x40, 0, 0, 0, 0, 0, 255, 0];
+const PERSISTENT_RESERVE_IN: [u8; 10] = [0x5e, 0, 0, 0, 0, 0, 0, 0, 255, 0];
+const READ_CAPACITY_16: [u8; 16] = [0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0];
 const MODE_SENSE: [u8; 6] = [0x1a, 0, 0x3f, 0, 255, 0];
 
 #[track_caller]
@@ -34,9 +38,19 @@ fn reserve_excludes_others_until_released() {
             &[0; 6],
             &cdb_10(0x28, 0, 0, 1),
             &cdb_10(0x2a, 0, 0, 1),
-            &cdb_10(0x25, 0, 0, 0),
+            &START_STOP,
+            &PERSISTENT_RESERVE_IN,
         ] {
             assert_conflict(&bench, &other, cdb);
+        }
+        // What tables 9 and B.1 of SPC-2 allow, whoever reserved.
+        for cdb in [
+            &cdb_10(0x25, 0, 0, 0)[..],
+            &READ_CAPACITY_16,
+            &LOG_SENSE,
+            &[0x1b, 0, 0, 0, 1, 0],
+        ] {
+            assert_good(bench.run(&other, cdb, &[]));
         }
         assert_good(bench.run(&other, &[0x12, 0, 0, 0, 96, 0], &[]));
         assert_good(bench.run(&other, &[0x03, 0, 0, 0, 18, 0], &[]));
