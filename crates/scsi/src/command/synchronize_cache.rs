@@ -9,9 +9,10 @@ use crate::{Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// Makes everything acknowledged before durable, whatever range is named. IMMED is not honoured
-/// early: GOOD always means durable, which SBC-4 allows and careless clients deserve.
+/// Makes everything acknowledged before durable, whatever range is named. GOOD always means durable: IMMED,
+/// which asks for status before that, is not supported, and SBC-4 has it refused then.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    request.cdb.refuse_bit(1, 1)?;
     Fields::of(request.cdb).check_capacity(request.unit)?;
     Ok(Start::Task(Box::new(Flush {
         unit: Arc::clone(request.unit),

@@ -142,7 +142,7 @@ fn total(ranges: &[BlockRange]) -> u64 {
 }
 
 /// POPULATE TOKEN once its parameter list has come. Nothing is copied: the token is a promise to
-/// notice changes.
+/// notice changes. So it is done when its status comes, with IMMED as without.
 #[derive(Debug)]
 struct PopulateToken {
     common: Common,
@@ -252,6 +252,10 @@ impl WriteUsingToken {
             .common
             .ranges(list, WRITE_USING_HEADER_LEN)
             .map_err(refuse)?;
+        // IMMED: a copy in the background, which is not offered.
+        if Cdb(list).bit(2, 0) {
+            return Err(refuse(Sense::invalid_field_in_parameter_list(2)));
+        }
         let mut running = self.common.begin(SERVICE_ACTION_WRITE_USING)?;
         match self.plan(list, &ranges) {
             Ok(copy) => {

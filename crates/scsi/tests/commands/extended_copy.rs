@@ -483,7 +483,8 @@ fn the_long_form_has_long_list_identifiers() {
     assert_eq!(status[15..26], [1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 1]);
     assert_eq!(good(receive_lid4(&a, 6, 0x1234_5678)).len(), 36);
     fails(receive_lid4(&a, 5, 0x1234_5679), INVALID_IN_CDB);
-    for (at, value) in [(0, 0), (3, 0x21), (16, 0xE4)] {
+    // IMMED (byte 15) among them: a copy that goes on after its status is not offered.
+    for (at, value) in [(0, 0), (3, 0x21), (15, 0x01), (16, 0xE4)] {
         let mut wrong = list.clone();
         wrong[at] = value;
         fails(a.run(&copy_cdb(1, wrong.len()), &wrong), INVALID_IN_LIST);

@@ -146,6 +146,27 @@ fn a_write_to_its_blocks_revokes_a_token_and_no_other_does() {
 }
 
 #[test]
+fn a_token_is_made_at_once_and_a_copy_in_the_background_is_refused() {
+    let (device, a) = two_units();
+    let mut immediate = populate_list(&[(0, 16)]);
+    immediate[2] = 0x01;
+    good(populate(&a, 1, &immediate));
+    let made = good(information(&a, 0, 1));
+    assert_eq!(
+        made[4..6],
+        [0x10, 0x01],
+        "it is ready when its status comes"
+    );
+    let mut list = write_list(&made[38..], 0, &[(0, 16)]);
+    list[2] = 0x01;
+    fails(write_using(&a, 1, 2, &list), INVALID_IN_LIST);
+    assert_eq!(device.read(&device.units[1], range(0, 16)), [0; 16 * 512]);
+    list[2] = 0;
+    good(write_using(&a, 1, 2, &list));
+    assert_eq!(device.read(&device.units[1], range(0, 16)), pattern(16));
+}
+
+#[test]
 fn the_maker_of_a_token_that_leaves_the_view_is_not_read_any_more() {
     let (device, a) = two_units();
     let token = token_of(&a, 1, &[(0, 3000)]);

@@ -223,7 +223,14 @@ fn synchronize_cache_flushes_and_checks_its_range() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
     assert_good(bench.run(&nexus, &cdb_10(0x35, 0, 0, 0), &[]));
-    assert_good(bench.run(&nexus, &cdb_16(0x91, 0x02, 100, 5), &[]));
+    assert_good(bench.run(&nexus, &cdb_16(0x91, 0, 100, 5), &[]));
+    assert_eq!(bench.disk().flushes.get(), 2);
+    // IMMED asks for GOOD before anything is durable. That is not offered, and so refused.
+    for cdb in [cdb_10(0x35, 0x02, 0, 0), cdb_16(0x91, 0x02, 100, 5)] {
+        let refused = bench.run(&nexus, &cdb, &[]);
+        assert_sense(&refused, 5, 0x24, 0x00);
+        assert_eq!(refused.sense[15..18], [0xc9, 0, 1], "byte 1, bit 1");
+    }
     assert_eq!(bench.disk().flushes.get(), 2);
     assert_sense(
         &bench.run(&nexus, &cdb_10(0x35, 0, 2048, 1), &[]),

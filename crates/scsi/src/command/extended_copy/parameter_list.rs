@@ -143,6 +143,10 @@ fn lid4_header(list: Cdb<'_>) -> Result<Header, Sense> {
             return Err(Sense::invalid_field_in_parameter_list(at as u16));
         }
     }
+    // IMMED: a copy in the background, which is not offered.
+    if list.bit(15, 0) {
+        return Err(Sense::invalid_field_in_parameter_list(15));
+    }
     Ok(Header {
         list_id: list.u32(20),
         usage: list.u8(1) >> 3 & 0b11,
