@@ -88,9 +88,20 @@ impl ItlNexus {
         self.gate.load(Ordering::Acquire) & UNIT_ATTENTION != 0
     }
 
-    /// Write protects the unit for this nexus only (a read-only map).
+    /// Write protects the unit for this nexus only (a read-only map), from its beginning on.
     pub fn set_read_only(&self, read_only: bool) {
         self.set_gate(MAP_READ_ONLY, read_only);
+    }
+
+    /// The same for a nexus that is known to its initiator: where WP of MODE SENSE changes by it, that is told
+    /// (06/2A/01).
+    pub fn change_read_only(&self, read_only: bool) {
+        let is_protected = || self.is_read_only() || self.unit.is_write_protected();
+        let before = is_protected();
+        self.set_read_only(read_only);
+        if is_protected() != before {
+            self.raise(UnitAttention::MODE_PARAMETERS_CHANGED);
+        }
     }
 
     /// Whether the map allows this nexus only to read.

@@ -161,14 +161,15 @@ impl ServedSession {
             let mapped = match same {
                 Some(mapped) => {
                     kept += 1;
+                    mapped.itl.change_read_only(wanted.read_only);
                     mapped.clone()
                 }
                 None => {
                     let itl = unit.logical.attach(nexus.clone());
+                    itl.set_read_only(wanted.read_only);
                     MappedUnit::new(wanted.lun, itl, unit.clone())
                 }
             };
-            mapped.itl.set_read_only(wanted.read_only);
             view.insert(mapped);
         }
         let changed = kept != old.len() || view.iter().count() != old.len();

@@ -10,6 +10,7 @@ mod attack_10_exhaustion;
 mod attack_3_stalled_logins;
 mod attack_7_copy_outside_the_view;
 mod attack_9_lun_used_again;
+mod changed_maps;
 mod closed_at_once;
 mod content;
 mod data_that_never_comes;

@@ -84,6 +84,13 @@ impl Served {
         }
     }
 
+    /// Puts a changed configuration in force. The loops take it over a moment later.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        self.config.generation += 1;
+        self.service.apply(Arc::new(self.config.clone())).unwrap();
+    }
+
     /// Where the persistent state of the unit with this LUN is stored.
     pub(crate) fn state_file(&self, lun: u16) -> PathBuf {
         let naa = process::file_unit(lun, 1, 512, false).0.naa;

@@ -2,7 +2,7 @@
 
 use scsi::alua::{AccessState, GroupLayout, SupportedStates, TargetPortGroup, TpgsMode};
 use scsi::logical_unit::Reset;
-use scsi::{Status, UnitAttention};
+use scsi::{Asc, Status, UnitAttention};
 
 use crate::harness::*;
 
@@ -179,6 +179,32 @@ fn a_read_only_map_protects_through_itself_alone() {
     assert_good(bench.run(&writer, &cdb_10(0x2a, 0, 0, 1), &[0; 512]));
     assert!(reader.may_still_run(true).is_err());
     assert!(reader.may_still_run(false).is_ok());
+}
+
+#[test]
+fn a_map_that_becomes_read_only_is_told_to_its_nexus_alone() {
+    let bench = Harness::new(config());
+    let (mapped, other) = (bench.login(1), bench.login(2));
+    let told = |nexus: &_| {
+        let response = bench.run(nexus, &TEST_UNIT_READY, &[]);
+        (response.status == Status::CheckCondition).then(|| sense_of(&response))
+    };
+    let changed = Some((6, Asc(0x2a, 0x01)));
+    mapped.change_read_only(true);
+    assert_eq!(told(&mapped), changed);
+    assert_eq!(told(&mapped), None, "once");
+    mapped.change_read_only(true);
+    assert_eq!(told(&mapped), None, "nothing changed");
+    // WP is set in any case: what the map says makes no difference to it.
+    bench.unit().set_read_only(true);
+    assert_eq!((told(&mapped), told(&other)), (changed, changed));
+    mapped.change_read_only(false);
+    mapped.change_read_only(true);
+    assert_eq!(told(&mapped), None);
+    bench.unit().set_read_only(false);
+    assert_eq!((told(&mapped), told(&other)), (changed, changed));
+    mapped.change_read_only(false);
+    assert_eq!((told(&mapped), told(&other)), (changed, None));
 }
 
 #[test]
