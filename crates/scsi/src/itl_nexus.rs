@@ -232,6 +232,11 @@ impl ItlNexus {
         self.take_if(|_| true)
     }
 
+    /// Whether its initiator has not heard yet that the unit was reset or powered on.
+    pub(crate) fn has_untold_reset(&self) -> bool {
+        self.attentions().has_reset()
+    }
+
     /// Clears a pending unit attention without reporting it.
     pub(crate) fn clear_unit_attention(&self, ua: UnitAttention) {
         let mut queue = self.attentions();

@@ -307,7 +307,10 @@ impl LogicalUnit {
         let lost: Vec<_> = state.nexuses().filter(|old| old.nexus().id == id).collect();
         for lost in lost {
             lost.end();
-            state.lost.note(lost.nexus());
+            // Who has not heard of a reset must hear of that when it comes back, not of a lost nexus.
+            if !lost.has_untold_reset() {
+                state.lost.note(lost.nexus());
+            }
         }
         state
             .nexuses

@@ -95,6 +95,12 @@ impl UnitAttentionQueue {
         self.0.front().copied()
     }
 
+    /// Whether a reset is pending that is more than the loss of the nexus.
+    pub(crate) fn has_reset(&self) -> bool {
+        let mut resets = self.0.iter().take_while(|pending| pending.is_reset());
+        resets.any(|pending| *pending != UnitAttention::I_T_NEXUS_LOSS_OCCURRED)
+    }
+
     /// Takes the most important condition: reporting one clears it (UA_INTLCK_CTRL = 00b).
     pub(crate) fn take(&mut self) -> Option<UnitAttention> {
         self.0.pop_front()

@@ -411,6 +411,15 @@ fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
     // A reset while it was away is more than the loss of the nexus.
     let _ = bench.unit().reset(Reset::LogicalUnit);
     hears(1, 1, 0x00);
+    // And so is one that it had not heard of yet when it went.
+    let again = hears(1, 1, 0x00);
+    bench.unit().reset(Reset::TargetCold);
+    lose(&again);
+    let again = hears(1, 1, 0x00);
+    lose(&again);
+    // It had not heard that it was lost either: it is told that, and no more.
+    lose(&bench.login_fresh(1, 1));
+    hears(1, 1, 0x07);
     // So is a restart: another unit, which knows nobody.
     let restarted = Harness::new(config());
     let nexus = restarted.login_fresh(1, 1);
@@ -420,10 +429,11 @@ fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
 #[test]
 fn lost_nexuses_are_remembered_within_bounds() {
     let bench = Harness::new(config());
-    let first = bench.login_fresh(1, 1);
+    let first = bench.login(1);
     bench.unit().detach(first.nexus().id);
     for group in 2..=1025 {
         let other = bench.login_fresh(1, group);
+        assert_sense(&bench.run(&other, &TEST_UNIT_READY, &[]), 6, 0x29, 0x00);
         bench.unit().detach(other.nexus().id);
     }
     let first = bench.login_fresh(1, 1);
