@@ -154,7 +154,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     fn task_management(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
         let request = TaskManagementRequest::parse(bhs).ok()?;
         let referenced = match request.function {
-            TaskManagementFunction::AbortTask | TaskManagementFunction::QueryTask => {
+            TaskManagementFunction::AbortTask => {
                 self.tasks.find(request.referenced_task_tag).filter(|id| {
                     // ABORT TASK names LUN and tag; another unit's task is not meant (RFC 7143 §11.5.4).
                     self.tasks

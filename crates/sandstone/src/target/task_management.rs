@@ -52,40 +52,18 @@ impl EventLoop {
                 Some(task) => self.abort_task(key, connection, itt, task),
                 None => answer(self, Answer::TaskDoesNotExist),
             },
-            Function::QueryTask => {
-                answer(
-                    self,
-                    if referenced.is_some() {
-                        Answer::Succeeded
-                    } else {
-                        Answer::Complete
-                    },
-                );
-            }
             Function::AbortTaskSet | Function::ClearTaskSet | Function::LogicalUnitReset => {
                 match mapped {
                     Some(mapped) => self.abort_task_set(key, connection, request, &mapped),
                     None => answer(self, Answer::LunDoesNotExist),
                 }
             }
-            Function::QueryTaskSet => match mapped {
-                Some(_) => {
-                    let busy = !session.protocol.tasks(|lun| lun == request.lun).is_empty();
-                    answer(
-                        self,
-                        if busy {
-                            Answer::Succeeded
-                        } else {
-                            Answer::Complete
-                        },
-                    );
-                }
-                None => answer(self, Answer::LunDoesNotExist),
-            },
             Function::TargetWarmReset | Function::TargetColdReset => {
                 self.reset_target(key, connection, request)
             }
             Function::TaskReassign => answer(self, Answer::ReassignmentNotSupported),
+            // There is no ACA, and the functions of RFC 7144 need an iSCSIProtocolLevel of 2, which is not
+            // negotiated. REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS says the same.
             _ => answer(self, Answer::NotSupported),
         }
     }

@@ -32,6 +32,7 @@ mod restart;
 mod served;
 mod session;
 mod session_end;
+mod task_functions;
 mod task_set_type;
 mod volatile_disk;
 mod working_memory;

@@ -1,0 +1,175 @@
+//! Task management functions by their answers and by what they do (RFC 7143 sections 11.5 and 11.6): each that is
+//! offered, and each that is not.
+
+use std::sync::Arc;
+
+use iscsi::pdu::{TaskManagementFunction as Function, TaskManagementResult as Answer};
+
+use super::kill::settings;
+use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use super::process::free_portal;
+use super::served::{Served, limits, unit};
+use super::session::{Ended, PipelinedSession, wait};
+
+/// The write that the device holds up.
+const HELD: u64 = 1;
+const ASKED: u64 = 99;
+const SCSI_BUS_RESET_OCCURRED: Option<(u8, u8)> = Some((0x29, 0x02));
+const POWER_ON: Option<(u8, u8)> = Some((0x29, 0x00));
+
+fn told(session: &mut PipelinedSession) -> Option<(u8, u8)> {
+    session.run(0, [0; 16], 0, Vec::new()).asc()
+}
+
+/// Asks for a function and waits for its answer; other commands may end meanwhile.
+fn answer(session: &mut PipelinedSession, function: Function, ended: &mut Vec<Ended>) -> Answer {
+    session.manage(ASKED, function, 0, None);
+    loop {
+        session.pump(ended).unwrap();
+        if let Some((cookie, answer)) = session.take_managed().pop() {
+            assert_eq!(cookie, ASKED);
+            return answer;
+        }
+        wait(std::slice::from_ref(session));
+    }
+}
+
+fn start() -> (Arc<FirstWriteWaits>, Served, [PipelinedSession; 2]) {
+    let portal = free_portal();
+    let device = Arc::new(FirstWriteWaits::new());
+    let units = vec![unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, vec![device.clone()], limits());
+    let sessions = [0, 1].map(|number| {
+        let mut session = PipelinedSession::new(portal, settings(number));
+        session.log_in();
+        session.wait_until_ready(0);
+        session
+    });
+    (device, served, sessions)
+}
+
+/// Has a session write what the device holds up.
+fn hold_up(session: &mut PipelinedSession, device: &FirstWriteWaits) {
+    session.write(HELD, 0, write_cdb(), vec![b'h'; BLOCK]);
+    session.pump(&mut Vec::new()).unwrap();
+    while session.sent() < BLOCK as u64 {
+        wait(std::slice::from_ref(session));
+        session.pump(&mut Vec::new()).unwrap();
+    }
+    device.wait_until_held();
+}
+
+#[test]
+fn functions_that_are_not_offered_are_answered_so() {
+    let (_device, served, [mut one, mut two]) = start();
+    let mut ended = Vec::new();
+    // iSCSIProtocolLevel is 1: the functions of RFC 7144 are not in use. REPORT SUPPORTED TASK MANAGEMENT
+    // FUNCTIONS names none of these either.
+    for function in [
+        Function::ClearAca,
+        Function::QueryTask,
+        Function::QueryTaskSet,
+        Function::ITNexusReset,
+        Function::QueryAsynchronousEvent,
+        Function::Other(13),
+        Function::Other(0x7f),
+    ] {
+        let answered = answer(&mut one, function, &mut ended);
+        assert_eq!(answered, Answer::NotSupported, "{function:?}");
+    }
+    let answered = answer(&mut one, Function::TaskReassign, &mut ended);
+    assert_eq!(answered, Answer::ReassignmentNotSupported);
+    let mut report = [0; 16];
+    report[..10].copy_from_slice(&[0xa3, 0x0d, 0, 0, 0, 0, 0, 0, 0, 4]);
+    // ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET.
+    assert_eq!(one.run(0, report, 4, Vec::new()).data_in, [0xda, 0, 0, 0]);
+    assert_eq!(told(&mut one), None, "nothing happened");
+    assert_eq!(told(&mut two), None);
+    one.cut();
+    two.cut();
+    served.stop();
+}
+
+#[test]
+fn functions_that_have_nothing_to_do_are_answered_at_once() {
+    let (_device, served, [mut one, mut two]) = start();
+    let mut ended = Vec::new();
+    for function in [Function::AbortTaskSet, Function::ClearTaskSet] {
+        assert_eq!(answer(&mut one, function, &mut ended), Answer::Complete);
+        assert_eq!(told(&mut one), None);
+        assert_eq!(told(&mut two), None);
+    }
+    // A task that was never there, and a LUN that is none.
+    let answered = answer(&mut one, Function::AbortTask, &mut ended);
+    assert_eq!(answered, Answer::TaskDoesNotExist);
+    for function in [
+        Function::AbortTaskSet,
+        Function::ClearTaskSet,
+        Function::LogicalUnitReset,
+    ] {
+        one.manage(ASKED, function, 5, None);
+        let mut managed = Vec::new();
+        while managed.is_empty() {
+            wait(std::slice::from_ref(&one));
+            one.pump(&mut ended).unwrap();
+            managed = one.take_managed();
+        }
+        assert_eq!(managed, [(ASKED, Answer::LunDoesNotExist)], "{function:?}");
+    }
+    one.cut();
+    two.cut();
+    served.stop();
+}
+
+#[test]
+fn a_warm_reset_aborts_the_tasks_of_all_and_sessions_stay() {
+    let (device, served, [mut one, mut two]) = start();
+    hold_up(&mut one, &device);
+    let mut ended = Vec::new();
+    two.manage(ASKED, Function::TargetWarmReset, 0, None);
+    two.pump(&mut ended).unwrap();
+    // It is heard at once and answered when the write is over.
+    while told(&mut one) != SCSI_BUS_RESET_OCCURRED {}
+    two.pump(&mut ended).unwrap();
+    assert_eq!(two.take_managed(), []);
+    device.let_go();
+    let mut managed = Vec::new();
+    while managed.is_empty() {
+        wait(std::slice::from_ref(&two));
+        two.pump(&mut ended).unwrap();
+        managed = two.take_managed();
+    }
+    assert_eq!(managed, [(ASKED, Answer::Complete)]);
+    assert_eq!(told(&mut two), SCSI_BUS_RESET_OCCURRED);
+    // The write was aborted: TAS is 0, so nobody is told of its end.
+    assert_eq!(told(&mut one), None);
+    one.pump(&mut ended).unwrap();
+    assert!(ended.is_empty(), "{ended:?}");
+    one.cut();
+    two.cut();
+    served.stop();
+}
+
+#[test]
+fn a_cold_reset_ends_every_session_of_the_target() {
+    let (device, served, [mut one, mut two]) = start();
+    hold_up(&mut one, &device);
+    two.manage(ASKED, Function::TargetColdReset, 0, None);
+    two.pump(&mut Vec::new()).unwrap();
+    for session in [&mut one, &mut two] {
+        let mut ended = Vec::new();
+        while session.pump(&mut ended).is_ok() {
+            wait(std::slice::from_ref(session));
+        }
+        assert!(ended.is_empty(), "{ended:?}");
+    }
+    device.let_go();
+    // Whoever comes back hears of a power on, not of a lost nexus (RFC 7143 section 11.5.1).
+    for session in [&mut one, &mut two] {
+        session.log_in();
+        assert_eq!(told(session), POWER_ON);
+        assert_eq!(told(session), None);
+        session.cut();
+    }
+    served.stop();
+}
