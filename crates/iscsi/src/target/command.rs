@@ -14,6 +14,7 @@ use crate::pdu::{
     Ahs, AhsIter, Bhs, DataOut, Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer, RejectReason,
     ScsiCommand,
 };
+use crate::serial_number::in_window;
 
 /// ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR (RFC 7143 §11.4.7.2), fixed format.
 const CRC_ERROR_SENSE: [u8; 18] = [
@@ -51,6 +52,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
             Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => {
                 match self.window.arrive(cmd_sn(bhs)) {
+                    Arrival::Next if self.was_considered_received(bhs) => {
+                        self.set_sink(index, Sink::Discard);
+                        Ok(())
+                    }
                     Arrival::Next => self.command(index, bhs, router),
                     Arrival::Early => {
                         self.not_next(index, bhs, Arrival::Early);
@@ -98,6 +103,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     fn request_header(&mut self, index: usize, bhs: &RawBhs) {
         if bhs[0] & 0x40 == 0 {
             match self.window.arrive(cmd_sn(bhs)) {
+                Arrival::Next if self.was_considered_received(bhs) => {
+                    return self.set_sink(index, Sink::Discard);
+                }
                 Arrival::Next => {}
                 arrival => return self.not_next(index, bhs, arrival),
             }
@@ -358,7 +366,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     data,
                     data_pdus: 0,
                 };
-                self.early.insert(cmd_sn(&bhs), early);
+                // It may have been aborted meanwhile, too.
+                let cmd_sn = cmd_sn(&bhs);
+                let (next, last) = self.command_window();
+                if in_window(cmd_sn, next, last) && !self.considered_received.contains(&cmd_sn) {
+                    self.early.insert(cmd_sn, early);
+                }
                 // The gap may have closed while this PDU was arriving.
                 self.run_early(router)
             }

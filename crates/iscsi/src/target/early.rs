@@ -26,7 +26,10 @@ pub(super) struct Early {
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     #[cold]
     pub(super) fn not_next(&mut self, index: usize, bhs: &RawBhs, arrival: Arrival) {
-        let early = arrival == Arrival::Early && !self.early.contains_key(&cmd_sn(bhs));
+        let cmd_sn = cmd_sn(bhs);
+        let early = arrival == Arrival::Early
+            && !self.early.contains_key(&cmd_sn)
+            && !self.considered_received.contains(&cmd_sn);
         let Some(connection) = self.connections[index].as_mut() else {
             return;
         };
@@ -90,13 +93,21 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(())
     }
 
-    /// Runs requests that were early and whose turn has come. A command whose unsolicited data is still
+    /// Runs requests that were early and whose turn has come, and functions that waited for what was sent
+    /// before them. A command whose unsolicited data is still
     /// on its way is begun all the same: what comes behind it may be more than is kept ahead of its turn.
     pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
-        while !self.early.is_empty() {
+        while !(self.early.is_empty()
+            && self.functions.is_empty()
+            && self.considered_received.is_empty())
+        {
+            self.skip_considered_received();
+            if let Some(event) = self.due_function() {
+                return Ok(Some(event));
+            }
             let next = self.window.exp_cmd_sn();
             let Some(early) = self.early.remove(&next) else {
                 return Ok(None);

@@ -6,6 +6,7 @@ mod connection;
 mod data_out;
 pub mod discovery;
 mod early;
+mod functions;
 pub mod login;
 mod receive;
 mod requests;

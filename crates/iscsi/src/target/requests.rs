@@ -9,8 +9,8 @@ use super::transmit::DataSegment;
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{
     AsyncMessage, BHS_LENGTH, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult,
-    NopIn, NopOut, Opcode, RESERVED_TAG, RawBhs, Reject, RejectReason, TaskManagementFunction,
-    TaskManagementRequest, TaskManagementResponse, TaskManagementResult, TextRequest, TextResponse,
+    NopIn, NopOut, Opcode, RESERVED_TAG, RawBhs, Reject, RejectReason, TaskManagementResponse,
+    TaskManagementResult, TextRequest, TextResponse,
 };
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
@@ -149,26 +149,6 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         overdue
             .map(|index| (index, ConnectionError::DataOutOverdue))
             .collect()
-    }
-
-    fn task_management(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
-        let request = TaskManagementRequest::parse(bhs).ok()?;
-        let referenced = match request.function {
-            TaskManagementFunction::AbortTask => {
-                self.tasks.find(request.referenced_task_tag).filter(|id| {
-                    // ABORT TASK names LUN and tag; another unit's task is not meant (RFC 7143 §11.5.4).
-                    self.tasks
-                        .get(*id)
-                        .is_some_and(|task| task.lun == request.lun)
-                })
-            }
-            _ => None,
-        };
-        Some(Event::TaskManagement {
-            request,
-            referenced,
-            connection: index,
-        })
     }
 
     /// Answers a task management request with this Initiator Task Tag.

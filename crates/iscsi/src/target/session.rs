@@ -12,14 +12,17 @@
 //! - A command's data and response leave on the connection it came on (connection allegiance).
 //! - At most one response per command; none after it was aborted (unless TASK ABORTED is owed).
 //! - MaxCmdSN never goes back.
+//! - A task management function reaches every command that was sent before it, whichever connection either
+//!   came on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use super::command_window::CommandWindow;
 use super::connection::{Connection, ConnectionSettings, SessionSettings, Sink};
 use super::early::Early;
+use super::functions::WaitingFunction;
 use super::receive::{Piece, ReceiveError};
 use super::task_table::{Task, TaskId, TaskTable};
 use crate::payload::{DataOutBuffer, Payload};
@@ -104,7 +107,7 @@ pub trait TaskRouter {
 #[derive(Debug)]
 pub enum Event {
     /// Answer with [`Session::task_management_response`]. `referenced` is the task that ABORT TASK
-    /// names, if it exists.
+    /// names, if it exists. Every command that was sent before a function for all tasks of a unit has begun.
     TaskManagement {
         /// The request.
         request: TaskManagementRequest,
@@ -181,6 +184,11 @@ pub struct Session<P, B> {
     pub(super) tasks: TaskTable<B>,
     pub(super) connections: Vec<Option<Connection<P>>>,
     pub(super) early: BTreeMap<u32, Early>,
+    /// CmdSNs of commands that were aborted before their turn: they are passed over, and dropped should they
+    /// come.
+    pub(super) considered_received: BTreeSet<u32>,
+    /// Functions that wait for commands sent before them.
+    pub(super) functions: Vec<WaitingFunction>,
     pub(super) counters: SessionCounters,
 }
 
@@ -194,6 +202,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             tasks: TaskTable::new(),
             connections: Vec::new(),
             early: BTreeMap::new(),
+            considered_received: BTreeSet::new(),
+            functions: Vec::new(),
             counters: SessionCounters::default(),
         }
     }
@@ -214,6 +224,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     pub fn remove_connection(&mut self, index: usize) -> Vec<TaskId> {
         self.connections[index] = None;
         self.early.retain(|_, early| early.connection != index);
+        self.functions
+            .retain(|function| function.connection != index);
         let ids: Vec<TaskId> = self
             .tasks
             .iter()
@@ -336,7 +348,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     self.data(index, bytes);
                     None
                 }
-                Some(Piece::End(digest_ok)) => self.end(index, digest_ok, router)?,
+                Some(Piece::End(digest_ok)) => match self.end(index, digest_ok, router)? {
+                    None if !self.functions.is_empty() => self.run_early(router)?,
+                    event => event,
+                },
             };
             if event.is_some() {
                 return Ok(event);

@@ -9,7 +9,7 @@ use iscsi::digest::{Crc32c, to_wire};
 use iscsi::payload::{DataOutBuffer, Payload};
 use iscsi::pdu::{
     BHS_LENGTH, Bhs, DataOut, Opcode, RawBhs, ReadyToTransfer, ScsiCommand, ScsiResponse,
-    TaskAttribute, padded,
+    TaskAttribute, TaskManagementFunction, padded,
 };
 use iscsi::target::{
     Admission, Completion, ConnectionError, ConnectionSettings, Event, IncomingCommand, Session,
@@ -64,6 +64,8 @@ impl DataOutBuffer for Room {
 /// A device server whose every command moves as many bytes as it was made for.
 pub(crate) struct Router {
     wanted: u32,
+    /// Byte 1 of the CDBs of all commands, in the order in which they began.
+    pub(crate) begun: Vec<u8>,
     /// What commands wrote.
     pub(crate) written: Vec<Vec<u8>>,
     /// How many commands lost data.
@@ -76,6 +78,7 @@ impl TaskRouter for Router {
 
     fn command(&mut self, _: TaskId, command: &IncomingCommand<'_>) -> Admission<Bytes, Room> {
         let wanted = self.wanted;
+        self.begun.push(command.cdb[1]);
         if command.cdb[0] == 0x28 {
             return Admission::Done(good(Some(vec![7; wanted as usize])));
         }
@@ -156,6 +159,7 @@ impl Target {
         let second = session.add_connection(&second, Duration::ZERO);
         let router = Router {
             wanted,
+            begun: Vec::new(),
             written: Vec::new(),
             lost: 0,
         };
@@ -211,6 +215,49 @@ impl Target {
         outcome.map(|_| ())
     }
 
+    /// Takes bytes of the stream and all answers. Tells the functions that the runtime is asked for, with how
+    /// many commands had begun by then; what ABORT TASK names is aborted.
+    pub(crate) fn functions(&mut self, mut input: &[u8]) -> Vec<(TaskManagementFunction, usize)> {
+        let mut asked = Vec::new();
+        loop {
+            let event = self.session.receive(
+                self.connection,
+                &mut input,
+                Duration::ZERO,
+                &mut self.router,
+            );
+            match event.unwrap() {
+                Some(Event::TaskManagement {
+                    request,
+                    referenced,
+                    ..
+                }) => {
+                    asked.push((request.function, self.router.begun.len()));
+                    if let Some(task) = referenced {
+                        assert!(!self.session.abort(task, false), "its data is not in");
+                    }
+                }
+                Some(other) => panic!("{other:?}"),
+                None => break,
+            }
+        }
+        self.fetch();
+        self.change_connection();
+        self.fetch();
+        self.change_connection();
+        asked
+    }
+
+    /// The connection that is not in use is gone.
+    pub(crate) fn lose_the_other(&mut self) {
+        assert_eq!(self.session.remove_connection(self.second), []);
+    }
+
+    /// Commands that have not ended.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.session.in_flight()
+    }
+
     /// So many seconds have passed since the beginning: why the connection must be closed, if it must.
     pub(crate) fn tick(&mut self, seconds: u64) -> Option<ConnectionError> {
         let dead = self.session.tick(Duration::from_secs(seconds));
@@ -225,6 +272,13 @@ impl Target {
 
     /// Takes what waits to be sent on the connection.
     fn fetch(&mut self) {
+        if self
+            .session
+            .connections()
+            .all(|(index, _)| index != self.connection)
+        {
+            return;
+        }
         let mut output = Vec::new();
         self.session.gather(self.connection, |piece| {
             output.extend_from_slice(piece);
