@@ -98,13 +98,6 @@ impl Served {
         units.join(format!("{naa}.state"))
     }
 
-    /// Puts a changed configuration in force.
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Config)) {
-        change(&mut self.config);
-        let config = Arc::new(self.config.clone());
-        self.service.apply(config).expect("the change is possible");
-    }
-
     /// Ends all sessions, as an administrator does.
     pub(crate) fn kill_sessions(&self) {
         for session in self.service.sessions() {

@@ -28,6 +28,8 @@ fn serve() -> (Served, PipelinedSession, SocketAddr) {
 fn stays_but_lets_nobody_in(change: impl FnOnce(&mut Config)) {
     let (mut served, mut session, portal) = serve();
     served.change(change);
+    // Each loop is asked behind the change.
+    assert_eq!(served.sessions(), 1);
     let still = session.run(0, [0; 16], 0, Vec::new());
     assert_eq!(still.status, 0, "{still:?}");
     let mut other = PipelinedSession::new(portal, settings(1));

@@ -413,7 +413,7 @@ fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
     hears(1, 1, 0x00);
     // And so is one that it had not heard of yet when it went.
     let again = hears(1, 1, 0x00);
-    bench.unit().reset(Reset::TargetCold);
+    let _ = bench.unit().reset(Reset::TargetCold);
     lose(&again);
     let again = hears(1, 1, 0x00);
     lose(&again);
