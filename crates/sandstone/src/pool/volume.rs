@@ -5,8 +5,8 @@
 //! ([`store::cache`]). Everything else goes to the pool's thread.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pages::Pages;
 use smallvec::SmallVec;
@@ -50,6 +50,8 @@ pub struct PoolVolume {
     durability: AtomicU8,
     /// Its `readonly`, as it was then.
     is_readonly: AtomicBool,
+    /// Held while the pool is asked and what it tells is noted: an older answer never replaces a newer one.
+    asking: Mutex<()>,
     readers: Readers,
 }
 
@@ -93,6 +95,7 @@ impl PoolVolume {
             is_snapshot,
             durability: AtomicU8::new(durability(sync) as u8),
             is_readonly: AtomicBool::new(is_readonly),
+            asking: Mutex::default(),
             readers: Readers::default(),
         })
     }
@@ -193,6 +196,7 @@ impl PoolVolume {
     }
 
     fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let dataset = self.dataset;
         let asked = self.host.ask(move |pool| {
             let settings = pool.catalog().settings(dataset);

@@ -2,8 +2,8 @@
 //! exclusion of its commands.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::LogicalUnit;
@@ -38,6 +38,8 @@ pub struct Unit {
     pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
+    /// Held while the device is asked and initiators are told.
+    following: Mutex<()>,
 }
 
 impl Unit {
@@ -64,6 +66,7 @@ impl Unit {
             block_shift: block_len.trailing_zeros(),
             logical,
             errors: AtomicU64::new(0),
+            following: Mutex::default(),
         }
     }
 
@@ -114,6 +117,11 @@ impl Unit {
     /// where that is when writes are durable. One that loses what was flushed has it switched on, whatever they
     /// asked for. May block.
     pub fn follow_device(&self) {
+        // One after another: whoever looked earlier must not tell later.
+        let _following = self
+            .following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.logical
             .set_protected_beneath(self.device.is_read_only());
         let durability = self.device.durability();
