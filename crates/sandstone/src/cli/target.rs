@@ -11,7 +11,7 @@ use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
-use crate::config::change::{AddPortal, CreateTarget, ModifyTarget};
+use crate::config::change::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 use crate::config::model::{AluaMode, AluaState, RedirectSpec, TargetParameters};
 use crate::control::Client;
 use crate::control::answer::TargetView;
@@ -26,6 +26,8 @@ pub(super) enum Verb {
     Portal(Portal),
     /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
     Auth(Auth),
+    /// Set the ALUA state of a target port group, live: of every portal group in it
+    AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
     /// Accept logins again
@@ -94,6 +96,17 @@ pub(super) struct RemoveArgs {
     portal: SocketAddr,
     #[command(flatten)]
     removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetState {
+    /// Target port group, as `target list -o iqn,ports` shows it
+    #[arg(value_name = "GROUP")]
+    group: u16,
+    #[arg(value_name = "STATE", value_parser = alua_state)]
+    alua_state: AluaState,
+    #[command(flatten)]
+    edit: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -205,6 +218,18 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 ..base()
             };
             change(t, &client, &args.iqn, &args.edit, &body)
+        }
+        Verb::AluaState(args) => {
+            let path = format!("/v1/target-port-groups/{}", args.group);
+            let body = SetAluaState {
+                state: args.alua_state,
+            };
+            make(
+                t,
+                &client,
+                &args.edit,
+                &Request::with(Method::PUT, &path, &body),
+            )
         }
         Verb::Modify(args) => modify(*args, &client, t),
         Verb::Online(args) => {

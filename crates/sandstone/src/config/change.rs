@@ -27,7 +27,7 @@ mod unit;
 pub use host::{CreateHost, SetChap};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
-pub use target::{AddPortal, CreateTarget, ModifyTarget};
+pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 pub use unit::{CreateUnit, ModifyUnit, NewVolume};
 
 /// One edit.
@@ -49,6 +49,8 @@ pub enum Change {
     AddPortal(String, AddPortal),
     /// `target portal remove`
     RemovePortal(String, SocketAddr),
+    /// `target alua-state`
+    SetAluaState(u16, SetAluaState),
     /// `host create`
     CreateHost(CreateHost),
     /// `host add-initiator`
@@ -105,6 +107,7 @@ impl Change {
             Self::DeleteTarget(iqn) => edit.delete_target(iqn),
             Self::AddPortal(iqn, request) => edit.add_portal(iqn, request),
             Self::RemovePortal(iqn, portal) => edit.remove_portal(iqn, *portal),
+            Self::SetAluaState(group, request) => edit.set_alua_state(*group, request.state),
             Self::CreateHost(request) => edit.create_host(request),
             Self::AddInitiator(host, initiator) => edit.add_initiator(host, initiator),
             Self::RemoveInitiator(host, initiator) => edit.remove_initiator(host, initiator),

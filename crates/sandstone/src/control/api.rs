@@ -105,6 +105,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(target::show, target::modify, target::delete))
         .routes(routes!(target::add_portal))
         .routes(routes!(target::remove_portal))
+        .routes(routes!(target::set_alua_state))
         .routes(routes!(host::list, host::create))
         .routes(routes!(host::show, host::delete))
         .routes(routes!(host::add_initiator))

@@ -248,6 +248,19 @@ fn portals_redirects_and_states_of_a_target() {
         ok("target list -H -o portals,ports"),
         "0.0.0.0:3260,1 10.0.0.1:3261,2\t1:rtpi=1:tpg=1:active-optimized 2:rtpi=2:tpg=2:standby\n"
     );
+    ok("target alua-state 2 active-non-optimized");
+    assert_eq!(
+        ok("target list -H -o ports"),
+        "1:rtpi=1:tpg=1:active-optimized 2:rtpi=2:tpg=2:active-non-optimized\n"
+    );
+    let nowhere = daemon.run("target alua-state 7 standby");
+    assert_eq!(nowhere.code, 1, "{nowhere:?}");
+    assert!(
+        nowhere
+            .err
+            .contains("no portal group is in target port group 7"),
+        "{nowhere:?}"
+    );
     ok(&format!("target redirect {ONE} 10.0.0.9:3260 --permanent"));
     assert_eq!(
         ok("target list -H -o state"),

@@ -6,6 +6,7 @@
 // A test that cannot go on is a test that failed.
 #![allow(clippy::unwrap_used)]
 
+mod alua_state;
 mod attack_10_exhaustion;
 mod attack_3_stalled_logins;
 mod attack_7_copy_outside_the_view;

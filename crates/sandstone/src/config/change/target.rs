@@ -71,6 +71,14 @@ pub struct AddPortal {
     pub alua_state: Option<AluaState>,
 }
 
+/// `target alua-state`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetAluaState {
+    /// The state of all target ports of a target port group.
+    pub state: AluaState,
+}
+
 fn first_tag() -> u16 {
     1
 }
@@ -212,6 +220,22 @@ impl Edit {
         target
             .portal_groups
             .retain(|group| !group.portals.is_empty());
+        Ok(())
+    }
+
+    pub(super) fn set_alua_state(&mut self, group: u16, state: AluaState) -> Result<(), Error> {
+        let targets = self.config.targets.iter_mut();
+        let groups = targets.flat_map(|target| &mut target.portal_groups);
+        let ports: Vec<&mut PortalGroupSpec> = groups
+            .filter(|port| port.target_port_group == group)
+            .collect();
+        if ports.is_empty() {
+            return Err(Error::not_found(
+                format!("no portal group is in target port group {group}"),
+                "sandstone target list -o iqn,ports",
+            ));
+        }
+        ports.into_iter().for_each(|port| port.alua_state = state);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 
 use super::{Answer, Plane, Shared};
 use crate::config::Error;
-use crate::config::change::{AddPortal, Change, CreateTarget, ModifyTarget};
+use crate::config::change::{AddPortal, Change, CreateTarget, ModifyTarget, SetAluaState};
 use crate::config::model::TargetSpec;
 use crate::config::redact::redacted_target;
 use crate::control::answer::{Body, Params, Problem, TargetView};
@@ -110,6 +110,18 @@ pub(super) async fn remove_portal(
         )
     })?;
     plane.commit(&Change::RemovePortal(iqn, portal), how)
+}
+
+/// Sets the ALUA state of a target port group; initiators are told (06/2A/06).
+#[utoipa::path(put, path = "/v1/target-port-groups/{group}", tag = "target", operation_id = "target_set_alua_state", params(Commit), request_body = SetAluaState,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_alua_state(
+    State(plane): State<Shared>,
+    Path(group): Path<u16>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetAluaState>,
+) -> Answer<Committed> {
+    plane.commit(&Change::SetAluaState(group, request), how)
 }
 
 fn view(plane: &Plane, target: &TargetSpec) -> TargetView {
