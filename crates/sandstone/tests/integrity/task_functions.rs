@@ -1,6 +1,7 @@
 //! Task management functions by their answers and by what they do (RFC 7143 sections 11.5 and 11.6): each that is
 //! offered, and each that is not.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use iscsi::pdu::{TaskManagementFunction as Function, TaskManagementResult as Answer};
@@ -155,8 +156,7 @@ fn a_cold_reset_ends_every_session_of_the_target() {
     let (device, served, [mut one, mut two]) = start();
     hold_up(&mut one, &device);
     two.manage(ASKED, Function::TargetColdReset, 0, None);
-    two.pump(&mut Vec::new()).unwrap();
-    for session in [&mut one, &mut two] {
+    for session in [&mut two, &mut one] {
         let mut ended = Vec::new();
         while session.pump(&mut ended).is_ok() {
             wait(std::slice::from_ref(session));
@@ -171,5 +171,78 @@ fn a_cold_reset_ends_every_session_of_the_target() {
         assert_eq!(told(session), None);
         session.cut();
     }
+    served.stop();
+}
+
+/// Two connections of one session: the second is ahead of the first by one command.
+fn two_connections(portal: SocketAddr) -> [PipelinedSession; 2] {
+    let mut first = PipelinedSession::new(portal, settings(0));
+    first.settings.limits.max_connections = 2;
+    first.log_in();
+    first.wait_until_ready(0);
+    let mut second = first.second_connection(1);
+    second.log_in();
+    [first, second]
+}
+
+fn first_byte(session: &mut PipelinedSession) -> u8 {
+    let mut read = write_cdb();
+    read[0] = 0x88;
+    session.run(0, read, BLOCK, Vec::new()).data_in[0]
+}
+
+#[test]
+fn an_abort_finds_a_write_that_waits_for_the_other_connection() {
+    let portal = free_portal();
+    let units = vec![unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, Vec::new(), limits());
+    let [mut first, mut second] = two_connections(portal);
+    second.write(HELD, 0, write_cdb(), vec![b'w'; BLOCK]);
+    second.manage(ASKED, Function::AbortTask, 0, Some(HELD));
+    let mut ended = Vec::new();
+    let mut managed = Vec::new();
+    while managed.is_empty() {
+        second.pump(&mut ended).unwrap();
+        managed = second.take_managed();
+        if managed.is_empty() {
+            wait(std::slice::from_ref(&second));
+        }
+    }
+    assert_eq!(managed, [(ASKED, Answer::Complete)]);
+    // The command that it waited for, and more behind: the order goes on without it.
+    assert_eq!(told(&mut first), None);
+    assert_eq!(first_byte(&mut second), 0, "it was never written");
+    assert!(ended.is_empty(), "{ended:?}");
+    first.cut();
+    second.cut();
+    served.stop();
+}
+
+#[test]
+fn a_reset_waits_for_a_write_that_waits_for_the_other_connection() {
+    let portal = free_portal();
+    let device = Arc::new(FirstWriteWaits::new());
+    let units = vec![unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, vec![device.clone()], limits());
+    let [mut first, mut second] = two_connections(portal);
+    second.write(HELD, 0, write_cdb(), vec![b'w'; BLOCK]);
+    second.manage(ASKED, Function::LogicalUnitReset, 0, None);
+    let mut ended = Vec::new();
+    second.pump(&mut ended).unwrap();
+    // What both wait for: the write begins, and then the function is due, which finds it.
+    assert_eq!(told(&mut first), None);
+    device.wait_until_held();
+    assert_eq!(second.take_managed(), []);
+    device.let_go();
+    let mut managed = Vec::new();
+    while managed.is_empty() {
+        wait(std::slice::from_ref(&second));
+        second.pump(&mut ended).unwrap();
+        managed = second.take_managed();
+    }
+    assert_eq!(managed, [(ASKED, Answer::Complete)]);
+    assert!(ended.is_empty(), "{ended:?}");
+    first.cut();
+    second.cut();
     served.stop();
 }
