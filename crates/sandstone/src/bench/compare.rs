@@ -87,7 +87,7 @@ impl Verdict {
 pub enum Made {
     /// Apart: first one side, then the other.
     Apart,
-    /// In turns, so that the n-th of one belongs to the n-th of the other.
+    /// In turns, so that each of one belongs to that of the same round of the other.
     InTurns,
 }
 
@@ -136,13 +136,20 @@ pub fn compare(a: &[&Run], b: &[&Run], made: Made, alpha: f64) -> Comparison {
     let mut questions = Vec::new();
     for name in names_a.iter().filter(|name| names_b.contains(name)) {
         for figure in Figure::ALL {
-            let values = |runs: &[&Run]| -> Vec<f64> {
+            let values = |runs: &[&Run], others: &[&Run]| -> Vec<f64> {
                 let of_name = runs.iter().filter(|run| run.workload.name == *name);
+                // What the other side does not have has no pair: it was left out, or the end came.
+                let is_paired = |run: &Run| {
+                    let is_it =
+                        |other: &&Run| other.round == run.round && other.workload.name == *name;
+                    made == Made::Apart || others.iter().any(is_it)
+                };
                 of_name
+                    .filter(|run| is_paired(run))
                     .filter_map(|run| figure.of(&run.measurement))
                     .collect()
             };
-            let (a, b) = (values(a), values(b));
+            let (a, b) = (values(a, b), values(b, a));
             if !a.is_empty() && !b.is_empty() {
                 questions.push((name.clone(), figure, a, b));
             }

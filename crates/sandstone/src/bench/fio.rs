@@ -331,6 +331,7 @@ mod tests {
                 parameters: Parameters::default(),
                 measurement,
             }],
+            failed: Vec::new(),
         }
     }
 

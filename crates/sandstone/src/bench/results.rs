@@ -34,6 +34,27 @@ pub struct Results {
     pub plan: Vec<BTreeMap<String, String>>,
     /// The runs in the order in which they were done.
     pub runs: Vec<Run>,
+    /// What did not come to its end, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRun>,
+}
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedRun {
+    /// Its round.
+    pub round: u32,
+    /// Settings of a sweep that it was to have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// Its workload; `None` where the target did not even open like this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// Whether its setting was left out of what remained to be done, and everything else went on.
+    #[serde(default)]
+    pub left_out: bool,
 }
 
 /// The machine that made the load.

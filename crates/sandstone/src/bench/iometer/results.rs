@@ -218,6 +218,7 @@ pub fn read(text: &str, name: &str) -> Result<Results, ReadError> {
         },
         plan: Vec::new(),
         runs: reader.runs,
+        failed: Vec::new(),
     })
 }
 
@@ -466,6 +467,7 @@ mod tests {
             target: Target::default(),
             plan: Vec::new(),
             runs: vec![run],
+            failed: Vec::new(),
         }
     }
 

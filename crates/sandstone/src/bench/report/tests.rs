@@ -117,6 +117,7 @@ fn source(label: &str, plan: Vec<Settings>, runs: Vec<Run>) -> Source {
         },
         plan,
         runs,
+        failed: Vec::new(),
     };
     Source {
         label: label.into(),

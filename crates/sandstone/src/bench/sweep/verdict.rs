@@ -46,7 +46,8 @@ pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
         let mut runs: Vec<&Run> = results
             .runs
             .iter()
-            .filter(|run| run.settings == *wanted)
+            // What gave up has no figures.
+            .filter(|run| run.settings == *wanted && !run.measurement.gave_up)
             .collect();
         // Pairs are those of one round, whatever the order within it was.
         runs.sort_by_key(|run| run.round);
@@ -162,6 +163,7 @@ mod tests {
             target: Target::default(),
             plan: settings.clone(),
             runs,
+            failed: Vec::new(),
         };
         (results, settings)
     }

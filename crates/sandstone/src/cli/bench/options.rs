@@ -103,12 +103,24 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Keeps the results, where that was asked for. Done once without a run, before the time is spent, and again
-    /// at the end.
+    /// Keeps the results, where that was asked for. Done once without a run, before the time is spent, after each
+    /// round, and at the end.
     pub(super) fn save(&self, results: &Results) -> Result<(), Error> {
         match &self.save {
             Some(path) => saved::write(path, results),
             None => Ok(()),
+        }
+    }
+
+    /// What becomes of results that are not whole.
+    pub(super) fn kept(&self, results: &Results) -> String {
+        let runs = match results.runs.len() {
+            1 => "1 run was".to_owned(),
+            count => format!("{count} runs were"),
+        };
+        match &self.save {
+            Some(path) => format!("{runs} measured before it, and saved in {}", path.display()),
+            None => format!("{runs} measured before it; --save FILE would keep them"),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::results;
 use super::target::{Opened, TargetArgs};
 use crate::bench::machine::this_machine;
 use crate::bench::parameters::Parameters;
-use crate::bench::results::{FORMAT, Results, Run};
+use crate::bench::results::{FORMAT, FailedRun, Results, Run};
 use crate::bench::run::measure::{self, RunError};
 use crate::bench::workload::Workload;
 use crate::cli::{Done, Failure, Terminal};
@@ -54,7 +54,12 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     args.output.save(&results)?;
     let stop = interrupt()?;
     let mut progress = Progress::new(t.err, args.output.list.json);
+    let mut ended = Ok(());
     'rounds: for round in 0..args.repeat {
+        if round > 0 {
+            // Whatever ends this program, whole rounds are kept; where they cannot be, the end says it.
+            let _ = args.output.save(&results);
+        }
         for workload in &profile.workloads {
             let mut parameters = parameters.clone();
             // Each round meets other random numbers, the same ones whenever it is repeated.
@@ -69,7 +74,13 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
                 &stop,
                 &mut progress,
             );
-            let measurement = measurement.map_err(refused)?;
+            let measurement = match measurement {
+                Ok(measurement) => measurement,
+                Err(error) => {
+                    ended = Err(failed(&mut results, workload, round, refused(error)));
+                    break 'rounds;
+                }
+            };
             results.runs.push(Run {
                 round,
                 settings: Default::default(),
@@ -83,9 +94,26 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         }
     }
     progress.clear();
-    args.output.save(&results)?;
-    results::print(t, &args.output.list, &results)?;
+    let saved = args.output.save(&results);
+    if !results.runs.is_empty() {
+        results::print(t, &args.output.list, &results)?;
+    }
+    ended.map_err(|error: Error| error.not_changed(args.output.kept(&results)))?;
+    saved?;
     verdict(&results)
+}
+
+/// Writes down that a run did not come to its end; the error with which one it was.
+fn failed(results: &mut Results, workload: &Workload, round: u32, mut error: Error) -> Error {
+    results.failed.push(FailedRun {
+        round,
+        settings: Default::default(),
+        workload: Some(workload.name.clone()),
+        reason: error.message.clone(),
+        left_out: false,
+    });
+    error.message = format!("{}, round {round}: {error}", workload.name);
+    error
 }
 
 /// Data that is wrong or not proven to be right, or nothing but failures, is a failure of the whole, and its
@@ -165,6 +193,7 @@ pub(super) fn empty_results(opened: &Opened) -> Results {
         target: opened.identity.clone(),
         plan: Vec::new(),
         runs: Vec::new(),
+        failed: Vec::new(),
     }
 }
 
@@ -224,6 +253,7 @@ mod tests {
                 parameters: Parameters::default(),
                 measurement,
             }],
+            failed: Vec::new(),
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) fn write(path: &Path, results: &impl Serialize) -> Result<(), Error> 
             "report this as a defect",
         )
     })?;
-    std::fs::write(path, text).map_err(|error| {
+    replace(path, &text).map_err(|error| {
         Error::new(
             ErrorKind::Storage,
             format!("could not write {}: {error}", path.display()),
@@ -26,6 +26,19 @@ pub(super) fn write(path: &Path, results: &impl Serialize) -> Result<(), Error> 
         )
         .caused_by(error)
     })
+}
+
+/// Writes a file beside the old one, which is there until the new one is whole: it holds what hours have measured.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let is_other = std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if is_other {
+        // A pipe, a terminal, a link: what stands there stays.
+        return std::fs::write(path, text);
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, path)
 }
 
 /// Reads results of `bench run`, `bench sweep` or `bench import`.

@@ -1,20 +1,17 @@
 //! `bench sweep`.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::compare::{figure, interval, verdict_words};
 use super::options::{How, Output, What};
 use super::progress::Progress;
-use super::run::{empty_results, interrupt, refused, run_number, verdict};
-use super::target::{Opened, TargetArgs};
+use super::run::{empty_results, refused, verdict};
+use super::target::TargetArgs;
 use crate::bench::compare::Row;
 use crate::bench::parameters::{Growth, cycle};
 use crate::bench::remarks::unproven;
-use crate::bench::results::{Measurement, Results, Run};
+use crate::bench::results::{Measurement, Results};
 use crate::bench::run::measure;
 use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
@@ -23,8 +20,9 @@ use crate::bench::sweep::verdict::{Best, Found, find};
 use crate::bench::workload::Workload;
 use crate::cli::table::{self, Column, extra, left, right};
 use crate::cli::{Done, Terminal};
-use crate::config::{Error, ErrorKind};
-use crate::initiator::write_cache::WriteCache;
+use crate::config::Error;
+
+mod rounds;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -82,11 +80,15 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     results.plan.clone_from(&plan.settings);
     args.output.save(&results)?;
     let mut progress = Progress::new(t.err, args.output.list.json);
-    results.runs = plan.run(args, opened, &mut progress)?;
+    let ended = plan.run(args, opened, &mut results, &mut progress);
     progress.clear();
-    args.output.save(&results)?;
+    let saved = args.output.save(&results);
+    if results.runs.is_empty() {
+        ended.clone()?;
+    }
     let found = find(&results, &plan.settings, 0.05);
     show(args, &registry, &found, &results, t)?;
+    say_failed(&results, t)?;
     let errors: u64 = results
         .runs
         .iter()
@@ -106,7 +108,23 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
             writeln!(t.err, "{words}, {workload}, round {round}: {fault}")?;
         }
     }
+    ended?;
+    saved?;
     verdict(&results)
+}
+
+/// Says what was left out, and why.
+fn say_failed(results: &Results, t: &mut Terminal<'_>) -> Done {
+    for failed in results.failed.iter().filter(|failed| failed.left_out) {
+        let words = plan::words(&failed.settings);
+        let from = match failed.round {
+            0 => String::new(),
+            round => format!(" from round {round} on"),
+        };
+        let reason = &failed.reason;
+        writeln!(t.err, "{words}: left out{from}: {reason}")?;
+    }
+    Ok(())
 }
 
 /// What a sweep tries.
@@ -156,90 +174,6 @@ impl Plan {
         };
         self.setups.iter().any(writes)
     }
-
-    /// Runs every setting in every round, and leaves the unit as it was.
-    fn run(
-        &self,
-        args: &Args,
-        opened: Opened,
-        progress: &mut Progress<'_>,
-    ) -> Result<Vec<Run>, Error> {
-        let turns_cache = self.setups.iter().any(|setup| setup.write_cache.is_some());
-        if !turns_cache {
-            return self.run_rounds(args, opened, None, progress);
-        }
-        let cache = args.target.write_cache()?;
-        let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
-        let runs = self.run_rounds(args, opened, Some(&cache), progress);
-        let put_back = cache.turn(was_on);
-        let runs = runs?;
-        put_back.map_err(|e| no_cache("put back", e))?;
-        Ok(runs)
-    }
-
-    /// A round that is interrupted is left out: what it has lacks its pair.
-    fn run_rounds(
-        &self,
-        args: &Args,
-        mut opened: Opened,
-        cache: Option<&WriteCache>,
-        progress: &mut Progress<'_>,
-    ) -> Result<Vec<Run>, Error> {
-        let stop = interrupt()?;
-        let schedule = plan::schedule(self.settings.len(), args.repeat, self.seed);
-        let mut runs: Vec<Run> = Vec::new();
-        let mut options = &BTreeMap::new();
-        let mut is_on = None;
-        for (step, &(round, setting)) in schedule.iter().enumerate() {
-            let (setup, settings) = (&self.setups[setting], &self.settings[setting]);
-            let turned = setup.write_cache != is_on;
-            if let (Some(cache), Some(on), true) = (cache, setup.write_cache, turned) {
-                cache.turn(on).map_err(|e| no_cache("turned", e))?;
-                is_on = Some(on);
-            }
-            // Who has it open may have asked for the cache when that was opened.
-            if turned || setup.target_options != *options {
-                options = &setup.target_options;
-                opened = args.target.open_anew(opened, options)?;
-            }
-            for workload in &setup.profile.workloads {
-                let mut parameters = setup.parameters.clone();
-                // All settings of a round meet the same random numbers.
-                parameters.seed = parameters.seed.wrapping_add(u64::from(round));
-                let (words, of) = (plan::words(settings), schedule.len());
-                progress.title(format!("{} of {of}: {words}, {}", step + 1, workload.name));
-                let target = (&opened.device, &mut opened.lane);
-                let measured = measure::measure(
-                    workload,
-                    &parameters,
-                    run_number()?,
-                    target,
-                    &stop,
-                    progress,
-                );
-                runs.push(Run {
-                    round,
-                    settings: settings.clone(),
-                    workload: workload.clone(),
-                    parameters,
-                    measurement: measured.map_err(refused)?,
-                });
-                if stop.load(Ordering::Relaxed) {
-                    runs.retain(|run| run.round != round);
-                    return Ok(runs);
-                }
-            }
-        }
-        Ok(runs)
-    }
-}
-
-fn no_cache(what: &str, error: std::io::Error) -> Error {
-    Error::new(
-        ErrorKind::Refused,
-        format!("the unit's write cache cannot be {what}: {error}"),
-        "sweep without the knob write_cache, and turn the cache where the unit is administered",
-    )
 }
 
 /// A knob and its values from the command line.

@@ -130,10 +130,11 @@ impl TargetArgs {
         WriteCache::of(&self.target).map_err(|error| Error::invalid(error.to_string(), next))
     }
 
-    /// Opens a logical unit with other sessions in place of the last ones.
+    /// Opens a logical unit with other sessions, to take the place of the last ones, which are still there
+    /// where this fails.
     pub(super) fn open_anew(
         &self,
-        last: Opened,
+        last: &Opened,
         options: &BTreeMap<String, String>,
     ) -> Result<Opened, Error> {
         let mut lane = new_lane()?;
@@ -143,14 +144,11 @@ impl TargetArgs {
             url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));
         }
         let device = locate::open(&url, self.block_size, &mut lane).map_err(refused)?;
-        let is_ours = last.is_ours;
-        let identity = last.identity.clone();
-        drop(last);
         Ok(Opened {
             device,
             lane,
-            identity,
-            is_ours,
+            identity: last.identity.clone(),
+            is_ours: last.is_ours,
             remove: None,
         })
     }

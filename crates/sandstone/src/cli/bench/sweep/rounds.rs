@@ -1,0 +1,237 @@
+//! The rounds of a sweep. What was measured is kept, whatever happens to the rest: a setting that the target
+//! refuses is left out, and only a target that refuses the first setting too ends the whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Args, Plan};
+use crate::bench::results::{FailedRun, Results, Run};
+use crate::bench::run::measure;
+use crate::bench::sweep::plan;
+use crate::cli::bench::progress::Progress;
+use crate::cli::bench::run::{interrupt, refused, run_number};
+use crate::cli::bench::target::Opened;
+use crate::config::{Error, ErrorKind};
+use crate::initiator::write_cache::WriteCache;
+
+/// How to go on after the end.
+const GO_ON: &str = "; then sweep again into another file: bench report takes both";
+
+/// Where the target stands.
+struct State<'a> {
+    args: &'a Args,
+    opened: Opened,
+    options: BTreeMap<String, String>,
+    cache: Option<WriteCache>,
+    is_on: Option<bool>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What stood in the way of a setting.
+struct Obstacle {
+    error: Error,
+    workload: Option<String>,
+}
+
+impl Obstacle {
+    fn opening(error: Error) -> Self {
+        Self {
+            error,
+            workload: None,
+        }
+    }
+}
+
+impl Plan {
+    /// Runs every setting in every round, and leaves the unit as it was. What was measured is in `results` also
+    /// where this fails.
+    pub(super) fn run(
+        &self,
+        args: &Args,
+        opened: Opened,
+        results: &mut Results,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let mut state = State {
+            args,
+            opened,
+            options: BTreeMap::new(),
+            cache: None,
+            is_on: None,
+            stop: interrupt()?,
+        };
+        if self.setups.iter().all(|setup| setup.write_cache.is_none()) {
+            return self.run_rounds(&mut state, results, progress);
+        }
+        let cache = args.target.write_cache()?;
+        let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
+        state.cache = Some(cache);
+        let ended = self.run_rounds(&mut state, results, progress);
+        let put_back = state.cache.map_or(Ok(()), |cache| cache.turn(was_on));
+        match (ended, put_back) {
+            (ended, Ok(())) => ended,
+            (Ok(()), Err(error)) => Err(no_cache("put back", error)),
+            (Err(mut ended), Err(error)) => {
+                let was = if was_on { "on" } else { "off" };
+                ended.message = format!(
+                    "{ended}; and the unit's write cache, which was {was}, cannot be put back: {error}"
+                );
+                Err(ended)
+            }
+        }
+    }
+
+    fn run_rounds(
+        &self,
+        state: &mut State<'_>,
+        results: &mut Results,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        // Nothing is worth its time without what all are compared with.
+        if let Err(mut error) = self.turn_to(state, 0) {
+            let words = plan::words(&self.settings[0]);
+            error.message = format!("the first setting, {words}, cannot be had: {error}");
+            error.next.push_str(", or begin with other first values");
+            return Err(error);
+        }
+        let schedule = plan::schedule(self.settings.len(), state.args.repeat, self.seed);
+        let mut left_out = BTreeSet::new();
+        let mut last_round = 0;
+        for (step, &(round, setting)) in schedule.iter().enumerate() {
+            if round != last_round {
+                // Whatever ends this program, whole rounds are kept; where they cannot be, the end says it.
+                let _ = state.args.output.save(results);
+                last_round = round;
+            }
+            if left_out.contains(&setting) {
+                continue;
+            }
+            let words = plan::words(&self.settings[setting]);
+            let title = format!("{} of {}: {words}", step + 1, schedule.len());
+            let outcome = self.run_setting(state, (round, setting), &title, results, progress);
+            if state.stop.load(Ordering::Relaxed) {
+                // A round that is interrupted lacks pairs, and its last run is short.
+                results.runs.retain(|run| run.round != round);
+                return Ok(());
+            }
+            let Err(Obstacle {
+                mut error,
+                workload,
+            }) = outcome
+            else {
+                continue;
+            };
+            let goes_on =
+                setting != 0 && state.args.target.is_logical_unit() && self.first_is_there(state);
+            results.failed.push(FailedRun {
+                round,
+                settings: self.settings[setting].clone(),
+                workload: workload.clone(),
+                reason: error.message.clone(),
+                left_out: goes_on,
+            });
+            if !goes_on {
+                let workload = workload.map_or(String::new(), |name| format!(", {name}"));
+                error.message = format!("{words}{workload}, round {round}: {error}");
+                error.next.push_str(GO_ON);
+                return Err(error.not_changed(state.args.output.kept(results)));
+            }
+            left_out.insert(setting);
+        }
+        Ok(())
+    }
+
+    /// All workloads of a setting, once.
+    fn run_setting(
+        &self,
+        state: &mut State<'_>,
+        (round, setting): (u32, usize),
+        title: &str,
+        results: &mut Results,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Obstacle> {
+        self.turn_to(state, setting).map_err(Obstacle::opening)?;
+        let setup = &self.setups[setting];
+        for workload in &setup.profile.workloads {
+            let mut parameters = setup.parameters.clone();
+            // All settings of a round meet the same random numbers.
+            parameters.seed = parameters.seed.wrapping_add(u64::from(round));
+            progress.title(format!("{title}, {}", workload.name));
+            let obstacle = |error| Obstacle {
+                error,
+                workload: Some(workload.name.clone()),
+            };
+            let measured = measure::measure(
+                workload,
+                &parameters,
+                run_number().map_err(obstacle)?,
+                (&state.opened.device, &mut state.opened.lane),
+                &state.stop,
+                progress,
+            );
+            let measurement = measured.map_err(|error| obstacle(refused(error)))?;
+            let gave_up = measurement.gave_up.then(|| {
+                let first = measurement.failures.first();
+                first.map_or(String::new(), |failure| failure.first.clone())
+            });
+            results.runs.push(Run {
+                round,
+                settings: self.settings[setting].clone(),
+                workload: workload.clone(),
+                parameters,
+                measurement,
+            });
+            if let Some(first) = gave_up {
+                return Err(obstacle(Error::new(
+                    ErrorKind::Refused,
+                    format!("everything failed: {first}"),
+                    "see what the target says about it, then sweep again",
+                )));
+            }
+            if state.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the target as a setting wants it.
+    fn turn_to(&self, state: &mut State<'_>, setting: usize) -> Result<(), Error> {
+        let setup = &self.setups[setting];
+        let turned = setup.write_cache != state.is_on;
+        if let (Some(cache), Some(on), true) = (&state.cache, setup.write_cache, turned) {
+            cache.turn(on).map_err(|e| no_cache("turned", e))?;
+            state.is_on = Some(on);
+        }
+        // Who has it open may have asked for the cache when that was opened.
+        if turned || setup.target_options != state.options {
+            let target = &state.args.target;
+            state.opened = target.open_anew(&state.opened, &setup.target_options)?;
+            state.options.clone_from(&setup.target_options);
+        }
+        Ok(())
+    }
+
+    /// Whether the target still gives what all are compared with: if so, it is there, and it was the setting that
+    /// it refused.
+    fn first_is_there(&self, state: &mut State<'_>) -> bool {
+        let options = &self.setups[0].target_options;
+        match state.args.target.open_anew(&state.opened, options) {
+            Ok(opened) => {
+                state.opened = opened;
+                state.options.clone_from(options);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+fn no_cache(what: &str, error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Refused,
+        format!("the unit's write cache cannot be {what}: {error}"),
+        "sweep without the knob write_cache, and turn the cache where the unit is administered",
+    )
+}

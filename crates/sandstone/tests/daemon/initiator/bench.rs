@@ -1,0 +1,174 @@
+//! The benchmark against targets that refuse, break, and die: what was measured is kept, and the rest is said.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use iscsi::negotiation::DigestPolicy;
+use iscsi::target::login::{Authentication, Authorization};
+use sandstone::cli::{Terminal, run_client};
+
+use super::fake_target::{FakeTarget, World, allowed};
+
+/// What a command ended with and said.
+struct Ran {
+    code: u8,
+    err: String,
+}
+
+/// Runs a command; its words are separated by blanks.
+fn run(line: &str) -> Ran {
+    let words = std::iter::once("sandstone").chain(line.split_whitespace());
+    let words: Vec<OsString> = words.map(OsString::from).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        ask: None,
+    };
+    let code = run_client(words, terminal);
+    Ran {
+        code,
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
+/// A sweep that is over in no time, and what it saved.
+fn sweep(url: &str, rest: &str, saved: &Path) -> (Ran, serde_json::Value) {
+    measured("sweep", url, rest, saved)
+}
+
+fn measured(verb: &str, url: &str, rest: &str, saved: &Path) -> (Ran, serde_json::Value) {
+    let ran = run(&format!(
+        "bench {verb} {url} --block 4K --time 20ms --ramp-up 0 -q 2 {rest} --save {}",
+        saved.display()
+    ));
+    let text = std::fs::read_to_string(saved).unwrap();
+    (ran, serde_json::from_str(&text).unwrap())
+}
+
+fn count(results: &serde_json::Value, what: &str) -> usize {
+    results[what].as_array().map_or(0, Vec::len)
+}
+
+fn disk() -> World {
+    // What it reads at once is one PDU.
+    World::of(&[128 << 10])
+}
+
+/// A target that does no data digest.
+fn without_digests() -> FakeTarget {
+    let fake = FakeTarget::honest(disk());
+    let Authorization::Allowed(mut terms) = allowed(Authentication::None) else {
+        unreachable!("it is allowed");
+    };
+    terms.limits.data_digest = DigestPolicy::Forbid;
+    fake.authorize(Authorization::Allowed(terms));
+    fake
+}
+
+#[test]
+fn a_value_that_the_target_refuses_is_left_out_of_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let fake = without_digests();
+    let knobs = "-k data_digest=none,crc32c -k outstanding=1,2 --repeat 2";
+    let (ran, results) = sweep(&fake.url(""), knobs, &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let told = "data_digest=crc32c outstanding=1: left out: ";
+    assert!(ran.err.contains(told), "{}", ran.err);
+    assert_eq!(count(&results, "runs"), 4, "two settings, two rounds");
+    let failed = &results["failed"][0];
+    assert_eq!(count(&results, "failed"), 1, "it is not tried again");
+    assert_eq!(failed["settings"]["data_digest"], "crc32c");
+    assert_eq!(failed["left_out"], true);
+
+    let knobs = "-k data_digest=crc32c,none --repeat 2";
+    let (ran, results) = sweep(&fake.url(""), knobs, &saved);
+    assert_eq!((ran.code, count(&results, "runs")), (1, 0), "{}", ran.err);
+    let told = "the first setting, data_digest=crc32c, cannot be had";
+    assert!(ran.err.contains(told), "{}", ran.err);
+}
+
+#[test]
+fn a_setting_under_which_everything_fails_does_not_end_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let fake = FakeTarget::start(disk(), |peer, command| {
+        let is_long = command.header.expected_data_transfer_length > 4096;
+        match command.is_io() && is_long {
+            true => peer.sense(command, [5, 0x24, 0]),
+            false => Ok(false),
+        }
+    });
+    let (ran, results) = measured("sweep", &fake.url(""), "-k max-io=none --repeat 2", &saved);
+    assert_eq!((ran.code, count(&results, "runs")), (0, 2), "{}", ran.err);
+    let (ran, results) = sweep(&fake.url(""), "-k block=4K,8K --repeat 2", &saved);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("block=8K: left out"), "{}", ran.err);
+    assert!(ran.err.contains("everything failed"), "{}", ran.err);
+    let good = results["runs"].as_array().unwrap().iter();
+    let good = good.filter(|run| run["settings"]["block"] == "4K");
+    assert_eq!(good.count(), 2);
+}
+
+#[test]
+fn a_sweep_over_a_target_that_dies_keeps_what_it_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let fake = FakeTarget::honest(disk());
+    // To open it, for the first setting, and for what comes next.
+    for _ in 0..4 {
+        fake.cut_after(usize::MAX);
+    }
+    for _ in 0..100 {
+        fake.cut_after(0);
+    }
+    let knobs = "-k max_outstanding_r2t=1,2,4,8 --repeat 2";
+    let (ran, results) = sweep(&fake.url(""), knobs, &saved);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let runs = count(&results, "runs");
+    assert!(runs > 0 && runs < 8, "{runs}: {}", ran.err);
+    let failed = &results["failed"][0];
+    assert_eq!(
+        (count(&results, "failed"), &failed["left_out"]),
+        (1, &false.into())
+    );
+    let name = failed["settings"]["max_outstanding_r2t"].as_str().unwrap();
+    let told = format!("max_outstanding_r2t={name}, round {}: ", failed["round"]);
+    let file = format!("saved in {}", saved.display());
+    for told in [&*told, &*file, "bench report takes both"] {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("run.json");
+    // It takes no more writes once it was read after the first ones.
+    let stage = AtomicUsize::new(0);
+    let fake = FakeTarget::start(disk(), move |peer, command| {
+        let is_write = command.opcode() == 0x8a;
+        let is_read = command.opcode() == 0x88;
+        match (stage.load(Ordering::Relaxed), is_write, is_read) {
+            (0, true, _) => stage.store(1, Ordering::Relaxed),
+            (1, _, true) => stage.store(2, Ordering::Relaxed),
+            (2, true, _) => return peer.sense(command, [3, 0x0c, 0]),
+            _ => {}
+        }
+        Ok(false)
+    });
+    // Each write in one PDU, so that its end is the answer to it.
+    let rest = "--fill --max-io 4K --destroy-data --repeat 3";
+    let (ran, results) = measured("run", &fake.url(""), rest, &saved);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!((count(&results, "runs"), count(&results, "failed")), (1, 1));
+    for told in [
+        "round 1: ",
+        "could not be filled",
+        "1 run was measured before it, and saved in",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+}
