@@ -14,6 +14,7 @@ use crate::block::{BlockDevice, Lane};
 use crate::config::model::BackendSpec;
 use crate::config::quantity::parse_size;
 use crate::initiator::adapter::AdapterError;
+use crate::initiator::device::MultipathDevice;
 use crate::initiator::open::{OpenUrlError, open_url};
 use crate::initiator::url::LunUrl;
 
@@ -35,7 +36,8 @@ pub fn open(
         return memory(size, block_size.unwrap_or(DEFAULT_BLOCK));
     }
     if LunUrl::is_one(what) {
-        return logical_unit(what, block_size, lane);
+        let unit = logical_unit(what, block_size, lane)?;
+        return Ok(unit);
     }
     if let Some((scheme, _)) = what.split_once("://") {
         return Err(OpenError::new(
@@ -76,11 +78,15 @@ pub fn shown(what: &str) -> String {
     }
 }
 
-fn logical_unit(
+/// Opens the logical unit of an `iscsi://` URL.
+///
+/// # Errors
+/// As [`open`].
+pub fn logical_unit(
     url: &str,
     block_size: Option<u32>,
     lane: &mut Lane,
-) -> Result<Arc<dyn BlockDevice>, OpenError> {
+) -> Result<Arc<MultipathDevice>, OpenError> {
     let device = open_url(url, lane).map_err(|error| {
         let advice = match &error {
             OpenUrlError::Url(_) => "correct the URL",
@@ -101,6 +107,25 @@ fn logical_unit(
         )),
         None => Ok(device),
     }
+}
+
+/// The options of a URL as others may read them, in their order: without the secrets.
+pub fn shown_options(what: &str) -> Vec<(String, String)> {
+    let Some((_, rest)) = what.split_once("://") else {
+        return Vec::new();
+    };
+    // A secret before the host may hold a question mark.
+    let (_, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (_, query) = path.split_once('?').unwrap_or((path, ""));
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let is_secret = name.contains("password");
+            let value = if is_secret { "…" } else { value };
+            (name.to_owned(), value.to_owned())
+        })
+        .collect()
 }
 
 fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
@@ -138,6 +163,16 @@ mod tests {
         );
         assert_eq!(shown("iscsi://u%a/b@host/iqn.x/0"), "iscsi://…");
         assert_eq!(shown("/dev/disk@?"), "/dev/disk@?");
+        let url = "iscsi://u%a?psp=x@host/iqn.x/0?psp=rr&portal=b&target_password=p&portal=c";
+        let words: Vec<String> = shown_options(url)
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(
+            words,
+            ["psp=rr", "portal=b", "target_password=…", "portal=c"]
+        );
+        assert!(shown_options("/dev/disk?psp=rr").is_empty());
     }
 
     #[test]

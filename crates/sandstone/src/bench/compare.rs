@@ -243,6 +243,7 @@ mod tests {
                     workload: workload.clone(),
                     parameters: Parameters::default(),
                     measurement,
+                    reached: None,
                 });
             }
         }

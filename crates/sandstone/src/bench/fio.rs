@@ -330,6 +330,7 @@ mod tests {
                 workload: profile::find("crystal").expect("built in").workloads[2].clone(),
                 parameters: Parameters::default(),
                 measurement,
+                reached: None,
             }],
             failed: Vec::new(),
         }

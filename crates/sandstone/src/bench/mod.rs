@@ -6,6 +6,7 @@
 //! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock and device
 //!   or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
 //! - Whether the device keeps what it is given: [`verify`].
+//! - Which unit it was, over which sessions, and what both files of a comparison differ in: [`reached`], [`facts`].
 //! - What it is worth: [`results`], [`remarks`], [`statistics`], [`compare`]; which settings matter: [`sweep`];
 //!   all of it as a page: [`report`].
 //! - What other tools know: [`iometer`], [`fio`].
@@ -20,6 +21,7 @@ pub mod compare;
 pub mod contents;
 pub mod data;
 pub mod deck;
+pub mod facts;
 pub mod fio;
 pub mod generator;
 pub mod iometer;
@@ -30,6 +32,7 @@ pub mod network;
 pub mod parameters;
 pub mod profile;
 pub mod random;
+pub mod reached;
 pub mod remarks;
 pub mod report;
 pub mod results;

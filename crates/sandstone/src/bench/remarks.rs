@@ -1,5 +1,6 @@
 //! What must be known of a run to understand its figures: failures, an early end, a pace that was not reached.
 
+use super::reached::not_in_force;
 use super::results::{Measurement, Run};
 use super::verify::VerifyReport;
 
@@ -19,6 +20,10 @@ pub fn remarks(run: &Run) -> Vec<String> {
             failure.count, failure.kind, failure.first
         )
     }));
+    if let Some(reached) = &run.reached {
+        remarks.extend(reached.missing());
+    }
+    remarks.extend(not_in_force(run));
     if run.measurement.gave_up {
         remarks.push("given up: everything failed".to_owned());
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::latency::{Latencies, LatencySummary};
 use super::measure::window::{Direction, Second};
 use super::parameters::Parameters;
+use super::reached::{Reached, Unit};
 use super::verify::VerifyReport;
 use super::workload::Workload;
 use crate::block::LatencySplit;
@@ -87,6 +88,12 @@ pub struct Target {
     pub thin: bool,
     /// Whether acknowledged writes may be lost without a flush.
     pub volatile_cache: bool,
+    /// Options of an `iscsi://` URL, without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
+    /// Who it is, where it is a logical unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
 }
 
 /// One workload run once.
@@ -101,6 +108,9 @@ pub struct Run {
     pub workload: Workload,
     /// How.
     pub parameters: Parameters,
+    /// How the logical unit was reached at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Reached>,
     /// What came of it.
     pub measurement: Measurement,
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::adapter::Adapter;
+use super::view::{InitiatorDevice, InitiatorSession};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, LatencySplit, Request, Submitted,
     Ticket, Usage,
@@ -34,6 +35,12 @@ impl MultipathDevice {
             .policy
             .name()
             .to_owned()
+    }
+
+    /// It as an administrator sees it, and all sessions of its adapter, those that are down too.
+    pub fn view(&self) -> (InitiatorDevice, Vec<InitiatorSession>) {
+        let fabric = self.adapter.fabric();
+        (fabric.device_view(self.index), fabric.sessions())
     }
 }
 

@@ -406,6 +406,7 @@ impl Reader {
                 ..Parameters::default()
             },
             measurement,
+            reached: None,
         })
     }
 
@@ -458,6 +459,7 @@ mod tests {
             workload: profile::find("vmktree").expect("built in").workloads[3].clone(),
             parameters: Parameters::default(),
             measurement,
+            reached: None,
         };
         Results {
             format: FORMAT,

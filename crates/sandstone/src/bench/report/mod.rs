@@ -32,7 +32,7 @@ mod tests;
 mod throughput;
 mod time_series;
 mod time_split;
-mod units;
+pub(in crate::bench) mod units;
 mod verdicts;
 mod wire;
 

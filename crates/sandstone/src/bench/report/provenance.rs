@@ -2,14 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::Source;
 use super::subject::Subject;
-use super::units;
-use crate::bench::parameters::{Pace, Parameters};
+use crate::bench::facts::FACTS;
 use crate::bench::results::Run;
 use crate::bench::workload::{Stream, Workload};
 use crate::config::quantity::format_size;
-use crate::date::utc_minute;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
@@ -22,130 +19,11 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 }
                 tbody { @for (name, of) in FACTS { tr {
                     th scope="row" { (name) }
-                    @for source in subject.sources { td.words { (of(source)) } }
+                    @for source in subject.sources { td.words { (of(&source.results)) } }
                 } } }
             } }
             (workloads(subject))
         }
-    }
-}
-
-type Fact = (&'static str, fn(&Source) -> String);
-
-const FACTS: &[Fact] = &[
-    ("target", |s| s.results.target.name.clone()),
-    ("size", |s| match s.results.target.len {
-        0 => "not known".to_owned(),
-        len => format!("{} ({} bytes)", format_size(len), units::count(len)),
-    }),
-    ("blocks", |s| {
-        match (s.results.target.granularity, s.results.target.physical) {
-            (0, _) => "not known".to_owned(),
-            (granularity, physical) => format!("{granularity} bytes, {physical} beneath"),
-        }
-    }),
-    ("thin", |s| yes(s.results.target.thin)),
-    ("volatile write cache", |s| {
-        yes(s.results.target.volatile_cache)
-    }),
-    ("measured from", |s| or_unknown(&s.results.machine.host)),
-    ("processor", |s| match s.results.machine.cores {
-        0 => "not known".to_owned(),
-        cores => format!("{cores} × {}", or_unknown(&s.results.machine.processor)),
-    }),
-    ("memory", |s| match s.results.machine.memory {
-        0 => "not known".to_owned(),
-        memory => format_size(memory),
-    }),
-    ("system", |s| or_unknown(&s.results.machine.kernel)),
-    ("measured with", |s| or_unknown(&s.results.tool)),
-    ("begun", |s| match s.results.started_unix_s {
-        0 => "not known".to_owned(),
-        unix_s => utc_minute(unix_s),
-    }),
-    ("runs", |s| {
-        let rounds = s
-            .results
-            .runs
-            .iter()
-            .map(|run| run.round + 1)
-            .max()
-            .unwrap_or(0);
-        format!("{} in {rounds} rounds", s.results.runs.len())
-    }),
-    ("time", |s| {
-        each(s, |p| {
-            format!(
-                "{} s measured after {} s",
-                seconds(p.run_time_ms),
-                seconds(p.ramp_up_ms)
-            )
-        })
-    }),
-    ("accesses in flight", |s| {
-        each(s, |p| format!("{} per worker", p.outstanding))
-    }),
-    ("workers", |s| each(s, |p| p.workers.to_string())),
-    ("working set", |s| each(s, working_set)),
-    ("bytes written", |s| each(s, |p| p.data.to_string())),
-    ("pace", |s| each(s, pace)),
-    ("largest I/O", |s| {
-        each(s, |p| {
-            p.max_io.map_or("not limited".to_owned(), |size| {
-                format_size(u64::from(size))
-            })
-        })
-    }),
-    ("filled before", |s| each(s, |p| yes(p.fill))),
-    ("verified", |s| each(s, |p| yes(p.verify))),
-    ("seed", |s| each(s, |p| p.seed.to_string())),
-];
-
-fn yes(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
-}
-
-fn or_unknown(text: &str) -> String {
-    if text.is_empty() {
-        "not known".to_owned()
-    } else {
-        text.to_owned()
-    }
-}
-
-fn seconds(ms: u64) -> String {
-    units::number(ms as f64 / 1000.0)
-}
-
-/// A parameter of all runs: its values, each once.
-fn each(source: &Source, of: impl Fn(&Parameters) -> String) -> String {
-    let mut values: Vec<String> = Vec::new();
-    for run in &source.results.runs {
-        let value = of(&run.parameters);
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    match values.len() {
-        0 => "–".to_owned(),
-        1..=8 => values.join(", "),
-        more => format!("{more} values from {} to {}", values[0], values[more - 1]),
-    }
-}
-
-fn working_set(parameters: &Parameters) -> String {
-    let len = parameters.working_set.map_or("all".to_owned(), format_size);
-    match parameters.start {
-        0 => len,
-        start => format!("{len} from {} on", format_size(start)),
-    }
-}
-
-fn pace(parameters: &Parameters) -> String {
-    match parameters.pace {
-        Pace::Closed => "closed loop: the next when one has ended".to_owned(),
-        Pace::Limited(iops) => format!("closed loop, at most {} per second", units::number(iops)),
-        Pace::Open(iops) => format!("open loop: {} per second", units::number(iops)),
     }
 }
 

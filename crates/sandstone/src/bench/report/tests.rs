@@ -92,6 +92,7 @@ fn run(workload: &Workload, settings: &Settings, round: u32, speed: f64) -> Run 
         workload: workload.clone(),
         parameters: Parameters::default(),
         measurement,
+        reached: None,
     }
 }
 
@@ -114,6 +115,7 @@ fn source(label: &str, plan: Vec<Settings>, runs: Vec<Run>) -> Source {
             physical: 4096,
             thin: false,
             volatile_cache: true,
+            ..Target::default()
         },
         plan,
         runs,

@@ -1,7 +1,7 @@
 //! Figures in words: three significant digits, and units that people say.
 
 /// Three significant digits at least, thousands apart: `1.23`, `45.6`, `789`, `12,345`.
-pub(super) fn number(value: f64) -> String {
+pub(in crate::bench) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
@@ -17,7 +17,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A whole number, thousands apart.
-pub(super) fn count(value: u64) -> String {
+pub(in crate::bench) fn count(value: u64) -> String {
     grouped(i128::from(value))
 }
 

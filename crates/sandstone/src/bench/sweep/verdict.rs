@@ -152,6 +152,7 @@ mod tests {
                 workload: workload.clone(),
                 parameters: Parameters::default(),
                 measurement,
+                reached: None,
             }
         };
         let runs = plan::schedule(3, rounds, 1).into_iter().map(run).collect();

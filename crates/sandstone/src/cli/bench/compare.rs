@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use super::saved;
 use crate::bench::compare::{Comparison, Made, Row, Verdict, compare};
+use crate::bench::facts::{Difference, differences};
 use crate::bench::results::Run;
 use crate::bench::statistics::Ratio;
 use crate::cli::table::{self, Column, ListArgs, Numbers, extra, left, right};
@@ -38,10 +40,15 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let (runs_a, runs_b): (Vec<&Run>, Vec<&Run>) =
         (a.runs.iter().collect(), b.runs.iter().collect());
     let comparison = compare(&runs_a, &runs_b, Made::Apart, 1.0 - args.confidence / 100.0);
-    print(t, &args.list, &comparison)?;
+    let differences = differences(&a, &b);
     if args.list.json {
-        return Ok(());
+        let answer = Answer {
+            comparison: &comparison,
+            differences: &differences,
+        };
+        return table::json(t, &answer);
     }
+    print(t, &args.list, &comparison)?;
     for (only, path) in [(&comparison.only_a, &args.a), (&comparison.only_b, &args.b)] {
         if !only.is_empty() {
             writeln!(t.err, "only in {}: {}", path.display(), only.join(", "))?;
@@ -54,17 +61,22 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
             "one run each cannot be told from noise: measure again with --repeat 5"
         )?;
     }
-    if a.target != b.target || a.machine != b.machine {
-        writeln!(t.err, "the targets or the machines are not the same")?;
+    for Difference { fact, a, b } in &differences {
+        writeln!(t.err, "not measured alike: {fact}: {a} | {b}")?;
     }
     Ok(())
 }
 
-/// Prints a comparison as a table or as JSON.
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    differences: &'a [Difference],
+}
+
+/// Prints a comparison as a table.
 fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done {
-    if list.json {
-        return table::json(t, comparison);
-    }
     table::print(
         t,
         list,

@@ -50,6 +50,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if writes {
         args.target.may_write(&mut opened, t)?;
     }
+    opened.warn(t)?;
     let mut results = empty_results(&opened);
     args.output.save(&results)?;
     let stop = interrupt()?;
@@ -87,6 +88,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
                 workload: workload.clone(),
                 parameters,
                 measurement,
+                reached: opened.reached(),
             });
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;
@@ -252,6 +254,7 @@ mod tests {
                 workload: Workload::single(stream),
                 parameters: Parameters::default(),
                 measurement,
+                reached: None,
             }],
             failed: Vec::new(),
         }

@@ -10,6 +10,7 @@ use super::run::{empty_results, refused, verdict};
 use super::target::TargetArgs;
 use crate::bench::compare::Row;
 use crate::bench::parameters::{Growth, cycle};
+use crate::bench::reached::{Reached, not_in_force};
 use crate::bench::remarks::unproven;
 use crate::bench::results::{Measurement, Results};
 use crate::bench::run::measure;
@@ -76,6 +77,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if plan.writes() {
         args.target.may_write(&mut opened, t)?;
     }
+    opened.warn(t)?;
     let mut results = empty_results(&opened);
     results.plan.clone_from(&plan.settings);
     args.output.save(&results)?;
@@ -89,6 +91,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let found = find(&results, &plan.settings, 0.05);
     show(args, &registry, &found, &results, t)?;
     say_failed(&results, t)?;
+    say_in_force(&results, t)?;
     let errors: u64 = results
         .runs
         .iter()
@@ -123,6 +126,25 @@ fn say_failed(results: &Results, t: &mut Terminal<'_>) -> Done {
         };
         let reason = &failed.reason;
         writeln!(t.err, "{words}: left out{from}: {reason}")?;
+    }
+    Ok(())
+}
+
+/// Says which settings were other than was asked for, and which had not all their paths.
+fn say_in_force(results: &Results, t: &mut Terminal<'_>) -> Done {
+    let mut said: Vec<String> = Vec::new();
+    for run in &results.runs {
+        let missing = run.reached.as_ref().map(Reached::missing);
+        let missing = missing
+            .into_iter()
+            .flatten()
+            .map(|missing| format!("{}: {missing}", plan::words(&run.settings)));
+        for remark in not_in_force(run).into_iter().chain(missing) {
+            if !said.contains(&remark) {
+                writeln!(t.err, "{remark}")?;
+                said.push(remark);
+            }
+        }
     }
     Ok(())
 }

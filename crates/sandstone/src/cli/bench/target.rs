@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::bench::contents;
+use crate::bench::reached::{Reached, Unit};
 use crate::bench::results;
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::open::OpenError;
@@ -15,6 +16,7 @@ use crate::cli::Terminal;
 use crate::cli::completion::size;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::initiator::device::MultipathDevice;
 use crate::initiator::url::LunUrl;
 use crate::initiator::write_cache::WriteCache;
 use crate::locate;
@@ -46,11 +48,16 @@ fn block_size(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A device, and the same where it is a logical unit.
+type Device = (Arc<dyn BlockDevice>, Option<Arc<MultipathDevice>>);
+
 /// An open target.
 pub(super) struct Opened {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) lane: Lane,
     pub(super) identity: results::Target,
+    /// The same device where it is a logical unit.
+    unit: Option<Arc<MultipathDevice>>,
     /// Nobody's data is in it: it is memory, or was made for this run.
     pub(super) is_ours: bool,
     /// Made for this run, to be removed after it.
@@ -63,6 +70,26 @@ impl Drop for Opened {
             // It was made by this run; where it cannot be removed it lies about as the user can see.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+impl Opened {
+    /// How the logical unit is reached now.
+    pub(super) fn reached(&self) -> Option<Reached> {
+        let (device, sessions) = self.unit.as_ref()?.view();
+        Some(Reached::of(&device, &sessions))
+    }
+
+    /// Says which paths that were asked for are not there.
+    pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
+        let missing = self.reached().map(|reached| reached.missing());
+        for missing in missing.into_iter().flatten() {
+            writeln!(
+                t.err,
+                "warning: {missing}; the figures are those of the other paths"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -94,8 +121,8 @@ impl TargetArgs {
         };
         let remove = made.clone().filter(|_| !self.keep);
         let is_ours = made.is_some() || is_memory;
-        let opened = locate::open(&self.target, self.block_size, &mut lane);
-        let device = opened.map_err(|error| {
+        let opened = self.device(&self.target, &mut lane);
+        let (device, unit) = opened.map_err(|error| {
             if let Some(path) = &remove {
                 let _ = std::fs::remove_file(path);
             }
@@ -109,11 +136,14 @@ impl TargetArgs {
             physical: geometry.physical,
             thin: geometry.thin,
             volatile_cache: geometry.volatile_cache,
+            options: locate::shown_options(&self.target),
+            unit: unit.as_ref().map(|unit| Unit::of(&unit.view().0)),
         };
         Ok(Opened {
             device,
             lane,
             identity,
+            unit,
             is_ours,
             remove,
         })
@@ -143,14 +173,24 @@ impl TargetArgs {
             let first = at == 0 && !url.contains('?');
             url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));
         }
-        let device = locate::open(&url, self.block_size, &mut lane).map_err(refused)?;
+        let (device, unit) = self.device(&url, &mut lane).map_err(refused)?;
         Ok(Opened {
             device,
             lane,
+            unit,
             identity: last.identity.clone(),
             is_ours: last.is_ours,
             remove: None,
         })
+    }
+
+    /// Opens what is named; a logical unit is known as one.
+    fn device(&self, what: &str, lane: &mut Lane) -> Result<Device, OpenError> {
+        if LunUrl::is_one(what) {
+            let unit = locate::logical_unit(what, self.block_size, lane)?;
+            return Ok((Arc::clone(&unit) as Arc<dyn BlockDevice>, Some(unit)));
+        }
+        Ok((locate::open(what, self.block_size, lane)?, None))
     }
 
     fn make(&self, path: &Path, len: u64) -> Result<PathBuf, Error> {

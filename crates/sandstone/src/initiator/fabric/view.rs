@@ -81,7 +81,8 @@ impl Fabric {
         devices
     }
 
-    fn device_view(&self, at: usize) -> InitiatorDevice {
+    /// One of them.
+    pub(in super::super) fn device_view(&self, at: usize) -> InitiatorDevice {
         let device = &self.devices[at];
         let inquiry = &device.portrait.inquiry;
         let settings = device.policy.settings();

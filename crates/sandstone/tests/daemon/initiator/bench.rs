@@ -172,3 +172,69 @@ fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
 }
+
+/// An address where nobody listens.
+fn nobody() -> String {
+    crate::served::free_portal().to_string()
+}
+
+#[test]
+fn a_path_that_is_missing_is_said_and_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("run.json");
+    let (fake, nobody) = (FakeTarget::honest(disk()), nobody());
+    let url = fake.url(&format!("?portal={nobody}"));
+    let (ran, results) = measured("run", &url, "", &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let told = format!("warning: no session through {nobody}: ");
+    assert!(ran.err.contains(&told), "{}", ran.err);
+    let options = serde_json::json!([["portal", nobody]]);
+    assert_eq!(results["target"]["options"], options);
+    assert_eq!(results["target"]["unit"]["name"], "naa.5000000000000001");
+    let reached = &results["runs"][0]["reached"];
+    let sessions = reached["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2);
+    let find = |portal: &str| sessions.iter().find(|session| session["portal"] == portal);
+    let live = find(&fake.address.to_string()).unwrap();
+    assert_eq!(
+        (&live["up"], &live["keys"]["DataDigest"]),
+        (&true.into(), &"None".into())
+    );
+    let dead = find(&nobody).unwrap();
+    assert_eq!(dead["up"], false);
+    assert!(dead["reason"].is_string(), "{dead}");
+}
+
+#[test]
+fn what_was_negotiated_to_something_else_is_said_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a.json"), folder.path().join("b.json"));
+    let fake = FakeTarget::honest(disk());
+    let Authorization::Allowed(mut terms) = allowed(Authentication::None) else {
+        unreachable!("it is allowed");
+    };
+    let (ran, _) = measured("run", &fake.url(""), "", &a);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    terms.limits.max_outstanding_r2t = 1;
+    fake.authorize(Authorization::Allowed(terms));
+    let (ran, _) = measured("run", &fake.url("?psp=rr"), "", &b);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(&format!("bench compare {} {}", a.display(), b.display()));
+    let told = [
+        "not measured alike: options: – | psp=rr",
+        "not measured alike: negotiated: MaxOutstandingR2T=8 | MaxOutstandingR2T=1",
+    ];
+    for told in told {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+    assert!(!ran.err.contains("alike: sessions"), "{}", ran.err);
+    let knobs = "-k max_outstanding_r2t=1,8 --repeat 2";
+    let (ran, _) = sweep(&fake.url(""), knobs, &a);
+    let told = "max_outstanding_r2t=8 was negotiated to MaxOutstandingR2T=1";
+    assert!(ran.code == 0 && ran.err.contains(told), "{}", ran.err);
+    assert!(
+        !ran.err.contains("max_outstanding_r2t=1 was"),
+        "{}",
+        ran.err
+    );
+}

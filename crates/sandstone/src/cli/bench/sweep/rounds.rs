@@ -181,6 +181,7 @@ impl Plan {
                 workload: workload.clone(),
                 parameters,
                 measurement,
+                reached: state.opened.reached(),
             });
             if let Some(first) = gave_up {
                 return Err(obstacle(Error::new(
