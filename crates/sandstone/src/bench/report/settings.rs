@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::subject::{Contrast, Subject};
 use super::units;
 use crate::bench::compare::{Figure, Verdict};
-use crate::bench::sweep::knob::{Commands, Registry};
+use crate::bench::sweep::knob::{Commands, Names, Registry};
 use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::Best;
 
@@ -26,11 +26,11 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 h3 { "What to type" }
                 p.note {
                     "Words in capitals are yours: " code { "NAA" } " as " code { "esxcli storage nmp device list" }
-                    " names the device, " code { "vmhbaN" } " and " code { "vmkN" } " your adapter and vmkernel port, "
-                    code { "DEVICE" } " the disk as in " code { "/sys/block" }
-                    "; give vendor and model as your array's INQUIRY names it."
+                    " names the device, " code { "VENDOR" } " and " code { "MODEL" } " as your array's INQUIRY does, "
+                    code { "vmhbaN" } " and " code { "vmkN" } " your adapter and vmkernel port, "
+                    code { "DEVICE" } " the disk as in " code { "/sys/block" } "."
                 }
-                @for (name, value, workloads) in &turned { (typed(name, value, workloads)) }
+                @for turned in &turned { (typed(turned, &names(subject, turned.source))) }
             }
         }
     }
@@ -106,9 +106,24 @@ fn idle(subject: &Subject<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Every knob that is not as at the start in some best setting: its name, its value, and for which workloads.
-fn turned(subject: &Subject<'_>) -> Vec<(String, String, Vec<String>)> {
-    let mut turned: Vec<(String, String, Vec<String>)> = Vec::new();
+/// A knob that is not as at the start in some best setting.
+struct Turned {
+    /// Of which file's unit.
+    source: usize,
+    name: String,
+    value: String,
+    /// For which.
+    workloads: Vec<String>,
+}
+
+/// What commands for a file's unit name.
+fn names<'a>(subject: &Subject<'a>, source: usize) -> Names<'a> {
+    Names::of(&subject.sources[source].results.target)
+}
+
+/// Every knob that is not as at the start in some best setting.
+fn turned(subject: &Subject<'_>) -> Vec<Turned> {
+    let mut turned: Vec<Turned> = Vec::new();
     for (source, best) in &subject.best {
         let Some(start) = subject
             .series
@@ -122,10 +137,18 @@ fn turned(subject: &Subject<'_>) -> Vec<(String, String, Vec<String>)> {
                 if start.settings.get(name) == Some(value) {
                     continue;
                 }
-                let known = turned.iter_mut().find(|(n, v, _)| n == name && v == value);
+                let known = turned.iter_mut().find(|known| {
+                    let is_same_unit = names(subject, known.source) == names(subject, *source);
+                    known.name == *name && known.value == *value && is_same_unit
+                });
                 match known {
-                    Some((.., workloads)) => workloads.push(best.workload.clone()),
-                    None => turned.push((name.clone(), value.clone(), vec![best.workload.clone()])),
+                    Some(known) => known.workloads.push(best.workload.clone()),
+                    None => turned.push(Turned {
+                        source: *source,
+                        name: name.clone(),
+                        value: value.clone(),
+                        workloads: vec![best.workload.clone()],
+                    }),
                 }
             }
         }
@@ -133,12 +156,18 @@ fn turned(subject: &Subject<'_>) -> Vec<(String, String, Vec<String>)> {
     turned
 }
 
-fn typed(name: &str, value: &str, workloads: &[String]) -> Markup {
+fn typed(turned: &Turned, of: &Names<'_>) -> Markup {
+    let Turned {
+        name,
+        value,
+        workloads,
+        ..
+    } = turned;
     let mut registry = Registry::of_every_target();
     session_knobs().for_each(|knob| registry.add(knob));
     let knob = registry.find(name);
     let about = knob.map(|knob| knob.about());
-    let commands = knob.map(|knob| knob.commands(value));
+    let commands = knob.map(|knob| knob.commands(value, of));
     let Commands {
         esxi,
         linux,

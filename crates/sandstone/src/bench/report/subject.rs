@@ -266,7 +266,7 @@ mod tests {
                 ((*name).to_owned(), values)
             })
             .collect();
-        let plan = settings(&knobs, design);
+        let plan = settings(&knobs, design, |_| None);
         let label = |settings| (words(&turned(settings, &plan)), short(settings, &plan));
         plan.iter().map(label).collect()
     }

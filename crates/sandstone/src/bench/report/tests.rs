@@ -134,7 +134,7 @@ fn sweep(rounds: u32) -> Source {
         ("queue_depth".to_owned(), values(&["32", "64"])),
         ("max-io".to_owned(), values(&["none", "32K"])),
     ];
-    let plan = plan::settings(&knobs, Design::OneAtATime);
+    let plan = plan::settings(&knobs, Design::OneAtATime, |_| None);
     let workloads = &profile::find("vmktree").expect("built in").workloads[..2];
     let mut runs = Vec::new();
     for (round, setting) in plan::schedule(plan.len(), rounds, 1) {
@@ -410,7 +410,7 @@ fn a_sweep_says_what_to_type() {
     for part in [
         "iscsivmk_LunQDepth=64",
         "node.session.queue_depth = 64",
-        "?queue_depth=64",
+        "initiator device set -d NAA --queue-depth 64",
         "No difference was found for max-io=32K",
         "queue_depth=64 gives 1.50× the accesses per second of max-io=none queue_depth=32",
     ] {
@@ -696,7 +696,11 @@ fn the_same_results_give_the_same_bytes() {
 #[test]
 fn many_settings_share_a_pale_colour_but_the_first_and_the_best() {
     let values: Vec<String> = (1..=12).map(|depth: u32| depth.to_string()).collect();
-    let plan = plan::settings(&[("queue_depth".to_owned(), values)], Design::OneAtATime);
+    let plan = plan::settings(
+        &[("queue_depth".to_owned(), values)],
+        Design::OneAtATime,
+        |_| None,
+    );
     let workload = &profile::find("vmktree").expect("built in").workloads[0];
     let mut runs = Vec::new();
     for (round, setting) in plan::schedule(plan.len(), 4, 1) {

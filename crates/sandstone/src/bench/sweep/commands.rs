@@ -1,16 +1,12 @@
 //! What to type to have a setting of an initiator: on ESXi, on Linux, and here. Names and values are those of the
 //! options of `iscsi://` URLs ([`crate::initiator::options`]).
 //!
-//! Words in capitals stand for what only the user knows: `NAA` the device as `esxcli storage nmp device list` names
-//! it, `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a disk as in `/sys/block`.
+//! Devices, vendors and products are those that were measured ([`Names`]). Words in capitals stand for what only the
+//! user knows: `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a disk as in `/sys/block`.
 
-use super::knob::Commands;
+use super::knob::{Commands, Names};
 use crate::config::quantity::parse_size;
 use crate::multipath::Psp;
-
-/// Array as its INQUIRY names it; here Sandstone's own.
-const VENDOR: &str = "SNDSTONE";
-const PRODUCT: &str = "VOLUME";
 
 /// How an option of a session is called by ESXi and by open-iscsi, where it can be set. (open-iscsi asks for
 /// MaxOutstandingR2T=1 whatever is configured.)
@@ -53,12 +49,12 @@ const SESSION_KEYS: [(&str, Option<&str>, Option<&str>); 8] = [
     ),
 ];
 
-/// What to type; nothing where only this program has the setting, and then its URL says it.
-pub fn of_initiator(option: &str, value: &str) -> Commands {
+/// What to type for this unit; nothing where a system does not have the setting.
+pub fn of_initiator(option: &str, value: &str, of: &Names<'_>) -> Commands {
     let (esxi, linux) = match option {
         "queue_depth" => queue_depth(value),
-        "psp" => path_selection(value),
-        "iops" | "bytes" | "use_ano" => round_robin(option, value),
+        "psp" => path_selection(value, of),
+        "iops" | "bytes" | "use_ano" => round_robin(option, value, of),
         "sessions" => sessions(value),
         "quick_ack" => quick_ack(value),
         "window" => (None, bytes(value).map(window)),
@@ -67,7 +63,83 @@ pub fn of_initiator(option: &str, value: &str) -> Commands {
     Commands {
         esxi,
         linux,
-        sandstone: Some(format!("iscsi://HOST/TARGET/LUN?{option}={value}")),
+        sandstone: on_sandstone(option, value, of),
+    }
+}
+
+/// The verbs of this program's own initiator.
+fn on_sandstone(option: &str, value: &str, of: &Names<'_>) -> Option<String> {
+    let device = of.device;
+    let set = format!("sandstone initiator device set -d {device}");
+    let psp_set = format!("sandstone initiator psp set -d {device}");
+    let rule = |rest: &str| {
+        let claimrule = "sandstone initiator claimrule add";
+        format!("{claimrule} {} {rest}   # for all of its kind", claim(of))
+    };
+    Some(match option {
+        "queue_depth" => format!("{set} --queue-depth {value}"),
+        "max_io" => format!("{set} --max-io {value}"),
+        "psp" => {
+            let psp = Psp::from_name(value)?.name();
+            format!("{set} -P {psp}\n{}", rule(&format!("-P {psp}")))
+        }
+        "iops" => format!(
+            "{set} -P VMW_PSP_RR\n{psp_set} -t iops -I {value}\n{}",
+            rule(&format!("-P VMW_PSP_RR -O iops={value}"))
+        ),
+        "bytes" => {
+            let bytes = bytes(value)?;
+            format!(
+                "{set} -P VMW_PSP_RR\n{psp_set} -t bytes -B {bytes}\n{}",
+                rule(&format!("-P VMW_PSP_RR -O bytes={bytes}"))
+            )
+        }
+        "use_ano" => format!("{psp_set} -U {}", yes_no(is_yes(value))),
+        "sessions" | "first_burst" | "max_burst" | "max_recv_segment" | "max_outstanding_r2t" => {
+            modify(option, value, of)
+        }
+        "command_timeout" => modify(option, value, of),
+        "window" => modify("tcp_window", value, of),
+        "immediate_data" | "initial_r2t" | "quick_ack" => modify(option, yes_no(is_yes(value)), of),
+        "header_digest" | "data_digest" => {
+            modify(option, yes_no(value.eq_ignore_ascii_case("crc32c")), of)
+        }
+        _ => return None,
+    })
+}
+
+fn modify(option: &str, value: &str, of: &Names<'_>) -> String {
+    let option = option.replace('_', "-");
+    format!(
+        "sandstone initiator modify {} --{option} {value}",
+        of.target
+    )
+}
+
+fn is_yes(value: &str) -> bool {
+    matches!(value, "yes" | "1" | "true" | "on")
+}
+
+fn yes_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+/// Whom a claim rule is for.
+fn claim(of: &Names<'_>) -> String {
+    format!(
+        "-s {} -V {} -M {}",
+        of.satp,
+        quoted(of.vendor),
+        quoted(of.model)
+    )
+}
+
+/// One word of a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -88,14 +160,16 @@ fn queue_depth(value: &str) -> Both {
     (Some(esxi), Some(linux))
 }
 
-fn path_selection(value: &str) -> Both {
+fn path_selection(value: &str, of: &Names<'_>) -> Both {
+    let device = of.device;
     let esxi = |psp: &str| {
         Some(format!(
-            "esxcli storage nmp device set -d NAA -P {psp}\n\
-             esxcli storage nmp satp rule add -s VMW_SATP_ALUA -V {VENDOR} -M {PRODUCT} -P {psp}   # for all, after a reboot"
+            "esxcli storage nmp device set -d {device} -P {psp}\n\
+             esxcli storage nmp satp rule add {} -P {psp}   # for all, after a reboot",
+            claim(of)
         ))
     };
-    let linux = |settings: &str| Some(multipath(settings));
+    let linux = |settings: &str| Some(multipath(settings, of));
     let Some(psp) = Psp::from_name(value) else {
         return (None, None);
     };
@@ -117,22 +191,24 @@ fn path_selection(value: &str) -> Both {
             linux("path_grouping_policy group_by_prio\npath_selector \"queue-length 0\""),
         ),
         Psp::LowestLatency => (
-            Some(
-                "esxcli storage nmp device set -d NAA -P VMW_PSP_RR
-\
-                 esxcli storage nmp psp roundrobin deviceconfig set -d NAA -t latency"
-                    .to_owned(),
-            ),
+            Some(format!(
+                "esxcli storage nmp device set -d {device} -P VMW_PSP_RR\n\
+                 esxcli storage nmp psp roundrobin deviceconfig set -d {device} -t latency"
+            )),
             linux("path_grouping_policy group_by_prio\npath_selector \"service-time 0\""),
         ),
     }
 }
 
-fn round_robin(option: &str, value: &str) -> Both {
-    let device = "esxcli storage nmp psp roundrobin deviceconfig set -d NAA";
+fn round_robin(option: &str, value: &str, of: &Names<'_>) -> Both {
+    let device = format!(
+        "esxcli storage nmp psp roundrobin deviceconfig set -d {}",
+        of.device
+    );
     let rule = |options: &str| {
         format!(
-            "esxcli storage nmp satp rule add -s VMW_SATP_ALUA -V {VENDOR} -M {PRODUCT} -P VMW_PSP_RR -O {options}   # for all, after a reboot"
+            "esxcli storage nmp satp rule add {} -P VMW_PSP_RR -O {options}   # for all, after a reboot",
+            claim(of)
         )
     };
     match option {
@@ -141,9 +217,10 @@ fn round_robin(option: &str, value: &str) -> Both {
                 "{device} -t iops -I {value}\n{}",
                 rule(&format!("iops={value}"))
             )),
-            Some(multipath(&format!(
-                "path_selector \"round-robin 0\"\nrr_min_io_rq {value}"
-            ))),
+            Some(multipath(
+                &format!("path_selector \"round-robin 0\"\nrr_min_io_rq {value}"),
+                of,
+            )),
         ),
         "bytes" => {
             let bytes = bytes(value).map(|bytes| bytes.to_string());
@@ -156,21 +233,23 @@ fn round_robin(option: &str, value: &str) -> Both {
             (esxi, None)
         }
         _ => {
-            let flag = u8::from(matches!(value, "yes" | "1" | "true" | "on"));
+            let flag = u8::from(is_yes(value));
             (Some(format!("{device} -U {flag}")), None)
         }
     }
 }
 
 /// A device section of multipath.conf with these lines.
-fn multipath(settings: &str) -> String {
+fn multipath(settings: &str, of: &Names<'_>) -> String {
+    let in_quotes = |name: &str| name.replace('"', "\"\"");
+    let (vendor, product) = (in_quotes(of.vendor), in_quotes(of.model));
     let lines: String = settings
         .lines()
         .map(|line| format!("        {line}\n"))
         .collect();
     format!(
         "# /etc/multipath.conf, then multipathd reconfigure\n\
-         devices {{\n    device {{\n        vendor \"{VENDOR}\"\n        product \"{PRODUCT}\"\n{lines}    }}\n}}"
+         devices {{\n    device {{\n        vendor \"{vendor}\"\n        product \"{product}\"\n{lines}    }}\n}}"
     )
 }
 
@@ -183,7 +262,7 @@ fn sessions(value: &str) -> Both {
 }
 
 fn quick_ack(value: &str) -> Both {
-    let quick = matches!(value, "yes" | "1" | "true" | "on");
+    let quick = is_yes(value);
     (
         Some(format!(
             "esxcli iscsi adapter param set -A vmhbaN -k DelayedAck -v {}",
@@ -210,12 +289,10 @@ fn session_key(option: &str, value: &str) -> Both {
     let [on_esxi, on_linux] = match (option, value.to_ascii_lowercase().as_str()) {
         ("header_digest" | "data_digest", "crc32c") => ["required".to_owned(), "CRC32C".to_owned()],
         ("header_digest" | "data_digest", _) => ["prohibited".to_owned(), "None".to_owned()],
-        ("initial_r2t" | "immediate_data", word) => {
-            match matches!(word, "yes" | "1" | "true" | "on") {
-                true => ["true".to_owned(), "Yes".to_owned()],
-                false => ["false".to_owned(), "No".to_owned()],
-            }
-        }
+        ("initial_r2t" | "immediate_data", word) => match is_yes(word) {
+            true => ["true".to_owned(), "Yes".to_owned()],
+            false => ["false".to_owned(), "No".to_owned()],
+        },
         _ => {
             let number = bytes(value).map_or_else(|| value.to_owned(), |bytes| bytes.to_string());
             [number.clone(), number]
@@ -235,9 +312,17 @@ fn bytes(value: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const ARRAY: Names<'static> = Names {
+        device: "naa.6001405",
+        vendor: "LIO-ORG",
+        model: "block 1",
+        satp: "VMW_SATP_DEFAULT_AA",
+        target: "iqn.a:b",
+    };
+
     #[test]
     fn the_settings_of_the_field_are_in_the_words_of_their_systems() {
-        let of = |option, value| of_initiator(option, value);
+        let of = |option, value| of_initiator(option, value, &ARRAY);
         let has = |text: Option<String>, part: &str| {
             let text = text.expect("there is something to type");
             assert!(text.contains(part), "{part}: {text}");
@@ -252,11 +337,11 @@ mod tests {
         );
         has(
             of("iops", "1").esxi,
-            "roundrobin deviceconfig set -d NAA -t iops -I 1",
+            "roundrobin deviceconfig set -d naa.6001405 -t iops -I 1",
         );
         has(
             of("iops", "1").esxi,
-            "satp rule add -s VMW_SATP_ALUA -V SNDSTONE -M VOLUME -P VMW_PSP_RR -O iops=1",
+            "satp rule add -s VMW_SATP_DEFAULT_AA -V LIO-ORG -M 'block 1' -P VMW_PSP_RR -O iops=1",
         );
         has(of("iops", "1").linux, "rr_min_io_rq 1");
         has(of("bytes", "8K").esxi, "-t bytes -B 8192");
@@ -282,16 +367,33 @@ mod tests {
     }
 
     #[test]
-    fn every_option_can_at_least_be_said_in_a_url() {
-        for option in crate::initiator::options::OPTIONS {
-            let url = of_initiator(option.name, "1")
-                .sandstone
-                .expect("a URL says it");
-            assert!(url.ends_with(&format!("?{}=1", option.name)));
+    fn this_programs_own_initiator_is_told_by_its_verbs() {
+        for (option, value, expected) in [
+            (
+                "queue_depth",
+                "64",
+                "device set -d naa.6001405 --queue-depth 64",
+            ),
+            ("psp", "rr", "device set -d naa.6001405 -P VMW_PSP_RR"),
+            ("iops", "1", "psp set -d naa.6001405 -t iops -I 1"),
+            (
+                "iops",
+                "1",
+                "claimrule add -s VMW_SATP_DEFAULT_AA -V LIO-ORG -M 'block 1' -P VMW_PSP_RR -O iops=1",
+            ),
+            ("bytes", "8K", "psp set -d naa.6001405 -t bytes -B 8192"),
+            ("sessions", "5", "modify iqn.a:b --sessions 5"),
+            ("data_digest", "crc32c", "modify iqn.a:b --data-digest yes"),
+            ("window", "4M", "modify iqn.a:b --tcp-window 4M"),
+        ] {
+            let typed = of_initiator(option, value, &ARRAY).sandstone;
+            let typed = typed.expect("there is something to type");
+            let expected = format!("sandstone initiator {expected}");
+            assert!(typed.contains(&expected), "{expected}: {typed}");
         }
-        let secret = of_initiator("command_timeout", "9");
+        let own = of_initiator("command_timeout", "9", &ARRAY);
         assert_eq!(
-            (secret.esxi, secret.linux),
+            (own.esxi, own.linux),
             (None, None),
             "what others do not have is not made up"
         );

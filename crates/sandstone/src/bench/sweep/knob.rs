@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::plan::Need;
 use crate::bench::parameters::Parameters;
 use crate::bench::profile;
+use crate::bench::results::Target;
 use crate::bench::workload::Profile;
 use crate::config::quantity::{format_size, parse_size};
 
@@ -35,6 +37,47 @@ pub struct Commands {
     pub sandstone: Option<String>,
 }
 
+/// What commands name. What is not known is a word in capitals, which the user replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names<'a> {
+    /// The unit: `naa.…`.
+    pub device: &'a str,
+    /// T10 vendor.
+    pub vendor: &'a str,
+    /// Product, which ESXi calls model.
+    pub model: &'a str,
+    /// Storage array type.
+    pub satp: &'a str,
+    /// The target's iSCSI name.
+    pub target: &'a str,
+}
+
+impl<'a> Names<'a> {
+    /// Those of nothing known.
+    pub const UNKNOWN: Names<'static> = Names {
+        device: "NAA",
+        vendor: "VENDOR",
+        model: "MODEL",
+        satp: "VMW_SATP_ALUA",
+        target: "IQN",
+    };
+
+    /// Those of what was measured.
+    pub fn of(target: &'a Target) -> Self {
+        let Some(unit) = &target.unit else {
+            return Self::UNKNOWN;
+        };
+        let url = target.name.split_once("://").map_or("", |(_, rest)| rest);
+        Self {
+            device: &unit.name,
+            vendor: &unit.vendor,
+            model: &unit.product,
+            satp: &unit.satp,
+            target: url.split('/').nth(1).unwrap_or(Self::UNKNOWN.target),
+        }
+    }
+}
+
 /// Something that can be set.
 pub trait Knob: Send + Sync {
     /// Its name on the command line and in results.
@@ -52,8 +95,13 @@ pub trait Knob: Send + Sync {
     /// It is no value of this knob: which are.
     fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String>;
 
-    /// What to type to have this value.
-    fn commands(&self, value: &str) -> Commands;
+    /// What to type to have this value for this unit.
+    fn commands(&self, value: &str, of: &Names<'_>) -> Commands;
+
+    /// Without what it does nothing.
+    fn need(&self) -> Option<Need> {
+        None
+    }
 }
 
 /// The knobs there are.
@@ -97,7 +145,7 @@ struct Simple {
     about: &'static str,
     values: &'static [&'static str],
     apply: fn(&str, &mut Setup) -> Result<(), String>,
-    commands: fn(&str) -> Commands,
+    commands: fn(&str, &Names<'_>) -> Commands,
 }
 
 impl Knob for Simple {
@@ -120,8 +168,8 @@ impl Knob for Simple {
         (self.apply)(value, setup)
     }
 
-    fn commands(&self, value: &str) -> Commands {
-        (self.commands)(value)
+    fn commands(&self, value: &str, of: &Names<'_>) -> Commands {
+        (self.commands)(value, of)
     }
 }
 
@@ -136,8 +184,11 @@ const SIMPLE: &[Simple] = &[
             each_stream(setup, |stream| stream.outstanding = None);
             Ok(())
         },
-        commands: |value| Commands {
-            esxi: Some(format!("esxcli storage core device set -d NAA -O {value}")),
+        commands: |value, of| Commands {
+            esxi: Some(format!(
+                "esxcli storage core device set -d {} -O {value}",
+                of.device
+            )),
             linux: Some(format!(
                 "echo {value} > /sys/block/DEVICE/device/queue_depth"
             )),
@@ -154,7 +205,7 @@ const SIMPLE: &[Simple] = &[
             each_stream(setup, |stream| stream.workers = None);
             Ok(())
         },
-        commands: |value| Commands {
+        commands: |value, _| Commands {
             sandstone: Some(format!("sandstone bench run TARGET --workers {value}")),
             ..Commands::default()
         },
@@ -175,7 +226,7 @@ const SIMPLE: &[Simple] = &[
             });
             Ok(())
         },
-        commands: |_| Commands::default(),
+        commands: |_, _| Commands::default(),
     },
     Simple {
         name: "max-io",
@@ -188,7 +239,7 @@ const SIMPLE: &[Simple] = &[
             };
             Ok(())
         },
-        commands: |value| {
+        commands: |value, of| {
             let Ok(bytes) = size(value) else {
                 return Commands::default();
             };
@@ -201,7 +252,8 @@ const SIMPLE: &[Simple] = &[
                     "echo {kib} > /sys/block/DEVICE/queue/max_sectors_kb"
                 )),
                 sandstone: Some(format!(
-                    "sandstone bench run TARGET --max-io {}",
+                    "sandstone initiator device set -d {} --max-io {}",
+                    of.device,
                     format_size(u64::from(bytes))
                 )),
             }
@@ -220,7 +272,7 @@ const SIMPLE: &[Simple] = &[
                 .for_each(|workload| workload.data = None);
             Ok(())
         },
-        commands: |_| Commands::default(),
+        commands: |_, _| Commands::default(),
     },
     Simple {
         name: "profile",
@@ -231,7 +283,7 @@ const SIMPLE: &[Simple] = &[
                 profile::find(value).ok_or_else(|| format!("there is no profile {value}"))?;
             Ok(())
         },
-        commands: |value| Commands {
+        commands: |value, _| Commands {
             sandstone: Some(format!("sandstone bench run TARGET --profile {value}")),
             ..Commands::default()
         },
@@ -262,6 +314,7 @@ fn size(value: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::reached::Unit;
 
     fn setup() -> Setup {
         Setup {
@@ -298,7 +351,10 @@ mod tests {
     #[test]
     fn a_setting_is_put_into_the_words_of_other_systems() {
         let registry = Registry::of_every_target();
-        let max_io = registry.find("MAX-IO").expect("there").commands("32K");
+        let max_io = registry
+            .find("MAX-IO")
+            .expect("there")
+            .commands("32K", &Names::UNKNOWN);
         assert_eq!(
             max_io.linux.as_deref(),
             Some("echo 32 > /sys/block/DEVICE/queue/max_sectors_kb")
@@ -310,6 +366,32 @@ mod tests {
                 .ends_with("/Disk/DiskMaxIOSize -i 32")
         );
         assert!(registry.find("colour").is_none());
+    }
+
+    #[test]
+    fn commands_name_what_was_measured() {
+        let mut target = Target {
+            name: "iscsi://host:3260/iqn.a:b/0".to_owned(),
+            ..Target::default()
+        };
+        assert_eq!(Names::of(&target), Names::UNKNOWN);
+        target.unit = Some(Unit {
+            name: "naa.6001405".to_owned(),
+            vendor: "LIO-ORG".to_owned(),
+            product: "block 1".to_owned(),
+            satp: "VMW_SATP_ALUA".to_owned(),
+            ..Unit::default()
+        });
+        let names = Names::of(&target);
+        assert_eq!((names.device, names.vendor), ("naa.6001405", "LIO-ORG"));
+        assert_eq!((names.model, names.target), ("block 1", "iqn.a:b"));
+        let registry = Registry::of_every_target();
+        let max_io = registry.find("max-io").expect("there");
+        let typed = max_io.commands("32K", &names).sandstone.expect("there");
+        assert_eq!(
+            typed,
+            "sandstone initiator device set -d naa.6001405 --max-io 32K"
+        );
     }
 
     #[test]

@@ -21,10 +21,56 @@ pub enum Design {
     Cross,
 }
 
+/// A value of another knob, without which a knob does nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// The other knob.
+    pub knob: &'static str,
+    /// A value that will do.
+    pub value: &'static str,
+    /// Whether another one will do too.
+    pub is_met_by: fn(&str) -> bool,
+}
+
 /// All settings; the first has every knob at its first value, and the others are compared with it. Values that
 /// stand twice are tried once. Where there are more than [`MAX_SETTINGS`], one more than that: the rest is not
-/// made at all.
-pub fn settings(knobs: &[(String, Vec<String>)], design: Design) -> Vec<Settings> {
+/// made at all. A knob that needs another one is turned together with it where one is turned at a time; in the
+/// cross product it is turned only where it has what it needs.
+pub fn settings(
+    knobs: &[(String, Vec<String>)],
+    design: Design,
+    need: impl Fn(&str) -> Option<Need>,
+) -> Vec<Settings> {
+    let needs = knobs
+        .iter()
+        .filter_map(|(name, values)| Some((name, values.first()?, need(name)?)));
+    let needs: Vec<(&String, &String, Need)> = needs.collect();
+    let lacks = |need: &Need, settings: &Settings| {
+        let other = settings.get(need.knob);
+        other.is_some_and(|value| !(need.is_met_by)(value))
+    };
+    let mut all = combined(knobs, design, |name, settings| {
+        let own = needs.iter().find(|(knob, ..)| *knob == name);
+        if let Some((.., need)) = own.filter(|(.., need)| lacks(need, settings)) {
+            settings.insert(need.knob.to_owned(), need.value.to_owned());
+        }
+    });
+    if design == Design::Cross {
+        all.retain(|settings| {
+            let in_vain = |(name, first, need): &(&String, &String, Need)| {
+                settings.get(*name) != Some(*first) && lacks(need, settings)
+            };
+            !needs.iter().any(in_vain)
+        });
+    }
+    all
+}
+
+fn combined(
+    knobs: &[(String, Vec<String>)],
+    design: Design,
+    provide: impl Fn(&String, &mut Settings),
+) -> Vec<Settings> {
     let first = knobs
         .iter()
         .filter_map(|(name, values)| Some((name.clone(), values.first()?.clone())));
@@ -42,6 +88,9 @@ pub fn settings(knobs: &[(String, Vec<String>)], design: Design) -> Vec<Settings
                 }
                 let mut turned = settings.clone();
                 turned.insert(name.clone(), value.clone());
+                if design == Design::OneAtATime && *value != values[0] {
+                    provide(name, &mut turned);
+                }
                 if seen.insert(turned.clone()) {
                     all.push(turned);
                 }
@@ -88,7 +137,10 @@ mod tests {
     }
 
     fn all(design: Design) -> Vec<String> {
-        settings(&knobs(), design).iter().map(words).collect()
+        settings(&knobs(), design, |_| None)
+            .iter()
+            .map(words)
+            .collect()
     }
 
     #[test]
@@ -111,6 +163,31 @@ mod tests {
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), 12);
+    }
+
+    #[test]
+    fn a_knob_that_needs_another_is_turned_with_it_or_not_in_vain() {
+        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+        let need = |name: &str| {
+            (name == "iops").then_some(Need {
+                knob: "psp",
+                value: "rr",
+                is_met_by: |value| value == "rr",
+            })
+        };
+        let iops = ("iops".to_owned(), values(&["1000", "1"]));
+        let psp = ("psp".to_owned(), values(&["fixed", "rr"]));
+        for knobs in [[iops.clone(), psp.clone()], [psp, iops.clone()]] {
+            let tried = |design| -> BTreeSet<String> {
+                settings(&knobs, design, need).iter().map(words).collect()
+            };
+            let all = ["iops=1 psp=rr", "iops=1000 psp=fixed", "iops=1000 psp=rr"];
+            let all: BTreeSet<String> = all.map(str::to_owned).into();
+            assert_eq!(tried(Design::OneAtATime), all);
+            assert_eq!(tried(Design::Cross), all);
+        }
+        let alone = settings(&[iops], Design::OneAtATime, need);
+        assert_eq!(words(&alone[1]), "iops=1", "the setup says the rest");
     }
 
     #[test]
@@ -142,6 +219,9 @@ mod tests {
         let knobs: Vec<_> = ["a", "b", "c"]
             .map(|name| (name.to_owned(), values.clone()))
             .to_vec();
-        assert_eq!(settings(&knobs, Design::Cross).len(), MAX_SETTINGS + 1);
+        assert_eq!(
+            settings(&knobs, Design::Cross, |_| None).len(),
+            MAX_SETTINGS + 1
+        );
     }
 }

@@ -2,9 +2,11 @@
 //! options of an `iscsi://` URL have.
 
 use super::commands::of_initiator;
-use super::knob::{Commands, Knob, Setup};
+use super::knob::{Commands, Knob, Names, Setup};
+use super::plan::Need;
 use crate::initiator::options::OPTIONS;
 use crate::initiator::url::check_option;
+use crate::multipath::Psp;
 
 /// A knob that is an option of the target's URL.
 struct SessionKnob {
@@ -45,7 +47,7 @@ impl Knob for WriteCacheKnob {
         Ok(())
     }
 
-    fn commands(&self, value: &str) -> Commands {
+    fn commands(&self, value: &str, _: &Names<'_>) -> Commands {
         let (wce, yes) = match value {
             "on" => (1, "yes"),
             _ => (0, "no"),
@@ -80,13 +82,30 @@ impl Knob for SessionKnob {
         setup
             .target_options
             .insert(self.name.to_owned(), value.to_owned());
+        if let Some(need) = self.need() {
+            // Over what the URL says; where it is a knob too, that comes after and has the last word.
+            let options = &mut setup.target_options;
+            let other = options.entry(need.knob.to_owned());
+            other.or_insert_with(|| need.value.to_owned());
+        }
         Ok(())
     }
 
-    fn commands(&self, value: &str) -> Commands {
-        of_initiator(self.name, value)
+    fn commands(&self, value: &str, of: &Names<'_>) -> Commands {
+        of_initiator(self.name, value, of)
+    }
+
+    fn need(&self) -> Option<Need> {
+        LIMITS.contains(&self.name).then_some(Need {
+            knob: "psp",
+            value: "rr",
+            is_met_by: |value| Psp::from_name(value) == Some(Psp::RoundRobin),
+        })
     }
 }
+
+/// The limits of round robin, which no other path selection asks for.
+const LIMITS: [&str; 2] = ["iops", "bytes"];
 
 /// Options and the values worth trying; the first is what the others are compared with.
 const KNOWN: &[(&str, &[&str])] = &[

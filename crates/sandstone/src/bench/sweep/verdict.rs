@@ -126,6 +126,7 @@ mod tests {
         let settings = plan::settings(
             &[("outstanding".to_owned(), values)],
             plan::Design::OneAtATime,
+            |_| None,
         );
         let workload = profile::find("vmktree").expect("built in").workloads[0].clone();
         let run = |(round, setting): (u32, usize)| {

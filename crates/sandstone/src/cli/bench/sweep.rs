@@ -14,7 +14,7 @@ use crate::bench::reached::{Reached, not_in_force};
 use crate::bench::remarks::unproven;
 use crate::bench::results::{Measurement, Results};
 use crate::bench::run::measure;
-use crate::bench::sweep::knob::{Commands, Knob, Registry, Setup};
+use crate::bench::sweep::knob::{Commands, Knob, Names, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
 use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::{Best, Found, find};
@@ -166,7 +166,7 @@ impl Plan {
         } else {
             Design::OneAtATime
         };
-        let settings = plan::settings(&knobs, design);
+        let settings = plan::settings(&knobs, design, |name| registry.find(name)?.need());
         if settings.len() > MAX_SETTINGS {
             return Err(Error::invalid(
                 format!("these are more than {MAX_SETTINGS} settings"),
@@ -330,13 +330,18 @@ fn show(
         "there is nothing to compare: one setting, or no whole round",
     )?;
     for best in &found.best {
-        recommend(registry, found, best, t)?;
+        recommend(registry, (found, results), best, t)?;
     }
     Ok(())
 }
 
 /// Says which setting to use, and what to type for it.
-fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'_>) -> Done {
+fn recommend(
+    registry: &Registry,
+    (found, results): (&Found, &Results),
+    best: &Best,
+    t: &mut Terminal<'_>,
+) -> Done {
     if best.settings == found.baseline {
         writeln!(
             t.err,
@@ -369,7 +374,7 @@ fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'
             sandstone,
         } = registry
             .find(name)
-            .map(|knob| knob.commands(value))
+            .map(|knob| knob.commands(value, &Names::of(&results.target)))
             .unwrap_or_default();
         for (system, command) in [("ESXi", esxi), ("Linux", linux), ("Sandstone", sandstone)] {
             if let Some(command) = command {
@@ -386,6 +391,24 @@ fn recommend(registry: &Registry, found: &Found, best: &Best, t: &mut Terminal<'
 #[cfg(test)]
 mod tests {
     use super::range;
+    use crate::bench::sweep::knob::Names;
+    use crate::bench::sweep::session_knobs::session_knobs;
+
+    #[test]
+    fn what_is_to_be_typed_here_is_understood_here() {
+        for knob in session_knobs() {
+            for value in knob.values() {
+                let typed = knob.commands(&value, &Names::UNKNOWN).sandstone;
+                for line in typed.expect("there is something to type").lines() {
+                    let line = line.split("   #").next().unwrap_or_default();
+                    let words = line.split(' ').map(Into::into);
+                    let (mut out, mut err) = (Vec::new(), Vec::new());
+                    let parsed = crate::cli::parse(words, &mut out, &mut err);
+                    assert!(parsed.is_ok(), "{line}: {}", String::from_utf8_lossy(&err));
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_range_grows_by_doubling_or_by_adding() {

@@ -238,3 +238,27 @@ fn what_was_negotiated_to_something_else_is_said_and_compared() {
         ran.err
     );
 }
+
+#[test]
+fn limits_of_round_robin_are_swept_under_round_robin() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let fake = FakeTarget::honest(disk());
+    let psp = |run: &serde_json::Value| run["reached"]["psp"].as_str().unwrap().to_owned();
+    let knobs = "-k psp=fixed -k iops=1000,1 -k bytes=10M,8K --repeat 1";
+    let (ran, results) = sweep(&fake.url(""), knobs, &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for run in results["runs"].as_array().unwrap() {
+        let settings = &run["settings"];
+        let is_start = settings["iops"] == "1000" && settings["bytes"] == "10M";
+        let (asked, had) = match is_start {
+            true => ("fixed", "VMW_PSP_FIXED"),
+            false => ("rr", "VMW_PSP_RR"),
+        };
+        assert_eq!((&settings["psp"], psp(run)), (&asked.into(), had.into()));
+    }
+    let (ran, results) = sweep(&fake.url("?psp=fixed"), "-k iops=1000,1 --repeat 1", &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let runs = results["runs"].as_array().unwrap();
+    assert!(runs.len() == 2 && runs.iter().all(|run| psp(run) == "VMW_PSP_RR"));
+}
