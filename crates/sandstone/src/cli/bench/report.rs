@@ -6,8 +6,9 @@ use clap::Args as ClapArgs;
 
 use super::saved;
 use crate::bench::report::{MeasuredPath, Network, Source, html};
+use crate::bench::results::Results;
 use crate::cli::{Done, Terminal};
-use crate::config::Error;
+use crate::config::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -68,11 +69,37 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let page = html(&sources, &network, 0.05);
     match &args.output {
         None => Ok(write!(t.out, "{page}")?),
-        Some(path) => {
-            let failed = |error| Error::storage(format!("write {}", path.display()), error);
-            Ok(std::fs::write(path, page).map_err(failed)?)
-        }
+        Some(path) => Ok(write(path, &page)?),
     }
+}
+
+/// Makes sure that a page can be written later, before time is spent on what will be on it.
+pub(super) fn prepare(path: &Path) -> Result<(), Error> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| not_written(path, error))
+}
+
+/// Writes the page of one file of results.
+pub(super) fn page(path: &Path, results: &Results) -> Result<(), Error> {
+    let source = Source {
+        label: results.target.name.clone(),
+        results: results.clone(),
+    };
+    write(path, &html(&[source], &Network::measured(Vec::new()), 0.05))
+}
+
+fn write(path: &Path, page: &str) -> Result<(), Error> {
+    std::fs::write(path, page).map_err(|error| not_written(path, error))
+}
+
+fn not_written(path: &Path, error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        format!("could not write {}: {error}", path.display()),
+        "name a file in a folder that exists and may be written to",
+    )
+    .caused_by(error)
 }
 
 /// The file's name without its ending; all of its path where another has the same name.

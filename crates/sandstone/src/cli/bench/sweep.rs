@@ -1,11 +1,14 @@
 //! `bench sweep`.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::compare::{figure, interval, verdict_words};
 use super::options::{How, Output, What};
 use super::progress::Progress;
+use super::report;
 use super::run::{empty_results, refused, verdict};
 use super::target::TargetArgs;
 use crate::bench::compare::Row;
@@ -48,6 +51,9 @@ pub(in crate::cli) struct Args {
     /// Rounds; each has every setting once, in an order of its own
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Write the page that bench report makes of it to this file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -81,6 +87,9 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let mut results = empty_results(&opened);
     results.plan.clone_from(&plan.settings);
     args.output.save(&results)?;
+    if let Some(path) = &args.report {
+        report::prepare(path)?;
+    }
     let mut progress = Progress::new(t.err, args.output.list.json);
     let ended = plan.run(args, opened, &mut results, &mut progress);
     progress.clear();
@@ -88,6 +97,10 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if results.runs.is_empty() {
         ended.clone()?;
     }
+    let reported = args
+        .report
+        .as_ref()
+        .map_or(Ok(()), |path| report::page(path, &results));
     let found = find(&results, &plan.settings, 0.05);
     show(args, &registry, &found, &results, t)?;
     say_failed(&results, t)?;
@@ -113,6 +126,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
     ended?;
     saved?;
+    reported?;
     verdict(&results)
 }
 
