@@ -117,12 +117,13 @@ pub const FACTS: &[Fact] = &[
         format!("{} in {rounds} rounds", s.runs.len())
     }),
     ("time", |s| {
-        each(s, |p| {
-            format!(
+        each(s, |p| match p.run_time_ms {
+            0 => "until the amount was through".to_owned(),
+            _ => format!(
                 "{} s measured after {} s",
                 seconds(p.run_time_ms),
                 seconds(p.ramp_up_ms)
-            )
+            ),
         })
     }),
     ("accesses in flight", |s| {

@@ -403,3 +403,28 @@ fn what_is_no_measured_path_is_called_by_its_name() {
         ran.err
     );
 }
+
+#[test]
+fn a_profile_with_an_amount_runs_to_it_unless_a_time_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("dd.json");
+    let common = format!(
+        "bench | run | memory:16M | --profile | dd | --only | 64k | --amount | 1M | --save | {}",
+        text(&saved)
+    );
+    for (rest, run_time_ms) in [("", 0), ("| --time | 7s", 7000)] {
+        let ran = run(&format!("{common} {rest}"));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let saved = std::fs::read_to_string(&saved).unwrap();
+        let results: serde_json::Value = serde_json::from_str(&saved).unwrap();
+        let run = &results["runs"][0];
+        assert_eq!(run["parameters"]["run_time_ms"], run_time_ms);
+        assert_eq!(run["measurement"]["write"]["bytes"], 1 << 20);
+    }
+    let preview = run("bench | run | memory:16M | --profile | dd | --dry-run");
+    assert!(
+        preview.out.contains("until their amounts are through"),
+        "{}",
+        preview.out
+    );
+}

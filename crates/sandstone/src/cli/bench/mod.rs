@@ -20,7 +20,7 @@ mod transfer;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Measure a file, a block device or memory
+    /// Measure a file, a block device, memory or a logical unit (iscsi://…)
     Run(run::Args),
     /// List the built-in profiles and what they consist of
     Profiles(profiles::Args),

@@ -45,7 +45,7 @@ pub(super) struct What {
 /// How to run it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct How {
-    /// Measured time of each workload, as in 30s, 5m, 500ms
+    /// Measured time of each workload, as in 30s, 5m, 500ms [default: 30s, or until the amount is through]
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     time: Option<u64>,
     /// Time before that is not measured
@@ -144,6 +144,70 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
 pub(super) struct Chosen {
     pub(super) profile: Profile,
     pub(super) parameters: Parameters,
+    /// Whether these came with the profile, with the time that it is to run.
+    says_time: bool,
+}
+
+impl Chosen {
+    /// How a workload of this is run: to its amount, where it has one and nobody named a time.
+    pub(super) fn clock(&self, how: &How) -> Clock {
+        Clock {
+            is_said: self.says_time || how.time.is_some(),
+        }
+    }
+}
+
+/// Whether somebody named the time of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    is_said: bool,
+}
+
+impl Clock {
+    /// The parameters of one workload.
+    pub(super) fn of(self, parameters: &Parameters, workload: &Workload) -> Parameters {
+        let mut parameters = parameters.clone();
+        let is_bound = parameters.amount.or(workload.amount).is_some();
+        if is_bound && !self.is_said {
+            parameters.run_time_ms = 0;
+        }
+        parameters
+    }
+
+    /// How long workloads take, as far as that is said before.
+    pub(super) fn preview(self, parameters: &Parameters, workloads: &[Workload]) -> Preview {
+        let each = workloads
+            .iter()
+            .map(|workload| self.of(parameters, workload));
+        let (by_time, by_amount): (Vec<_>, Vec<_>) =
+            each.partition(|parameters| parameters.run_time_ms > 0);
+        let ms = |parameters: &Parameters| parameters.run_time_ms + parameters.ramp_up_ms;
+        Preview {
+            ms: by_time.iter().map(ms).sum(),
+            by_amount: by_amount.len(),
+        }
+    }
+}
+
+/// How long it will take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preview {
+    /// Milliseconds of what ends by time.
+    pub(super) ms: u64,
+    /// How many workloads end by their amount instead.
+    pub(super) by_amount: usize,
+}
+
+impl Preview {
+    /// In words, for so many rounds.
+    pub(super) fn words(self, rounds: u32) -> String {
+        let total_s = self.ms as f64 / 1000.0 * f64::from(rounds);
+        match (self.ms, self.by_amount) {
+            (_, 0) => format!("about {total_s:.0} s"),
+            (0, _) => "until their amounts are through".to_owned(),
+            _ => format!("about {total_s:.0} s, and until the other amounts are through"),
+        }
+    }
 }
 
 impl What {
@@ -187,6 +251,7 @@ fn plain(profile: Profile) -> Chosen {
     Chosen {
         profile,
         parameters: Parameters::default(),
+        says_time: false,
     }
 }
 
@@ -221,6 +286,7 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
     Ok(Chosen {
         profile,
         parameters,
+        says_time: true,
     })
 }
 

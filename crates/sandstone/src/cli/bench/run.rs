@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args as ClapArgs;
 
-use super::options::{Chosen, How, Output, What};
+use super::options::{Chosen, How, Output, Preview, What};
 use super::progress::Progress;
 use super::results;
 use super::target::{Opened, TargetArgs};
@@ -34,17 +34,21 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+    let chosen = args.what.choose()?;
+    let clock = chosen.clock(&args.how);
     let Chosen {
         profile,
         parameters,
-    } = args.what.choose()?;
+        ..
+    } = chosen;
     let parameters = args.how.over(parameters);
     let mut opened = args.target.open()?;
     for workload in &profile.workloads {
         check(workload, &parameters, &opened)?;
     }
     if args.output.dry_run {
-        return preview(&profile.workloads, &parameters, args.repeat, t);
+        let time = clock.preview(&parameters, &profile.workloads);
+        return preview(&profile.workloads, time, args.repeat, t);
     }
     let writes = parameters.fill || profile.workloads.iter().any(Workload::writes);
     if writes {
@@ -62,7 +66,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
             let _ = args.output.save(&results);
         }
         for workload in &profile.workloads {
-            let mut parameters = parameters.clone();
+            let mut parameters = clock.of(&parameters, workload);
             // Each round meets other random numbers, the same ones whenever it is repeated.
             parameters.seed = parameters.seed.wrapping_add(u64::from(round));
             progress.title(title(workload, round, args.repeat));
@@ -151,12 +155,7 @@ pub(super) fn refused(error: RunError) -> Error {
     Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
 }
 
-fn preview(
-    workloads: &[Workload],
-    parameters: &Parameters,
-    rounds: u32,
-    t: &mut Terminal<'_>,
-) -> Done {
+fn preview(workloads: &[Workload], time: Preview, rounds: u32, t: &mut Terminal<'_>) -> Done {
     for workload in workloads {
         let streams: Vec<&str> = workload
             .streams
@@ -175,12 +174,11 @@ fn preview(
             streams.join(" + ")
         )?;
     }
-    let each_s = (parameters.run_time_ms + parameters.ramp_up_ms) as f64 / 1000.0;
-    let total_s = each_s * workloads.len() as f64 * f64::from(rounds);
     writeln!(
         t.out,
-        "{rounds} rounds of {} workloads, about {total_s:.0} s",
-        workloads.len()
+        "{rounds} rounds of {} workloads, {}",
+        workloads.len(),
+        time.words(rounds)
     )?;
     Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
 }

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::compare::{figure, interval, verdict_words};
-use super::options::{How, Output, What};
+use super::options::{Clock, How, Output, Preview, What};
 use super::progress::Progress;
 use super::report;
 use super::run::{empty_results, refused, verdict};
@@ -169,6 +169,7 @@ struct Plan {
     /// What each of them makes of the run.
     setups: Vec<Setup>,
     seed: u64,
+    clock: Clock,
 }
 
 impl Plan {
@@ -188,6 +189,7 @@ impl Plan {
             ));
         }
         let chosen = args.what.choose()?;
+        let clock = chosen.clock(&args.how);
         let base = Setup {
             profile: chosen.profile,
             parameters: args.how.over(chosen.parameters),
@@ -201,6 +203,7 @@ impl Plan {
             setups: setups.collect::<Result<_, Error>>()?,
             settings,
             seed: base.parameters.seed,
+            clock,
         })
     }
 
@@ -280,10 +283,13 @@ fn preview(plan: &Plan, rounds: u32, t: &mut Terminal<'_>) -> Done {
     let Plan {
         settings, setups, ..
     } = plan;
-    let mut total_ms = 0;
+    let mut time = Preview::default();
     for (settings, setup) in settings.iter().zip(setups) {
-        let each_ms = setup.parameters.run_time_ms + setup.parameters.ramp_up_ms;
-        total_ms += each_ms * setup.profile.workloads.len() as u64;
+        let own = plan
+            .clock
+            .preview(&setup.parameters, &setup.profile.workloads);
+        time.ms += own.ms;
+        time.by_amount += own.by_amount;
         writeln!(
             t.out,
             "{}: {} workloads",
@@ -291,11 +297,11 @@ fn preview(plan: &Plan, rounds: u32, t: &mut Terminal<'_>) -> Done {
             setup.profile.workloads.len()
         )?;
     }
-    let total_s = total_ms as f64 / 1000.0 * f64::from(rounds);
     writeln!(
         t.out,
-        "{} settings in {rounds} rounds, about {total_s:.0} s",
-        settings.len()
+        "{} settings in {rounds} rounds, {}",
+        settings.len(),
+        time.words(rounds)
     )?;
     Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
 }

@@ -24,7 +24,7 @@ use crate::locate;
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TargetArgs {
-    /// A file, a block device, memory:SIZE, or iscsi://host/target/lun
+    /// A file, a block device, memory:SIZE, or iscsi://[user%secret@]host[:port]/target/lun[?option=value&…]
     target: String,
     /// Make the file with this size, and remove it afterwards
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -23,7 +23,7 @@ const NBD_PORT: u16 = 10809;
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group(ArgGroup::new("where").args(["socket", "listen"]).required(true).multiple(true)))]
 pub(in super::super) struct Args {
-    /// A file, a block device, or memory:SIZE
+    /// A file, a block device, memory:SIZE, or iscsi://[user%secret@]host[:port]/target/lun[?option=value&…]
     what: String,
     /// Listen on a unix socket at this path, which only its owner may open
     #[arg(long, value_name = "PATH")]

@@ -154,7 +154,7 @@ impl Plan {
         self.turn_to(state, setting).map_err(Obstacle::opening)?;
         let setup = &self.setups[setting];
         for workload in &setup.profile.workloads {
-            let mut parameters = setup.parameters.clone();
+            let mut parameters = self.clock.of(&setup.parameters, workload);
             // All settings of a round meet the same random numbers.
             parameters.seed = parameters.seed.wrapping_add(u64::from(round));
             progress.title(format!("{title}, {}", workload.name));
