@@ -45,6 +45,7 @@ fn profile(name: &str, about: &str, workloads: Vec<Workload>) -> Profile {
         name: name.into(),
         about: about.into(),
         workloads,
+        parameters: None,
     }
 }
 

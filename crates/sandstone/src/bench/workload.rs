@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::data::DataPattern;
+use super::parameters::Parameters;
 use ::iometer::access::{AccessSpecification, SpecificationError};
 
 /// What one or more threads do at the same time in one region of the device.
@@ -97,7 +98,7 @@ impl Workload {
 }
 
 /// Workloads that are run one after the other under one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// What people call it.
@@ -107,4 +108,7 @@ pub struct Profile {
     pub about: String,
     /// In this order.
     pub workloads: Vec<Workload>,
+    /// How they are run; `None` for what the run says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Parameters>,
 }

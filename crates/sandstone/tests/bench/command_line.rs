@@ -428,3 +428,60 @@ fn a_profile_with_an_amount_runs_to_it_unless_a_time_is_named() {
         preview.out
     );
 }
+
+#[test]
+fn an_imported_configuration_is_run_as_it_says() {
+    let icf = concat!(env!("CARGO_MANIFEST_DIR"), "/../iometer/src/read/new.icf");
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("profile.json");
+    let ran = run(&format!(
+        "bench | import | {icf} | --output | {}",
+        text(&profile)
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let saved = std::fs::read_to_string(&profile).unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    let parameters = &saved["parameters"];
+    for (name, value) in [
+        ("run_time_ms", 330_000u64),
+        ("ramp_up_ms", 15_000),
+        ("start", 1 << 20),
+        ("working_set", 10 << 30),
+        ("seed", 77),
+    ] {
+        assert_eq!(parameters[name], value, "{name}");
+    }
+    let target = folder.path().join("disk");
+    for profile in [icf, text(&profile)] {
+        let preview = run(&format!(
+            "bench | run | {} | --size | 11G | --profile | {profile} | --dry-run",
+            text(&target)
+        ));
+        let expected = "14 workloads, about 4830 s";
+        assert!(
+            preview.out.contains(expected),
+            "{}{}",
+            preview.out,
+            preview.err
+        );
+    }
+}
+
+#[test]
+fn a_sweep_writes_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let common = "bench | sweep | memory:16M | --block | 64K | --time | 20ms | --ramp-up | 0";
+    let rest = "-k | outstanding=1,8 | --repeat | 2 | --report";
+    let ran = run(&format!("{common} | {rest} | {}", text(&page)));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("The settings that matter") && page.contains("memory:16M"));
+    let missing = folder.path().join("missing/page.html");
+    let ran = run(&format!("{common} | {rest} | {}", text(&missing)));
+    assert!(
+        ran.code == 1 && ran.out.is_empty() && ran.err.contains("a folder that exists"),
+        "{}",
+        ran.err
+    );
+}

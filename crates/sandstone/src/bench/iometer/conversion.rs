@@ -1,12 +1,12 @@
 //! Between what IOmeter is told and what this benchmark is told.
 
 use crate::bench::data::DataPattern;
-use crate::bench::parameters::Parameters;
+use crate::bench::parameters::{Growth, Parameters, cycle};
 use crate::bench::workload::{Profile, Stream, Workload};
 use ::iometer::access::AccessSpecification;
 use ::iometer::configuration::{
-    Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, Target, TargetDefaults,
-    TestSetup, TestType, Worker, WorkerCount, WorkerType,
+    Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, StepType, Target,
+    TargetDefaults, TestSetup, TestType, Worker, WorkerCount, WorkerType,
 };
 
 /// Bytes of a sector, which IOmeter counts a disk in.
@@ -15,9 +15,21 @@ const SECTOR: u64 = 512;
 /// What IOmeter calls a worker's turn in which it does nothing.
 const IDLE: &str = "Idle";
 
+/// What a configuration is here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// What is run.
+    pub profile: Profile,
+    /// How.
+    pub parameters: Parameters,
+    /// What the configuration says and is not done, each a sentence.
+    pub notes: Vec<String>,
+}
+
 /// What a configuration runs: the k-th workload is what the workers' k-th access specifications are together.
-/// Where no worker has any, each specification is one workload.
-pub fn to_profile(configuration: &Configuration, name: &str) -> (Profile, Parameters) {
+/// Where no worker has any, each specification is one workload. Where the outstanding I/Os are cycled, each
+/// workload is there once for each step.
+pub fn to_profile(configuration: &Configuration, name: &str) -> Imported {
     let specifications = configuration
         .access_specifications
         .as_deref()
@@ -38,6 +50,7 @@ pub fn to_profile(configuration: &Configuration, name: &str) -> (Profile, Parame
         };
         workloads = specifications.iter().map(single).collect();
     }
+    let workloads = cycled(configuration, workloads);
     let about = configuration
         .test_setup
         .as_ref()
@@ -46,8 +59,109 @@ pub fn to_profile(configuration: &Configuration, name: &str) -> (Profile, Parame
         name: name.to_owned(),
         about: about.unwrap_or_default(),
         workloads,
+        parameters: None,
     };
-    (profile, parameters(configuration, &workers))
+    Imported {
+        profile,
+        parameters: parameters(configuration, &workers),
+        notes: not_done(configuration, &workers),
+    }
+}
+
+/// Each workload with each number of outstanding I/Os, where the test cycles it.
+fn cycled(configuration: &Configuration, workloads: Vec<Workload>) -> Vec<Workload> {
+    let cycles = [
+        TestType::CycleOutstanding,
+        TestType::CycleOutstandingAndTargets,
+    ];
+    let setup = configuration.test_setup.as_ref();
+    let Some(setup) = setup.filter(|setup| cycles.contains(&setup.test_type)) else {
+        return workloads;
+    };
+    let queue = setup.queue_cycling;
+    let growth = match queue.step_type {
+        StepType::Linear => Growth::Linear,
+        StepType::Exponential => Growth::Exponential,
+    };
+    let steps = cycle(queue.start.max(1), queue.end, queue.step, growth);
+    let each = workloads.iter().flat_map(|workload| {
+        steps.iter().map(|step| {
+            let mut workload = workload.clone();
+            workload.name = format!("{}, {step} outstanding", workload.name);
+            for stream in &mut workload.streams {
+                stream.outstanding = Some(*step);
+            }
+            workload
+        })
+    });
+    each.collect()
+}
+
+/// What a configuration says and is not done here.
+fn not_done(configuration: &Configuration, workers: &[&Worker]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let test_type = configuration.test_setup.as_ref();
+    let test_type = test_type.map_or(TestType::Normal, |setup| setup.test_type);
+    if matches!(
+        test_type,
+        TestType::CycleTargets
+            | TestType::IncrementTargetsParallel
+            | TestType::IncrementTargetsSerial
+            | TestType::CycleWorkersAndTargets
+            | TestType::CycleOutstandingAndTargets
+    ) {
+        notes.push("the number of targets is cycled; here one target is measured".to_owned());
+    }
+    if matches!(
+        test_type,
+        TestType::CycleWorkers | TestType::CycleWorkersAndTargets
+    ) {
+        notes.push(
+            "the number of workers is cycled; here all run at once (bench sweep -k workers=1,2,4 cycles it)"
+                .to_owned(),
+        );
+    }
+    let managers = configuration.managers.iter().flatten();
+    let all = managers.flat_map(|manager| &manager.workers);
+    for worker in all.filter(|worker| worker.worker_type != WorkerType::Disk) {
+        notes.push(format!(
+            "{} is a worker of the network and left out",
+            worker.name
+        ));
+    }
+    for worker in workers {
+        let targets = worker.targets.as_ref().map_or(0, Vec::len);
+        if targets > 1 {
+            notes.push(format!(
+                "{} has {targets} targets, with its outstanding I/Os at each; here it has one",
+                worker.name
+            ));
+        }
+    }
+    let mut with_disk = workers.iter().filter(|worker| disk(worker).is_some());
+    if let Some(first) = with_disk.next() {
+        for worker in with_disk.filter(|worker| disk(worker) != disk(first)) {
+            notes.push(format!(
+                "{} has another region or data pattern than {}; here all share those of {1}",
+                worker.name, first.name
+            ));
+        }
+    }
+    let seed = |worker: &Worker| queue(worker).and_then(|queue| queue.fixed_seed);
+    let mut with_seed = workers.iter().filter(|worker| queue(worker).is_some());
+    if let Some(first) = with_seed.next() {
+        for worker in with_seed.filter(|worker| seed(worker) != seed(first)) {
+            notes.push(format!(
+                "{} has another seed than {}; here random numbers of all start at that of {1}",
+                worker.name, first.name
+            ));
+        }
+    }
+    notes
+}
+
+fn disk(worker: &Worker) -> Option<DiskDefaults> {
+    worker.defaults.as_ref().and_then(|defaults| defaults.disk)
 }
 
 fn disk_workers(configuration: &Configuration) -> impl Iterator<Item = &Worker> {
@@ -124,8 +238,7 @@ fn parameters(configuration: &Configuration, workers: &[&Worker]) -> Parameters 
             parameters.seed = seed;
         }
     }
-    let disk = |worker: &&Worker| worker.defaults.as_ref().and_then(|defaults| defaults.disk);
-    if let Some(disk) = workers.iter().find_map(disk) {
+    if let Some(disk) = workers.iter().find_map(|worker| disk(worker)) {
         parameters.start = disk.starting_sector.saturating_mul(SECTOR);
         parameters.working_set = match disk.maximum_sectors {
             0 => None,
@@ -274,14 +387,19 @@ mod tests {
     fn a_configuration_becomes_what_its_workers_do_together() {
         let configuration =
             read(include_str!("../../../../iometer/src/read/new.icf")).expect("a good file");
-        let (profile, parameters) = to_profile(&configuration, "new.icf");
-        let names: Vec<&str> = profile
-            .workloads
+        let imported = to_profile(&configuration, "new.icf");
+        assert!(imported.notes.is_empty(), "{:?}", imported.notes);
+        let parameters = imported.parameters;
+        let names = imported.profile.workloads.iter();
+        let names: Vec<&str> = names.map(|workload| workload.name.as_str()).collect();
+        let steps = ["1", "2", "4", "8", "16", "32", "64"];
+        let expected: Vec<String> = ["RealLife-60%Rand-65%Read", "File Server"]
             .iter()
-            .map(|workload| workload.name.as_str())
+            .flat_map(|name| steps.map(|step| format!("{name}, {step} outstanding")))
             .collect();
-        assert_eq!(names, ["RealLife-60%Rand-65%Read", "File Server"]);
-        assert_eq!(profile.workloads[0].streams[0].outstanding, Some(64));
+        assert_eq!(names, expected);
+        let streams = &imported.profile.workloads[3].streams;
+        assert_eq!(streams[0].outstanding, Some(8));
         let expected = Parameters {
             run_time_ms: 330_000,
             ramp_up_ms: 15_000,
@@ -300,7 +418,9 @@ mod tests {
         let mut configuration =
             read(include_str!("../../../../iometer/src/read/new.icf")).expect("a good file");
         configuration.managers = None;
-        let (profile, _) = to_profile(&configuration, "x");
+        let setup = configuration.test_setup.as_mut();
+        setup.expect("it has one").test_type = TestType::Normal;
+        let profile = to_profile(&configuration, "x").profile;
         assert_eq!(profile.workloads.len(), 2);
         assert_eq!(profile.workloads[1].streams[0].workers, None);
     }
@@ -314,7 +434,8 @@ mod tests {
         for profile in profile::built_in() {
             let (configuration, _) = from_profile(&profile, &parameters);
             let text = write(&configuration).expect(&profile.name);
-            let (back, again) = to_profile(&read(&text).expect("we wrote it"), "back");
+            let imported = to_profile(&read(&text).expect("we wrote it"), "back");
+            let (back, again) = (imported.profile, imported.parameters);
             assert_eq!(again.run_time_ms, parameters.run_time_ms);
             let lines = |profile: &Profile| -> Vec<Vec<AccessSpecification>> {
                 let streams = |workload: &Workload| {
@@ -328,6 +449,48 @@ mod tests {
             };
             assert_eq!(lines(&back), lines(&profile), "{}", profile.name);
         }
+    }
+
+    #[test]
+    fn what_is_not_done_is_told() {
+        let mut configuration =
+            read(include_str!("../../../../iometer/src/read/new.icf")).expect("a good file");
+        let setup = configuration.test_setup.as_mut().expect("it has one");
+        setup.test_type = TestType::CycleWorkersAndTargets;
+        let workers = &mut configuration.managers.as_mut().expect("managers")[0].workers;
+        let mut second = workers[0].clone();
+        second.name = "Worker 2".to_owned();
+        let targets = second.targets.as_mut().expect("targets");
+        targets.push(targets[0].clone());
+        let defaults = second.defaults.as_mut().expect("defaults");
+        defaults.disk.as_mut().expect("a disk").starting_sector = 4096;
+        defaults.queue.as_mut().expect("a queue").fixed_seed = None;
+        workers.push(second);
+        workers.push(Worker {
+            name: "Worker 3".to_owned(),
+            worker_type: WorkerType::NetworkTcp,
+            ..Worker::default()
+        });
+        let imported = to_profile(&configuration, "x");
+        let expected = [
+            "the number of targets is cycled",
+            "the number of workers is cycled",
+            "Worker 3 is a worker of the network",
+            "Worker 2 has 2 targets",
+            "Worker 2 has another region or data pattern than Worker 1; here all share those of Worker 1",
+            "Worker 2 has another seed than Worker 1",
+        ];
+        assert_eq!(imported.notes.len(), expected.len(), "{:?}", imported.notes);
+        for (note, expected) in imported.notes.iter().zip(expected) {
+            assert!(note.starts_with(expected), "{expected}: {note}");
+        }
+        let names = imported.profile.workloads.iter();
+        let names: Vec<&str> = names.map(|workload| workload.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["RealLife-60%Rand-65%Read", "File Server"],
+            "what is not cycled"
+        );
     }
 
     #[test]

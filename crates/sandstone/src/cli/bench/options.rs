@@ -6,11 +6,12 @@ use clap::Args;
 
 use super::saved;
 use crate::bench::data::DataPattern;
-use crate::bench::iometer::conversion;
+use crate::bench::iometer::conversion::{self, Imported};
 use crate::bench::parameters::{Pace, Parameters};
 use crate::bench::profile;
 use crate::bench::results::Results;
 use crate::bench::workload::{Profile, Stream, Workload};
+use crate::cli::Terminal;
 use crate::cli::completion::size;
 use crate::cli::table::ListArgs;
 use crate::config::Error;
@@ -146,9 +147,18 @@ pub(super) struct Chosen {
     pub(super) parameters: Parameters,
     /// Whether these came with the profile, with the time that it is to run.
     says_time: bool,
+    /// What the file says and this program does not do.
+    pub(super) notes: Vec<String>,
 }
 
 impl Chosen {
+    /// Says what of the file is not done.
+    pub(super) fn say_notes(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(t.err, "note: {note}"))
+    }
+
     /// How a workload of this is run: to its amount, where it has one and nobody named a time.
     pub(super) fn clock(&self, how: &How) -> Clock {
         Clock {
@@ -243,6 +253,7 @@ impl What {
             name,
             about: String::new(),
             workloads: vec![Workload::single(Stream::new(specification))],
+            parameters: None,
         }
     }
 }
@@ -252,6 +263,7 @@ fn plain(profile: Profile) -> Chosen {
         profile,
         parameters: Parameters::default(),
         says_time: false,
+        notes: Vec::new(),
     }
 }
 
@@ -272,21 +284,34 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
     // IOmeter writes the code page of its Windows; only names can be affected.
     let text = String::from_utf8_lossy(&bytes);
     if text.trim_start().starts_with('{') {
-        let profile = serde_json::from_str(&text).map_err(|error| {
+        let profile: Profile = serde_json::from_str(&text).map_err(|error| {
             Error::invalid(
                 format!("{name} is not a profile: {error}"),
                 "correct the file",
             )
         })?;
-        return Ok(plain(profile));
+        return Ok(match profile.parameters.clone() {
+            None => plain(profile),
+            Some(parameters) => Chosen {
+                profile,
+                parameters,
+                says_time: true,
+                notes: Vec::new(),
+            },
+        });
     }
     let configuration = ::iometer::read::read(&text)
         .map_err(|error| Error::invalid(format!("{name}, {error}"), "correct that line"))?;
-    let (profile, parameters) = conversion::to_profile(&configuration, name);
+    let Imported {
+        profile,
+        parameters,
+        notes,
+    } = conversion::to_profile(&configuration, name);
     Ok(Chosen {
         profile,
         parameters,
         says_time: true,
+        notes,
     })
 }
 

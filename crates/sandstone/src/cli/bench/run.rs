@@ -35,6 +35,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let chosen = args.what.choose()?;
+    chosen.say_notes(t)?;
     let clock = chosen.clock(&args.how);
     let Chosen {
         profile,

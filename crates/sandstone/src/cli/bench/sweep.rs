@@ -23,7 +23,7 @@ use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::{Best, Found, find};
 use crate::bench::workload::Workload;
 use crate::cli::table::{self, Column, extra, left, right};
-use crate::cli::{Done, Terminal};
+use crate::cli::{Done, Failure, Terminal};
 use crate::config::Error;
 
 mod rounds;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if args.target.is_logical_unit() {
         session_knobs().for_each(|knob| registry.add(knob));
     }
-    let plan = Plan::of(args, &registry)?;
+    let plan = Plan::of(args, &registry, t)?;
     let mut opened = args.target.open()?;
     for setup in &plan.setups {
         for workload in &setup.profile.workloads {
@@ -173,7 +173,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(args: &Args, registry: &Registry) -> Result<Self, Error> {
+    fn of(args: &Args, registry: &Registry, t: &mut Terminal<'_>) -> Result<Self, Failure> {
         let knobs = args.knobs.iter().map(|text| chosen(registry, text));
         let knobs = knobs.collect::<Result<Vec<_>, Error>>()?;
         let design = if args.cross {
@@ -186,9 +186,11 @@ impl Plan {
             return Err(Error::invalid(
                 format!("these are more than {MAX_SETTINGS} settings"),
                 "name fewer values, or turn one knob at a time (without --cross)",
-            ));
+            )
+            .into());
         }
         let chosen = args.what.choose()?;
+        chosen.say_notes(t)?;
         let clock = chosen.clock(&args.how);
         let base = Setup {
             profile: chosen.profile,

@@ -7,7 +7,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::options::{self, How};
 use super::saved;
 use crate::bench::fio;
-use crate::bench::iometer::{conversion, results};
+use crate::bench::iometer::conversion::{self, Imported};
+use crate::bench::iometer::results;
 use crate::bench::parameters::Parameters;
 use crate::bench::workload::{Profile, Workload};
 use crate::cli::{Done, Terminal, table};
@@ -61,8 +62,19 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
         .is_some_and(|word| word.eq_ignore_ascii_case("Version"));
     let converted = if is_configuration {
         let configuration = iometer::read::read(&text).map_err(refused)?;
-        let (profile, _) = conversion::to_profile(&configuration, &stem(&args.file));
-        to_json(&profile)?
+        let Imported {
+            profile,
+            parameters,
+            notes,
+        } = conversion::to_profile(&configuration, &stem(&args.file));
+        for note in notes {
+            writeln!(t.err, "note: {note}")?;
+        }
+        // How it is run is in the file too: the profile alone would be another test.
+        to_json(&Profile {
+            parameters: Some(parameters),
+            ..profile
+        })?
     } else {
         to_json(&results::read(&text, &name).map_err(refused)?)?
     };
@@ -111,11 +123,13 @@ fn export_configuration(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
                 name: stem(Path::new(&args.source)),
                 about: String::new(),
                 workloads,
+                parameters: None,
             };
             (profile, parameters.unwrap_or_default())
         }
         Err(_) => {
             let chosen = options::load(&args.source)?;
+            chosen.say_notes(t)?;
             (chosen.profile, chosen.parameters)
         }
     };
