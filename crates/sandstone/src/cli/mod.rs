@@ -233,7 +233,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Map(verb) => map::run(verb, connection, t),
         Verb::Session(verb) => session::run(verb, connection, t),
         Verb::Share(args) => share::run(&args, connection, t),
-        Verb::Bench(verb) => bench::run(verb, t),
+        Verb::Bench(verb) => bench::run(verb, connection, t),
         Verb::Config(verb) => config::run(verb, connection, t),
         Verb::Status(args) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),

@@ -24,6 +24,8 @@ pub struct Setup {
     pub target_options: BTreeMap<String, String>,
     /// Whether the logical unit's write cache is to be on; `None` leaves it alone.
     pub write_cache: Option<bool>,
+    /// Properties that the volume beneath the unit is to have, by name.
+    pub volume: BTreeMap<String, String>,
 }
 
 /// What to type to have a setting; `None` where there is nothing to type.
@@ -196,6 +198,23 @@ const SIMPLE: &[Simple] = &[
         },
     },
     Simple {
+        name: "nr_requests",
+        about: "requests of a Linux block device's queue: accesses in flight, as outstanding",
+        values: &["128", "4"],
+        apply: |value, setup| {
+            let count = count(value)?;
+            setup.parameters.outstanding = count;
+            each_stream(setup, |stream| stream.outstanding = None);
+            Ok(())
+        },
+        commands: |value, _| Commands {
+            linux: Some(format!(
+                "echo {value} > /sys/block/DEVICE/queue/nr_requests"
+            )),
+            ..Commands::default()
+        },
+    },
+    Simple {
         name: "workers",
         about: "threads, each with its own part of the working set",
         values: &["1", "2", "4", "8"],
@@ -322,6 +341,7 @@ mod tests {
             parameters: Parameters::default(),
             target_options: BTreeMap::new(),
             write_cache: None,
+            volume: BTreeMap::new(),
         }
     }
 

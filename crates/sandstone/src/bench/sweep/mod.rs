@@ -2,6 +2,7 @@
 //!
 //! - [`knob`]: what can be set, how, and what to type to have it elsewhere;
 //! - [`session_knobs`]: those of an initiator, with [`commands`], what to type for them;
+//! - [`volume_knobs`]: those of a volume of our own;
 //! - [`plan`]: which settings are tried, and in which order;
 //! - [`verdict`]: which of them differ from the first, and which is best.
 
@@ -10,3 +11,4 @@ pub mod knob;
 pub mod plan;
 pub mod session_knobs;
 pub mod verdict;
+pub mod volume_knobs;

@@ -4,6 +4,7 @@
 use super::commands::of_initiator;
 use super::knob::{Commands, Knob, Names, Setup};
 use super::plan::Need;
+use super::volume_knobs::volume_knobs;
 use crate::initiator::options::OPTIONS;
 use crate::initiator::url::check_option;
 use crate::multipath::Psp;
@@ -19,7 +20,8 @@ pub fn session_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     let sessions = KNOWN
         .iter()
         .map(|(name, values)| Box::new(SessionKnob { name, values }) as Box<dyn Knob>);
-    sessions.chain([Box::new(WriteCacheKnob) as Box<dyn Knob>])
+    let unit = [Box::new(WriteCacheKnob) as Box<dyn Knob>];
+    sessions.chain(unit).chain(volume_knobs())
 }
 
 /// The write cache of the logical unit itself.
@@ -148,6 +150,7 @@ mod tests {
                     parameters: Parameters::default(),
                     target_options: BTreeMap::new(),
                     write_cache: None,
+                    volume: BTreeMap::new(),
                 };
                 let before = setup.clone();
                 knob.apply(&value, &mut setup).expect("its own value");

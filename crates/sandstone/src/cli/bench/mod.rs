@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Done, Terminal};
+use super::{Connection, Done, Terminal};
 
 mod compare;
 mod lab;
@@ -41,11 +41,11 @@ pub(super) enum Verb {
     Export(transfer::ExportArgs),
 }
 
-pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
         Verb::Run(args) => run::run(&args, t),
         Verb::Profiles(args) => profiles::run(&args, t),
-        Verb::Sweep(args) => sweep::run(&args, t),
+        Verb::Sweep(args) => sweep::run(&args, connection, t),
         Verb::Lab(verb) => lab::run(verb, t),
         Verb::Network(args) => network::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),

@@ -21,12 +21,14 @@ use crate::bench::sweep::knob::{Commands, Knob, Names, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
 use crate::bench::sweep::session_knobs::session_knobs;
 use crate::bench::sweep::verdict::{Best, Found, find};
+use crate::bench::sweep::volume_knobs::MADE_WITH;
 use crate::bench::workload::Workload;
 use crate::cli::table::{self, Column, extra, left, right};
-use crate::cli::{Done, Failure, Terminal};
+use crate::cli::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 
 mod rounds;
+mod volume;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -65,7 +67,7 @@ struct Answer<'a> {
     results: &'a Results,
 }
 
-pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let mut registry = Registry::of_every_target();
     if args.target.is_logical_unit() {
         session_knobs().for_each(|knob| registry.add(knob));
@@ -91,7 +93,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         report::prepare(path)?;
     }
     let mut progress = Progress::new(t.err, args.output.list.json);
-    let ended = plan.run(args, opened, &mut results, &mut progress);
+    let ended = plan.run((args, connection), opened, &mut results, &mut progress);
     progress.clear();
     let saved = args.output.save(&results);
     if results.runs.is_empty() {
@@ -197,6 +199,7 @@ impl Plan {
             parameters: args.how.over(chosen.parameters),
             target_options: Default::default(),
             write_cache: None,
+            volume: Default::default(),
         };
         let setups = settings
             .iter()
@@ -225,6 +228,13 @@ fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Erro
             .iter()
             .map(|knob| format!("{} ({})", knob.name(), knob.about()))
             .collect();
+        if name.trim() == MADE_WITH {
+            return Error::invalid(
+                "volblocksize is chosen when a volume is made, and a sweep makes none",
+                "make one of each (sandstone volume create -V SIZE -b 16K POOL/NAME, then lu create --volume and \
+                 map add), measure each with bench run --save, and give the files to bench compare or bench report",
+            );
+        }
         Error::not_found(
             format!("there is no knob {name}"),
             format!("choose from {}", all.join(", ")),

@@ -1,6 +1,7 @@
 //! Logical units on volumes of a pool, as initiators meet them: the real daemon, the real protocol, exact bytes
 //! and sense.
 
+mod bench_sweep;
 mod copies;
 mod creation;
 mod group_snapshots;

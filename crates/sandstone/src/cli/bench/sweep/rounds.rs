@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::volume::Volume;
 use super::{Args, Plan};
 use crate::bench::results::{FailedRun, Results, Run};
 use crate::bench::run::measure;
 use crate::bench::sweep::plan;
+use crate::cli::Connection;
 use crate::cli::bench::progress::Progress;
 use crate::cli::bench::run::{interrupt, refused, run_number};
 use crate::cli::bench::target::Opened;
@@ -25,6 +27,8 @@ struct State<'a> {
     options: BTreeMap<String, String>,
     cache: Option<WriteCache>,
     is_on: Option<bool>,
+    volume: Option<Volume>,
+    properties: BTreeMap<String, String>,
     stop: Arc<AtomicBool>,
 }
 
@@ -48,27 +52,59 @@ impl Plan {
     /// where this fails.
     pub(super) fn run(
         &self,
-        args: &Args,
+        (args, connection): (&Args, &Connection),
         opened: Opened,
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
+        let setups = self.setups.iter();
+        let properties: BTreeSet<&String> = setups.flat_map(|setup| setup.volume.keys()).collect();
+        let volume = match properties.is_empty() {
+            true => None,
+            false => Some(Volume::of(
+                results.target.unit.as_ref(),
+                &properties,
+                connection,
+            )?),
+        };
         let mut state = State {
             args,
             opened,
             options: BTreeMap::new(),
             cache: None,
             is_on: None,
+            volume,
+            properties: BTreeMap::new(),
             stop: interrupt()?,
         };
-        if self.setups.iter().all(|setup| setup.write_cache.is_none()) {
-            return self.run_rounds(&mut state, results, progress);
+        let ended = self.run_with_cache(&mut state, results, progress);
+        let put_back = state.volume.map_or(Ok(()), |volume| volume.put_back());
+        match (ended, put_back) {
+            (Err(mut ended), Err(error)) => {
+                ended.message = format!("{ended}; and {error}");
+                Err(ended)
+            }
+            (ended, put_back) => ended.and(put_back),
         }
-        let cache = args.target.write_cache()?;
+    }
+
+    fn run_with_cache(
+        &self,
+        state: &mut State<'_>,
+        results: &mut Results,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        if self.setups.iter().all(|setup| setup.write_cache.is_none()) {
+            return self.run_rounds(state, results, progress);
+        }
+        let cache = state.args.target.write_cache()?;
         let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
         state.cache = Some(cache);
-        let ended = self.run_rounds(&mut state, results, progress);
-        let put_back = state.cache.map_or(Ok(()), |cache| cache.turn(was_on));
+        let ended = self.run_rounds(state, results, progress);
+        let put_back = state
+            .cache
+            .as_ref()
+            .map_or(Ok(()), |cache| cache.turn(was_on));
         match (ended, put_back) {
             (ended, Ok(())) => ended,
             (Ok(()), Err(error)) => Err(no_cache("put back", error)),
@@ -200,10 +236,19 @@ impl Plan {
     /// Has the target as a setting wants it.
     fn turn_to(&self, state: &mut State<'_>, setting: usize) -> Result<(), Error> {
         let setup = &self.setups[setting];
-        let turned = setup.write_cache != state.is_on;
+        let mut turned = setup.write_cache != state.is_on;
         if let (Some(cache), Some(on), true) = (&state.cache, setup.write_cache, turned) {
             cache.turn(on).map_err(|e| no_cache("turned", e))?;
             state.is_on = Some(on);
+        }
+        if let Some(volume) = &state.volume
+            && setup.volume != state.properties
+        {
+            // Where it is refused, nobody knows how much of it was done.
+            state.properties.clear();
+            volume.set(&setup.volume)?;
+            state.properties.clone_from(&setup.volume);
+            turned = true;
         }
         // Who has it open may have asked for the cache when that was opened.
         if turned || setup.target_options != state.options {
