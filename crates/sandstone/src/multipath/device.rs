@@ -239,6 +239,7 @@ impl Device {
             stage: Stage::Queued,
             tries: 0,
             repeats: 0,
+            losses: 0,
             failure: Failure::NoActivePath,
             number: self.next_number,
             submitted_us: now_us,

@@ -3,12 +3,16 @@
 //! What was on a lost path is repeated on another one at once, except writes: those wait until the
 //! lost session cannot perform them any more (`ghosts.rs`). While any path lives nothing fails for
 //! want of a path. Where all are down (APD) I/O waits for the timeout and then fails at once until
-//! one returns; where every path says that the unit does not exist (PDL) it fails at once.
+//! one returns; where every path says that the unit does not exist (PDL) it fails at once. What kills
+//! every path that it is sent down fails when its time is over: the next path would die as well.
 
 use super::action::{Action, Actions};
 use super::device::Device;
-use super::io::{Failure, IoId, Stage};
+use super::io::{Failure, IoId, Outcome, Stage};
 use super::path::{Link, Path, PathId};
+
+/// So many paths may be lost under an I/O before its time limit counts: a bad cable alone fails nothing.
+const LOSSES: u16 = 16;
 
 /// Whether and since when a device has no path that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +49,7 @@ impl Device {
         path.link = Link::Dead;
         path.in_flight = 0;
         path.probe_at_us = None;
-        self.take_back(id, now_us);
+        self.take_back(id, now_us, out);
         if self.ghosts.need_fence(id) {
             out.push(Action::Fence { path: id });
         }
@@ -53,7 +57,7 @@ impl Device {
     }
 
     /// Takes back all I/Os on a lost path, and notes which of them may still land.
-    fn take_back(&mut self, id: PathId, now_us: u64) {
+    fn take_back(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         let until_us = self
             .settings
             .fence_timeout_us
@@ -64,13 +68,22 @@ impl Device {
                 continue;
             }
             entry.tries = entry.tries.saturating_add(1);
+            entry.losses = entry.losses.saturating_add(1);
             entry.failure = Failure::NoActivePath;
+            let waited_us = now_us.saturating_sub(entry.submitted_us);
+            let is_hopeless =
+                entry.losses >= LOSSES && waited_us >= self.settings.command_time_limit_us;
             let shape = entry.shape;
             self.in_flight -= 1;
             if shape.direction.changes_blocks() {
                 self.ghosts.add(id, shape, now_us, until_us);
             }
-            self.enqueue(IoId(at as u32));
+            let io = IoId(at as u32);
+            if is_hopeless {
+                self.finish(io, Outcome::Failed(Failure::PathsKeepDying), now_us, out);
+            } else {
+                self.enqueue(io);
+            }
         }
     }
 

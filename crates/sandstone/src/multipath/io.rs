@@ -98,6 +98,8 @@ pub enum Failure {
     DeviceLost,
     /// Paths live, but none in a state that serves I/O, for the whole time limit.
     NoActivePath,
+    /// Every path that it was sent down was lost under it, again and again for the whole time limit.
+    PathsKeepDying,
 }
 
 /// Where an I/O is between submission and end.
@@ -124,6 +126,8 @@ pub(super) struct Io {
     pub(super) tries: u16,
     /// How many of them in a row for the same reason.
     pub(super) repeats: u16,
+    /// Paths that were lost under it.
+    pub(super) losses: u16,
     /// Why it fails, should it have to: why the last attempt did not count.
     pub(super) failure: Failure,
     /// Order of submission.
@@ -145,6 +149,7 @@ impl Io {
         stage: Stage::Free,
         tries: 0,
         repeats: 0,
+        losses: 0,
         failure: Failure::NoActivePath,
         number: 0,
         submitted_us: 0,

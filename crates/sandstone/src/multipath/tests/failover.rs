@@ -473,3 +473,44 @@ fn io_without_an_active_path_waits_for_its_time_limit() {
     host.pass(1);
     assert_eq!(host.actions(), [failed(0, Failure::NoActivePath)]);
 }
+
+/// A target that breaks the session at one command would be asked for ever.
+#[test]
+fn what_kills_every_path_fails_when_its_time_is_over() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    let limit_us = settings(Psp::Mru).command_time_limit_us;
+    host.submit(0, READ, 0);
+    let mut ended = None;
+    for losses in 1..100 {
+        host.out.clear();
+        host.dead(0);
+        if host.actions().contains(&failed(0, Failure::PathsKeepDying)) {
+            ended = Some(losses);
+            break;
+        }
+        host.pass(limit_us / 40);
+        host.up(0);
+    }
+    // Its time is over with the 41st.
+    assert_eq!(ended, Some(41));
+    // The path and others go on.
+    host.up(0);
+    host.out.clear();
+    host.submit(1, READ, 0);
+    assert_eq!(host.actions(), [send(1, 0)]);
+}
+
+#[test]
+fn a_few_lost_paths_fail_nothing_however_long_they_take() {
+    let mut host = Host::with_psp(1, Psp::Mru);
+    let limit_us = settings(Psp::Mru).command_time_limit_us;
+    host.submit(0, READ, 0);
+    for _ in 0..15 {
+        host.dead(0);
+        host.pass(limit_us / 2);
+        host.up(0);
+        host.out.clear();
+    }
+    host.ended(0, 0, Ended::Good);
+    assert_eq!(host.actions(), [good(0)]);
+}

@@ -237,7 +237,7 @@ impl World {
                     told.link == Link::UnitGone || self.removed == Some(path)
                 }));
             }
-            Outcome::Failed(Failure::NoActivePath) => {
+            Outcome::Failed(Failure::NoActivePath | Failure::PathsKeepDying) => {
                 assert!(age_us >= self.settings.command_time_limit_us, "{io:?}");
             }
             Outcome::Failed(Failure::Busy | Failure::ReservationConflict | Failure::Sense(_)) => {
