@@ -98,6 +98,8 @@ const FLAG_WRITE_CACHE: u32 = 1 << 0;
 const FLAG_DESCRIPTOR_SENSE: u32 = 1 << 1;
 /// Tasks aborted by another nexus end with TASK ABORTED.
 const FLAG_TASK_ABORTED_STATUS: u32 = 1 << 2;
+/// A volatile cache may hold something: it is on, or being emptied.
+const FLAG_MAY_HOLD_VOLATILE: u32 = 1 << 5;
 /// A CHECK CONDITION aborts other commands.
 const FLAG_QUEUE_ERROR: u32 = 1 << 3;
 /// Each I_T nexus has a task set of its own.
@@ -220,7 +222,7 @@ impl LogicalUnit {
         let read_only = self.state().read_only;
         UnitConfig {
             blocks: self.blocks(),
-            write_cache: self.write_cache_enabled(),
+            write_cache: self.tells_write_cache(),
             read_only,
             ..self.config.clone()
         }
@@ -393,6 +395,25 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
+    /// WCE as MODE SENSE tells it: writes may be durable nevertheless ([`Self::write_through`]).
+    pub fn tells_write_cache(&self) -> bool {
+        self.state().mode.write_cache()
+    }
+
+    /// Whether [`Self::fix_write_cache`] would switch off a write cache that initiators know of.
+    pub fn would_switch_write_cache_off(&self, fixed: Option<bool>) -> bool {
+        let state = self.state();
+        state.mode.write_cache() && !state.mode.write_cache_under(fixed)
+    }
+
+    /// A write cache that was switched off could not be emptied: it goes on, and initiators are told (06/2A/01).
+    pub fn keep_write_cache(&self) {
+        let mut state = self.state();
+        state.mode.keep_write_cache();
+        self.publish(&state);
+        self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+    }
+
     /// Changes WCE, current, saved and default, live (06/2A/01). Where it switches the cache off, the
     /// caller has emptied it and holds a [`crate::WriteThrough`].
     pub fn set_write_cache(&self, enabled: bool) {
@@ -469,6 +490,12 @@ impl LogicalUnit {
     #[inline]
     pub fn write_cache_enabled(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & FLAG_WRITE_CACHE != 0
+    }
+
+    /// Whether a volatile cache may hold what was acknowledged: it is on, or is being emptied.
+    #[inline]
+    pub fn may_hold_volatile(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & FLAG_MAY_HOLD_VOLATILE != 0
     }
 
     /// Whether a task that another nexus aborts ends with TASK ABORTED status (TAS) instead of
@@ -577,6 +604,8 @@ impl LogicalUnit {
         let set = |word: &mut u32, bit, on: bool| *word |= if on { bit } else { 0 };
         let caches = state.mode.write_cache() && state.write_through == 0;
         set(&mut flags, FLAG_WRITE_CACHE, caches);
+        let holds = state.mode.write_cache() || state.write_through > 0;
+        set(&mut flags, FLAG_MAY_HOLD_VOLATILE, holds);
         set(
             &mut flags,
             FLAG_DESCRIPTOR_SENSE,

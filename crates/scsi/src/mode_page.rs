@@ -148,6 +148,16 @@ impl ModePages {
         self.fixed_write_cache.unwrap_or(self.current.write_cache)
     }
 
+    /// What WCE would be with [`Self::fix_write_cache`].
+    pub(crate) fn write_cache_under(&self, fixed: Option<bool>) -> bool {
+        fixed.unwrap_or(self.current.write_cache)
+    }
+
+    /// Switches the write cache on for now, without saving that.
+    pub(crate) fn keep_write_cache(&mut self) {
+        self.current.write_cache = true;
+    }
+
     /// Sets what WCE is whatever was asked for, or leaves it to those who ask. Returns whether what MODE
     /// SENSE tells changed.
     pub(crate) fn fix_write_cache(&mut self, fixed: Option<bool>) -> bool {

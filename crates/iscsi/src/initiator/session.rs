@@ -270,7 +270,8 @@ impl Session {
     }
 
     fn window_is_open(&self) -> bool {
-        at_or_before(self.cmd_sn, self.max_cmd_sn) && self.tasks.has_room()
+        // Behind a logout nothing is sent any more.
+        !self.asked.logout && at_or_before(self.cmd_sn, self.max_cmd_sn) && self.tasks.has_room()
     }
 
     fn send(

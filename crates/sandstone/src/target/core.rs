@@ -67,7 +67,7 @@ impl Core {
         if len == 0 {
             return Progress::Done(good(None));
         }
-        if fua && unit.logical.write_cache_enabled() {
+        if fua && unit.logical.may_hold_volatile() {
             return self.flushed_read(session, task, entry, range);
         }
         let token = self.operations.next_token();
@@ -301,8 +301,9 @@ impl Core {
                 completion
             }
             None => {
-                if let (Work::Emptying(unit), Err(error)) = (&operation.work, &outcome) {
+                if let (Work::Emptying(unit, _), Err(error)) = (&operation.work, &outcome) {
                     unit.note_error(error);
+                    unit.logical.keep_write_cache();
                 }
                 good(None)
             }

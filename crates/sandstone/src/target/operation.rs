@@ -7,7 +7,7 @@ use std::sync::Arc;
 use iscsi::pdu::TaskManagementResult;
 use iscsi::target::TaskId;
 use scsi::range_lock::Hold;
-use scsi::{BlockRange, Task, TaskAttribute};
+use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 
 use super::message::QuietSignal;
 use super::unit::{MappedUnit, TaskEntry, Unit};
@@ -73,7 +73,10 @@ pub(super) enum Work {
     /// Keeps what comes later from these blocks until the writes of a lost session are over.
     Fence(Arc<Unit>, BlockRange),
     /// Makes durable what is in the write cache of a unit, which a reset switched off.
-    Emptying(Arc<Unit>),
+    Emptying(
+        Arc<Unit>,
+        #[expect(dead_code, reason = "it is held, not asked")] WriteThrough,
+    ),
     /// Waits until aborted tasks are quiet, then answers a task management request.
     Management {
         /// The connection of the request.

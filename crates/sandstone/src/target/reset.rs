@@ -13,8 +13,10 @@ use super::unit::Unit;
 use crate::block::{Request, Submitted, Ticket};
 
 impl Core {
-    /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched off.
+    /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched off. One that cannot
+    /// be emptied goes on.
     pub(super) fn reset(&mut self, unit: &Arc<Unit>, cause: Reset, answer: Arc<QuietSignal>) {
+        let hold = unit.logical.write_through();
         if !unit.logical.reset(cause) {
             return;
         }
@@ -22,7 +24,7 @@ impl Core {
             session: SessionKey::NONE,
             task: TaskId::from_bits(u64::MAX),
             entry: None,
-            work: Work::Emptying(unit.clone()),
+            work: Work::Emptying(unit.clone(), hold),
             waiting: Waiting::Device,
             held: Vec::new(),
             cancelled: false,

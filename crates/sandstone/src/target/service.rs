@@ -647,7 +647,7 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         available: usage
             .and_then(|usage| usage.pool)
             .map(|pool| pool.available),
-        write_cache: unit.logical.write_cache_enabled(),
+        write_cache: unit.logical.tells_write_cache(),
         read_only: unit.logical.is_write_protected(),
         reservation: unit.logical.reservation_in_words(),
         reads: totals.read_commands,

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::LogicalUnit;
@@ -13,7 +15,10 @@ use scsi::{BlockRange, TaskAttribute, WriteThrough};
 
 use crate::block::backing::Backing;
 use crate::block::budget::Reservation;
-use crate::block::{BlockDevice, BlockError, Durability, Request, lane};
+use crate::block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, lane};
+
+/// So long a device may take to empty its write cache.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A logical unit that is served. Shared by all event loops.
 #[derive(Debug)]
@@ -109,8 +114,22 @@ impl Unit {
     /// The device could not do it; the cache goes on.
     pub fn empty_cache(&self) -> Result<WriteThrough, BlockError> {
         let hold = self.logical.write_through();
-        lane::ask(&*self.device, Request::Flush)?;
-        Ok(hold)
+        let device = Arc::clone(&self.device);
+        let (reply, answer) = channel();
+        // A thread of its own: a device that does not answer must not keep the administrator waiting for ever. An
+        // answer that comes too late gives the hold back.
+        let work = move || {
+            let emptied = lane::ask(&*device, Request::Flush).map(|_| hold);
+            drop(reply.send(emptied));
+        };
+        let thread = std::thread::Builder::new().name("emptying".into());
+        thread
+            .spawn(work)
+            .map_err(|error| BlockError::writing(error, "starting a thread"))?;
+        answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            let context = format!("the device did not flush within {} s", PATIENCE.as_secs());
+            Err(BlockError::new(BlockErrorKind::Write, context))
+        })
     }
 
     /// Tells initiators what the device's administrator decided: that it takes no writes; and of a write cache,
@@ -124,19 +143,19 @@ impl Unit {
             .unwrap_or_else(PoisonError::into_inner);
         self.logical
             .set_protected_beneath(self.device.is_read_only());
-        let durability = self.device.durability();
-        let is_off = durability == Some(Durability::Always) && self.logical.write_cache_enabled();
+        let fixed = match self.device.durability() {
+            None | Some(Durability::AsAsked) => None,
+            Some(Durability::Always) => Some(false),
+            Some(Durability::Never) => Some(true),
+        };
+        let is_off = self.logical.would_switch_write_cache_off(fixed);
         let emptied = match is_off.then(|| self.empty_cache()) {
             // It is asked again in a second.
             Some(Err(error)) => return self.note_error(&error),
             Some(Ok(hold)) => Some(hold),
             None => None,
         };
-        self.logical.fix_write_cache(match durability {
-            None | Some(Durability::AsAsked) => None,
-            Some(Durability::Always) => Some(false),
-            Some(Durability::Never) => Some(true),
-        });
+        self.logical.fix_write_cache(fixed);
         drop(emptied);
     }
 

@@ -146,6 +146,12 @@ enum Stage {
     Saving {
         before: ModePages,
     },
+    /// It could not be stored. Before a write cache is off again, what it took meanwhile is being made durable.
+    Reverting {
+        before: ModePages,
+        hold: WriteThrough,
+        failure: Response,
+    },
     Over,
 }
 
@@ -156,7 +162,10 @@ impl Task for Select {
 
     /// What others were told is carried out to the end.
     fn outlives_its_command(&self) -> bool {
-        !matches!(self.stage, Stage::Begin)
+        match self.stage {
+            Stage::Begin | Stage::Emptying { .. } => false,
+            Stage::Saving { .. } | Stage::Reverting { .. } | Stage::Over => true,
+        }
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
@@ -172,11 +181,24 @@ impl Task for Select {
                 next
             }
             (Stage::Saving { before }, Input::Failed(error)) => {
-                let mut state = self.unit.state();
-                state.mode.revert_to(&before);
-                self.unit.publish(&state);
-                drop(state);
+                let failure = self.unit.sense_for(error);
+                return self.revert(before, failure);
+            }
+            // Then the change holds, although it is not stored.
+            (Stage::Reverting { .. }, Input::Failed(error)) => {
                 return Step::Done(self.unit.sense_for(error));
+            }
+            (
+                Stage::Reverting {
+                    before,
+                    hold,
+                    failure,
+                },
+                _,
+            ) => {
+                self.take_back(&before);
+                drop(hold);
+                return Step::Done(failure);
             }
             (Stage::Begin | Stage::Saving { .. } | Stage::Over, _) => {
                 Ok(Step::Done(Response::good()))
@@ -225,6 +247,28 @@ impl Select {
         self.stage = Stage::Saving { before };
         let image = self.unit.image(&mut state);
         Ok(Step::Save { image })
+    }
+
+    /// What could not be stored must not hold. A write cache that it switched on is emptied first.
+    fn revert(&mut self, before: ModePages, failure: Response) -> Step {
+        if before.write_cache() || !self.unit.tells_write_cache() {
+            self.take_back(&before);
+            return Step::Done(failure);
+        }
+        self.stage = Stage::Reverting {
+            before,
+            hold: self.unit.write_through(),
+            failure,
+        };
+        Step::Flush
+    }
+
+    fn take_back(&self, before: &ModePages) {
+        let mut state = self.unit.state();
+        state.mode.revert_to(before);
+        self.unit.publish(&state);
+        let ua = UnitAttention::MODE_PARAMETERS_CHANGED;
+        self.unit.raise_locked(&state, ua, Some(self.nexus));
     }
 
     /// Where the pages start in a list that is all there.

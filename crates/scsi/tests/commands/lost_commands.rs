@@ -48,7 +48,7 @@ fn mode_select_empties_the_write_cache_before_it_says_that_there_is_none() {
     assert!(!select.outlives_its_command(), "nothing has happened yet");
     let flushing = select.step(Input::Begin { data_out: &list });
     assert!(matches!(flushing, Step::Flush), "{flushing:?}");
-    assert!(select.outlives_its_command());
+    assert!(!select.outlives_its_command(), "nothing has changed yet");
     let unit = a.itls[0].unit();
     assert!(
         !unit.write_cache_enabled(),
@@ -112,4 +112,28 @@ fn set_target_port_groups_is_told_to_others() {
     ends_well(&set.step(Input::Done));
     let told = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
     assert_eq!(b.attention(), Some(told));
+}
+
+/// Writes were acknowledged from a cache that was on for as long as storing that took.
+#[test]
+fn a_write_cache_whose_switching_on_cannot_be_stored_is_emptied_before_it_is_off_again() {
+    let device = Device::new(&[scsi::logical_unit::UnitConfig {
+        write_cache: false,
+        ..config(1)
+    }]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let (mut select, list) = change_of_write_cache(&a);
+    let saving = select.step(Input::Begin { data_out: &list });
+    assert!(matches!(saving, Step::Save { .. }), "{saving:?}");
+    let told = UnitAttention::MODE_PARAMETERS_CHANGED;
+    assert_eq!((b.attention(), wce(&b)), (Some(told), 0x04));
+    let flushing = select.step(Input::Failed(BlockError::NoSpace));
+    assert!(matches!(flushing, Step::Flush), "{flushing:?}");
+    let unit = a.itls[0].unit();
+    assert!(!unit.write_cache_enabled() && unit.may_hold_volatile());
+    assert_eq!((b.attention(), wce(&b)), (None, 0x04));
+    let failed = select.step(Input::Done);
+    assert!(matches!(&failed, Step::Done(response) if response.status == Status::CheckCondition));
+    assert_eq!((b.attention(), wce(&b)), (Some(told), 0));
+    assert!(!unit.may_hold_volatile());
 }

@@ -357,6 +357,7 @@ impl Fabric {
         nexus.acknowledged = link.acknowledged();
         nexus.ping_ends = link.queued_bytes();
         (nexus.is_leaving, nexus.is_suspect, nexus.pinged_us) = (true, true, Some(now));
+        (nexus.scan, nexus.scan_at_us) = (None, None);
         self.mark_dirty(at);
         self.each_path(at, now, |policy, path, now, out| {
             policy.path_suspect(path, now, out)
