@@ -275,6 +275,20 @@ fn functions_of_a_connection_that_is_gone_do_not_wait() {
     assert_eq!(written(&target), [1, 2]);
 }
 
+/// Whoever waits for its answer sends nothing more that could remind us of it.
+#[test]
+fn a_function_waits_no_more_when_the_connection_that_it_waited_for_is_gone() {
+    let mut target = new();
+    assert_eq!(
+        target.functions(&function(Function::LogicalUnitReset, 3, 0)),
+        []
+    );
+    assert_eq!(target.due_functions(), []);
+    target.lose_the_other();
+    assert_eq!(target.due_functions(), [Function::LogicalUnitReset]);
+    assert_eq!(target.due_functions(), []);
+}
+
 #[test]
 fn so_many_wait_and_no_more() {
     let mut target = new();

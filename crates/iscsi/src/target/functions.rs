@@ -159,8 +159,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         true
     }
 
-    /// The first function before which nothing is missing any more.
-    pub(super) fn due_function(&mut self) -> Option<Event> {
+    /// The first function before which nothing is missing any more. To be asked for until there is none after
+    /// [`Session::remove_connection`], too: what was missing may have been on that one.
+    pub fn due_function(&mut self) -> Option<Event> {
         let mut functions = self.functions.iter();
         let due = functions.position(|function| !self.overtakes(&function.request))?;
         Some(self.functions.remove(due).into_event())

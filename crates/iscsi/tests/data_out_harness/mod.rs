@@ -253,6 +253,16 @@ impl Target {
         assert_eq!(self.session.remove_connection(self.second), []);
     }
 
+    /// Functions that wait for nothing any more.
+    pub(crate) fn due_functions(&mut self) -> Vec<TaskManagementFunction> {
+        let due = std::iter::from_fn(|| self.session.due_function());
+        let functions = due.map(|event| match event {
+            Event::TaskManagement { request, .. } => request.function,
+            other => panic!("{other:?}"),
+        });
+        functions.collect()
+    }
+
     /// Commands that have not ended.
     pub(crate) fn in_flight(&self) -> usize {
         self.session.in_flight()

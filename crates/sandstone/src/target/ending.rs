@@ -8,13 +8,18 @@ use super::operation::SessionKey;
 impl EventLoop {
     /// Ends a connection, and its session with the last one.
     pub(super) fn close_connection(&mut self, slot: usize, reason: &'static str) {
-        if let Some(key) = self.remove_connection(slot, reason)
-            && self
-                .sessions
-                .get(&key)
-                .is_some_and(|session| session.protocol.is_empty())
-        {
-            self.end_session(key);
+        let Some(key) = self.remove_connection(slot, reason) else {
+            return;
+        };
+        while let Some(session) = self.sessions.get_mut(&key) {
+            if session.protocol.is_empty() {
+                return self.end_session(key);
+            }
+            // What task management waited for may have been under way there.
+            let Some(event) = session.protocol.due_function() else {
+                return;
+            };
+            self.protocol_event(key, event);
         }
     }
 

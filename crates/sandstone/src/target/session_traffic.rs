@@ -150,7 +150,7 @@ impl EventLoop {
         self.close_connection(slot, "protocol error");
     }
 
-    fn protocol_event(&mut self, key: SessionKey, event: Event) {
+    pub(super) fn protocol_event(&mut self, key: SessionKey, event: Event) {
         match event {
             Event::TaskManagement {
                 request,
