@@ -74,6 +74,10 @@ impl BlockDevice for DelayDevice {
         self.inner.reads_in_place()
     }
 
+    fn has_read_cache(&self) -> bool {
+        self.inner.has_read_cache()
+    }
+
     fn foresees(&self) -> bool {
         self.inner.foresees()
     }

@@ -209,6 +209,10 @@ impl BlockDevice for FaultDevice {
         self.inner.reads_in_place()
     }
 
+    fn has_read_cache(&self) -> bool {
+        self.inner.has_read_cache()
+    }
+
     fn foresees(&self) -> bool {
         self.inner.foresees()
     }

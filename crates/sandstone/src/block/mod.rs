@@ -247,6 +247,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether reads leave blocks in a cache, from which they are read quicker again.
+    fn has_read_cache(&self) -> bool {
+        false
+    }
+
     /// Whether [`BlockDevice::foresee`] does anything.
     fn foresees(&self) -> bool {
         false

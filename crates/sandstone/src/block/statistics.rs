@@ -162,6 +162,10 @@ impl BlockDevice for StatisticsDevice {
         self.inner.reads_in_place()
     }
 
+    fn has_read_cache(&self) -> bool {
+        self.inner.has_read_cache()
+    }
+
     fn foresees(&self) -> bool {
         self.inner.foresees()
     }

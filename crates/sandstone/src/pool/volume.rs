@@ -254,6 +254,10 @@ impl BlockDevice for PoolVolume {
         }
     }
 
+    fn has_read_cache(&self) -> bool {
+        true
+    }
+
     fn foresees(&self) -> bool {
         true
     }

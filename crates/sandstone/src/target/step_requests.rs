@@ -97,7 +97,7 @@ fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<
         }
         Step::Prefetch { range } => {
             // A cache is warmed by reading; without one that would be in vain.
-            if unit.device.foresees() {
+            if unit.device.has_read_cache() {
                 push_reads(run, unit, range);
             }
             None

@@ -31,7 +31,7 @@ impl BlockDevice for Counts {
         self.disk.geometry()
     }
 
-    fn foresees(&self) -> bool {
+    fn has_read_cache(&self) -> bool {
         self.has_cache
     }
 
