@@ -96,6 +96,19 @@ pub(super) fn target_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/targets", |item| &item["spec"]["iqn"]))
 }
 
+pub(super) fn target_group_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask("/v1/target-groups", |item| &item["spec"]["name"]))
+}
+
+/// What the target of a map may be.
+pub(super) fn target_and_group_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let mut names = ask("/v1/targets", |item| &item["spec"]["iqn"]);
+        names.extend(ask("/v1/target-groups", |item| &item["spec"]["name"]));
+        names
+    })
+}
+
 pub(super) fn host_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/hosts", |item| &item["spec"]["name"]))
 }

@@ -218,6 +218,7 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     })?;
     merged.units.extend(config.units);
     merged.targets.extend(config.targets);
+    merged.target_groups.extend(config.target_groups);
     merged.hosts.extend(config.hosts);
     merged.maps.extend(config.maps);
     let body = Apply::Config(Box::new(merged));

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde::Serialize;
 
-use super::completion::{host_names, lu_names, target_names};
+use super::completion::{host_names, lu_names, target_and_group_names};
 use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
 use super::table::{self, Column, ListArgs, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
@@ -39,8 +39,8 @@ pub(super) struct Add {
     /// Show it to every host
     #[arg(long, conflicts_with = "host", required_unless_present = "host")]
     every_host: bool,
-    /// Only through this target
-    #[arg(long, value_name = "IQN", add = target_names())]
+    /// Only through this target, or the targets of this target group
+    #[arg(long, value_name = "IQN|GROUP", add = target_and_group_names())]
     target: Option<String>,
     /// The number it has there [default: the lowest free one]
     #[arg(long)]
@@ -59,7 +59,8 @@ pub(super) struct Remove {
     lu: String,
     #[arg(long, add = host_names())]
     host: Option<String>,
-    #[arg(long, value_name = "IQN", add = target_names())]
+    /// Maps that name this target or target group
+    #[arg(long, value_name = "IQN|GROUP", add = target_and_group_names())]
     target: Option<String>,
     #[arg(long)]
     lun: Option<u16>,

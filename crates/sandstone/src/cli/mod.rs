@@ -33,6 +33,7 @@ mod status;
 mod stream;
 mod table;
 mod target;
+mod target_group;
 mod volume;
 mod wire;
 
@@ -76,6 +77,9 @@ enum Verb {
     /// Targets, their portals and what they prove themselves with
     #[command(subcommand)]
     Target(target::Verb),
+    /// Target groups: targets that maps name together
+    #[command(subcommand)]
+    TargetGroup(target_group::Verb),
     /// Hosts: groups of initiators and their secrets
     #[command(subcommand)]
     Host(host::Verb),
@@ -229,6 +233,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Pool(verb) => pool::run(verb, connection, t),
         Verb::Volume(verb) => volume::run(verb, connection, t),
         Verb::Target(verb) => target::run(verb, connection, t),
+        Verb::TargetGroup(verb) => target_group::run(verb, connection, t),
         Verb::Host(verb) => host::run(verb, connection, t),
         Verb::Map(verb) => map::run(verb, connection, t),
         Verb::Session(verb) => session::run(verb, connection, t),

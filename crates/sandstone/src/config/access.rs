@@ -191,8 +191,8 @@ pub fn hosts<'a>(config: &'a Config, initiator: &str) -> Vec<&'a HostSpec> {
 }
 
 /// Whether a map applies to an initiator that belongs to `hosts`, at the target of that IQN.
-pub(super) fn applies(map: &MapSpec, hosts: &[&HostSpec], iqn: &str) -> bool {
-    map.target.as_ref().is_none_or(|target| target == iqn)
+pub(super) fn applies(config: &Config, map: &MapSpec, hosts: &[&HostSpec], iqn: &str) -> bool {
+    map.leads_to(config, iqn)
         && map
             .host
             .as_ref()
@@ -202,7 +202,8 @@ pub(super) fn applies(map: &MapSpec, hosts: &[&HostSpec], iqn: &str) -> bool {
 /// What `initiator` sees at the target `iqn` (in normal form), ascending by LUN.
 pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     let hosts = hosts(config, initiator);
-    let maps = config.maps.iter().filter(|map| applies(map, &hosts, iqn));
+    let all = config.maps.iter();
+    let maps = all.filter(|map| applies(config, map, &hosts, iqn));
     let mut luns: Vec<_> = maps
         .filter_map(|map| {
             let unit = config.unit(&map.unit)?;

@@ -10,8 +10,8 @@ use super::error::{Error, ErrorKind};
 use super::identity::{self, Seed};
 use super::model::{
     AluaMode, AluaState, BackendSpec, ChapSecret, Config, HostSpec, IdentitySpec, MAX_TARGET_PORTS,
-    MapSpec, PortalGroupSpec, RedirectSpec, TargetParameters, TargetSpec, UnitSpec,
-    default_block_size, default_physical_block_size,
+    MapSpec, PortalGroupSpec, RedirectSpec, TargetGroupSpec, TargetParameters, TargetSpec,
+    UnitSpec, default_block_size, default_physical_block_size,
 };
 use super::name;
 use super::redact::keep_secrets;
@@ -22,12 +22,14 @@ mod host;
 mod initiator;
 mod map;
 mod target;
+mod target_group;
 mod unit;
 
 pub use host::{CreateHost, SetChap};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
+pub use target_group::CreateTargetGroup;
 pub use unit::{CreateUnit, ModifyUnit, NewVolume};
 
 /// One edit.
@@ -51,6 +53,14 @@ pub enum Change {
     RemovePortal(String, SocketAddr),
     /// `target alua-state`
     SetAluaState(u16, SetAluaState),
+    /// `target-group create`
+    CreateTargetGroup(CreateTargetGroup),
+    /// `target-group add-target`
+    AddTarget(String, String),
+    /// `target-group remove-target`
+    RemoveTarget(String, String),
+    /// `target-group delete`
+    DeleteTargetGroup(String),
     /// `host create`
     CreateHost(CreateHost),
     /// `host add-initiator`
@@ -108,6 +118,10 @@ impl Change {
             Self::AddPortal(iqn, request) => edit.add_portal(iqn, request),
             Self::RemovePortal(iqn, portal) => edit.remove_portal(iqn, *portal),
             Self::SetAluaState(group, request) => edit.set_alua_state(*group, request.state),
+            Self::CreateTargetGroup(request) => edit.create_target_group(request),
+            Self::AddTarget(group, iqn) => edit.add_target(group, iqn),
+            Self::RemoveTarget(group, iqn) => edit.remove_target(group, iqn),
+            Self::DeleteTargetGroup(name) => edit.delete_target_group(name),
             Self::CreateHost(request) => edit.create_host(request),
             Self::AddInitiator(host, initiator) => edit.add_initiator(host, initiator),
             Self::RemoveInitiator(host, initiator) => edit.remove_initiator(host, initiator),
@@ -181,12 +195,17 @@ impl Edit {
                 }
             }
         }
+        for group in &mut after.target_groups {
+            for target in &mut group.targets {
+                *target = normal_iqn(target)?;
+            }
+        }
         for login in &mut after.initiator.targets {
             login.iqn = normal_iqn(&login.iqn)?;
         }
         for map in &mut after.maps {
             if let Some(target) = &mut map.target {
-                *target = target.to_ascii_lowercase();
+                *target = normal_scope(target);
             }
         }
         keep_data(before, &after)?;
@@ -276,6 +295,11 @@ fn normal_iqn(iqn: &str) -> Result<String, Error> {
             format!("use a name such as {}:disk1", identity::TARGET_PREFIX),
         )
     })
+}
+
+/// What a map's `target` names: an IQN in normal form, or else the name of a target group, as it is.
+fn normal_scope(target: &str) -> String {
+    name::normalise(target).unwrap_or_else(|_| target.to_owned())
 }
 
 fn normal_pattern(initiator: &str) -> Result<String, Error> {

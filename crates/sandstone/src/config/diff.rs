@@ -16,7 +16,7 @@ use super::validate::describe;
 pub struct Difference {
     /// What happens to it.
     pub action: Action,
-    /// `lu`, `target`, `host`, `map`, `login`, `device`, `claim rule` or `setting`.
+    /// `lu`, `target`, `target group`, `host`, `map`, `login`, `device`, `claim rule` or `setting`.
     pub object: String,
     /// Its name.
     pub name: String,
@@ -75,24 +75,42 @@ pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
     differences
 }
 
-/// The order of [`objects`] and of a listing: what others depend on comes first.
-const KINDS: [&str; 8] = [
-    "setting",
-    "lu",
-    "target",
-    "host",
-    "map",
-    "login",
-    "device",
-    "claim rule",
-];
+/// The kinds of objects, in the order of [`objects`] and of a listing: what others depend on comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Setting,
+    Unit,
+    Target,
+    TargetGroup,
+    Host,
+    Map,
+    Login,
+    Device,
+    ClaimRule,
+}
 
-type Key = (usize, String);
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Setting => "setting",
+            Self::Unit => "lu",
+            Self::Target => "target",
+            Self::TargetGroup => "target group",
+            Self::Host => "host",
+            Self::Map => "map",
+            Self::Login => "login",
+            Self::Device => "device",
+            Self::ClaimRule => "claim rule",
+        }
+    }
+}
+
+type Key = (Kind, String);
 
 fn difference(action: Action, (kind, name): &Key, fields: Vec<FieldChange>) -> Difference {
     Difference {
         action,
-        object: KINDS[*kind].into(),
+        object: kind.as_str().into(),
         name: name.clone(),
         fields,
     }
@@ -105,35 +123,54 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
         "discovery_auth": config.discovery_auth,
         "isns_servers": config.isns_servers,
     });
-    objects.insert((0, "daemon".to_owned()), settings);
+    objects.insert((Kind::Setting, "daemon".to_owned()), settings);
     let initiator = &config.initiator;
     let settings = serde_json::json!({
         "name": initiator.name,
         "times": initiator.times,
         "default_psps": initiator.rules.default_psps,
     });
-    objects.insert((0, "initiator".to_owned()), settings);
+    objects.insert((Kind::Setting, "initiator".to_owned()), settings);
     for login in &initiator.targets {
-        objects.insert((5, login.iqn.clone()), json(serde_json::to_value(login)));
+        objects.insert(
+            (Kind::Login, login.iqn.clone()),
+            json(serde_json::to_value(login)),
+        );
     }
     for device in &initiator.devices {
-        objects.insert((6, device.name.clone()), json(serde_json::to_value(device)));
+        objects.insert(
+            (Kind::Device, device.name.clone()),
+            json(serde_json::to_value(device)),
+        );
     }
     for rule in &initiator.rules.user {
         let name = format!("{} for {}", rule.satp.name(), rule.criteria());
-        objects.insert((7, name), json(serde_json::to_value(rule)));
+        objects.insert((Kind::ClaimRule, name), json(serde_json::to_value(rule)));
     }
     for unit in &config.units {
-        objects.insert((1, unit.name.clone()), json(serde_json::to_value(unit)));
+        objects.insert(
+            (Kind::Unit, unit.name.clone()),
+            json(serde_json::to_value(unit)),
+        );
     }
     for target in &config.targets {
-        objects.insert((2, target.iqn.clone()), json(serde_json::to_value(target)));
+        objects.insert(
+            (Kind::Target, target.iqn.clone()),
+            json(serde_json::to_value(target)),
+        );
+    }
+    for group in &config.target_groups {
+        let name = group.name.clone();
+        objects.insert((Kind::TargetGroup, name), json(serde_json::to_value(group)));
     }
     for host in &config.hosts {
-        objects.insert((3, host.name.clone()), json(serde_json::to_value(host)));
+        objects.insert(
+            (Kind::Host, host.name.clone()),
+            json(serde_json::to_value(host)),
+        );
     }
     for map in &config.maps {
-        objects.insert((4, map_name(map)), json(serde_json::to_value(map)));
+        objects.insert((Kind::Map, map_name(map)), json(serde_json::to_value(map)));
     }
     objects
 }
@@ -220,7 +257,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         if let (Some(a), Some(b)) = (before, &host.chap)
             && a.secret != b.secret
         {
-            out.push(((3, host.name.clone()), change("chap.secret")));
+            out.push(((Kind::Host, host.name.clone()), change("chap.secret")));
         }
     }
     for target in &new.targets {
@@ -230,7 +267,10 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         if let (Some(a), Some(b)) = (before, &target.mutual_chap)
             && a.secret != b.secret
         {
-            out.push(((2, target.iqn.clone()), change("mutual_chap.secret")));
+            out.push((
+                (Kind::Target, target.iqn.clone()),
+                change("mutual_chap.secret"),
+            ));
         }
     }
     for login in &new.initiator.targets {
@@ -247,7 +287,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
             if let (Some(Some(a)), Some(b)) = (before, after)
                 && a.secret != b.secret
             {
-                out.push(((5, login.iqn.clone()), change(field)));
+                out.push(((Kind::Login, login.iqn.clone()), change(field)));
             }
         }
     }
@@ -326,12 +366,9 @@ pub fn altered_views(old: &Config, new: &Config) -> Vec<(String, String)> {
             };
             let same =
                 other.maps.contains(map) && unit(one) == unit(other) && host(one) == host(other);
-            for target in one
-                .targets
-                .iter()
-                .filter(|t| map.target.as_ref().is_none_or(|m| *m == t.iqn))
-            {
-                if same && other.target(&target.iqn).is_some() {
+            for target in one.targets.iter().filter(|t| map.leads_to(one, &t.iqn)) {
+                let leads = map.leads_to(other, &target.iqn);
+                if same && leads && other.target(&target.iqn).is_some() {
                     continue;
                 }
                 match map.host.as_deref() {

@@ -280,6 +280,7 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
                 map.lun,
                 describe(map)
             )));
+            steps.extend(empty_group(config, map));
         } else if !any {
             let host = map.host.as_deref().unwrap_or_default();
             steps.push(Step {
@@ -299,13 +300,24 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
     steps
 }
 
+/// A map of a target group without members leads nowhere.
+fn empty_group(config: &Config, map: &MapSpec) -> Option<Step> {
+    let group = config.target_group(map.target.as_deref()?)?;
+    group.targets.is_empty().then(|| {
+        blocked(
+            format!("Target group {} has no targets.", group.name),
+            format!("sandstone target-group add-target {} IQN", group.name),
+        )
+    })
+}
+
 fn sights(config: &Config, hosts: &[&HostSpec], unit: Option<&str>) -> Vec<Sight> {
     let mut sees = Vec::new();
     for target in &config.targets {
         for map in config
             .maps
             .iter()
-            .filter(|map| applies(map, hosts, &target.iqn))
+            .filter(|map| applies(config, map, hosts, &target.iqn))
         {
             let Some(spec) = config.unit(&map.unit) else {
                 continue;

@@ -31,6 +31,9 @@ pub struct Config {
     /// Targets, by IQN.
     #[serde(default)]
     pub targets: Vec<TargetSpec>,
+    /// Targets that maps name together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_groups: Vec<TargetGroupSpec>,
     /// Groups of initiators.
     #[serde(default)]
     pub hosts: Vec<HostSpec>,
@@ -55,6 +58,11 @@ impl Config {
     /// The target of that IQN (in normal form).
     pub fn target(&self, iqn: &str) -> Option<&TargetSpec> {
         self.targets.iter().find(|target| target.iqn == iqn)
+    }
+
+    /// The target group of that name.
+    pub fn target_group(&self, name: &str) -> Option<&TargetGroupSpec> {
+        self.target_groups.iter().find(|group| group.name == name)
     }
 
     /// The host of that name.
@@ -343,6 +351,18 @@ pub struct TargetParameters {
     pub require_data_digest: Option<bool>,
 }
 
+/// Targets that a map names together, as a host is a group of initiators. Its name cannot be that of a target: it
+/// begins with none of `iqn.`, `eui.` and `naa.`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TargetGroupSpec {
+    /// The administrator's name for it.
+    pub name: String,
+    /// IQNs of its members. A target may be in several groups; a group without members leads nowhere.
+    #[serde(default)]
+    pub targets: Vec<String>,
+}
+
 /// A group of initiators that are treated alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -356,7 +376,7 @@ pub struct HostSpec {
     pub chap: Option<ChapSecret>,
 }
 
-/// One line of the map: logical unit × host × target → LUN.
+/// One line of the map: logical unit × host × target group → LUN.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpec {
@@ -365,7 +385,7 @@ pub struct MapSpec {
     /// Name of the host group; `None` is every initiator.
     #[serde(default)]
     pub host: Option<String>,
-    /// IQN of the target; `None` is every target.
+    /// IQN of one target, or the name of a target group; `None` is every target.
     #[serde(default)]
     pub target: Option<String>,
     /// LUN, 0 to 16383.
@@ -373,4 +393,19 @@ pub struct MapSpec {
     /// Refuse writes through this map.
     #[serde(default)]
     pub read_only: bool,
+}
+
+impl MapSpec {
+    /// The targets that it leads to: IQNs, or `None` for all there are.
+    pub fn targets<'a>(&'a self, config: &'a Config) -> Option<&'a [String]> {
+        let named = self.target.as_ref()?;
+        let members = config.target_group(named).map(|group| &*group.targets);
+        Some(members.unwrap_or(std::slice::from_ref(named)))
+    }
+
+    /// Whether it leads to the target of that IQN (in normal form).
+    pub fn leads_to(&self, config: &Config, iqn: &str) -> bool {
+        self.targets(config)
+            .is_none_or(|targets| targets.iter().any(|target| target == iqn))
+    }
 }

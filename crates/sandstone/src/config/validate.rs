@@ -14,6 +14,7 @@ mod host;
 mod initiator;
 mod map;
 mod target;
+mod target_group;
 mod unit;
 
 pub(super) use map::{describe, meet};
@@ -30,6 +31,7 @@ pub fn validate(config: &Config) -> Result<(), Error> {
     unit::units(config)?;
     target::targets(config)?;
     target::portals(config)?;
+    target_group::target_groups(config)?;
     host::hosts(config)?;
     map::maps(config)?;
     initiator::initiator(config)?;

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::data_plane::{PortalStatus, UnitStatus};
 use crate::config::initiator::{AdapterTimes, DeviceSpec};
-use crate::config::model::{HostSpec, MapSpec, TargetSpec, UnitSpec};
+use crate::config::model::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
 use crate::initiator::view::InitiatorDevice;
 
@@ -62,6 +62,15 @@ pub struct TargetView {
     pub portals: Vec<PortalStatus>,
     /// Sessions logged in.
     pub sessions: usize,
+}
+
+/// A target group and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TargetGroupView {
+    /// What the administrator asked for.
+    pub spec: TargetGroupSpec,
+    /// The maps that name it.
+    pub maps: Vec<MapSpec>,
 }
 
 /// A host: what is wanted and what is. Secrets are not shown.

@@ -28,6 +28,7 @@ mod session;
 mod status;
 mod stream;
 mod target;
+mod target_group;
 mod volume;
 
 pub use config::Apply;
@@ -106,6 +107,12 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(target::add_portal))
         .routes(routes!(target::remove_portal))
         .routes(routes!(target::set_alua_state))
+        .routes(routes!(target_group::list, target_group::create))
+        .routes(routes!(target_group::show, target_group::delete))
+        .routes(routes!(
+            target_group::add_target,
+            target_group::remove_target
+        ))
         .routes(routes!(host::list, host::create))
         .routes(routes!(host::show, host::delete))
         .routes(routes!(host::add_initiator))

@@ -325,3 +325,51 @@ Linux (open-iscsi)
         "{second:?}"
     );
 }
+
+/// COMSTAR's third part of a view: targets that one map names together.
+#[test]
+fn a_map_names_a_target_group_and_explain_follows_it() {
+    const TWO: &str = "iqn.2024-08.internal.sandstone:two";
+    let daemon = Daemon::with_one_of_each();
+    let none = daemon.run("target-group list");
+    assert!(
+        none.out.is_empty() && none.err.contains("no target groups"),
+        "{none:?}"
+    );
+    daemon.run(&format!("target create {TWO} --portal 10.0.0.2:3261"));
+    daemon.run("lu create vol2 --memory --size 1G");
+    let made = daemon.run(&format!("target-group create site-a --target {ONE}"));
+    assert_eq!(
+        (made.code, made.out.as_str()),
+        (0, "target group site-a created\n")
+    );
+    let mapped = daemon.run("map add vol2 --host esx --target site-a");
+    assert_eq!(mapped.code, 0, "{mapped:?}");
+    let told = daemon.run(&format!("map explain {ESX1} vol2"));
+    let conclusion = format!("{ESX1} sees vol2 as LUN 1 of {ONE}.\n");
+    assert!(told.out.starts_with(&conclusion), "{told:?}");
+    let grown = daemon.run(&format!("target-group add-target site-a {TWO}"));
+    assert_eq!(grown.code, 0, "{grown:?}");
+    let told = daemon.run(&format!("map explain {ESX1} vol2"));
+    assert!(told.out.contains(&format!("LUN 1 of {TWO}")), "{told:?}");
+    let listed = daemon.run("target-group list -H");
+    assert_eq!(listed.out, format!("site-a\t{ONE} {TWO}\t1\n"));
+    let listed = daemon.run("map list -H -o lu,target site-a");
+    assert_eq!(listed.code, 2, "{listed:?}");
+    let listed = daemon.run("map list -H -o lu,host,target,lun");
+    assert_eq!(listed.out, "vol1\tesx\t*\t0\nvol2\tesx\tsite-a\t1\n");
+    let unknown = daemon.run("map add vol2 --host esx --target site-b --lun 9");
+    assert_eq!(unknown.code, 1);
+    assert!(
+        unknown
+            .err
+            .contains("the target group \"site-b\", which does not exist")
+            && unknown.err.contains("sandstone target-group create site-b"),
+        "{unknown:?}"
+    );
+    let refused = daemon.run("target-group delete site-a");
+    assert!(refused.err.contains("- map vol2"), "{refused:?}");
+    let removed = daemon.run("target-group delete site-a --yes");
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(daemon.run("map list -H -o lu").out, "vol1\n");
+}

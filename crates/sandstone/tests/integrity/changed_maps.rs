@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sandstone::block::memory::MemoryDevice;
+use sandstone::config::model::TargetGroupSpec;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -18,6 +19,7 @@ const COPY: u64 = 7;
 const NOT_REACHABLE: (u8, u8) = (0x0d, 0x02);
 const REPORTED_LUNS_DATA_HAS_CHANGED: (u8, u8) = (0x3f, 0x0e);
 const MODE_PARAMETERS_CHANGED: (u8, u8) = (0x2a, 0x01);
+const LOGICAL_UNIT_NOT_SUPPORTED: (u8, u8) = (0x25, 0x00);
 
 /// Asks until this is told: a changed configuration reaches the session a moment after it is in force.
 fn wait_until_told(session: &mut PipelinedSession, expected: (u8, u8)) {
@@ -132,6 +134,30 @@ fn a_map_that_becomes_read_only_is_told() {
         let written = session.run(0, write_cdb(), 0, vec![1; BLOCK]);
         assert_eq!(written.status == GOOD, !read_only);
     }
+    session.cut();
+    served.stop();
+}
+
+#[test]
+fn a_target_that_leaves_its_group_loses_the_groups_maps() {
+    let portal = free_portal();
+    let units = [0, 1].map(|lun| unit(lun, 8, BLOCK as u32, true)).to_vec();
+    let mut served = Served::start(&[portal], units, Vec::new(), limits());
+    served.change(|config| {
+        config.target_groups.push(TargetGroupSpec {
+            name: "site-a".into(),
+            targets: vec![config.targets[0].iqn.clone()],
+        });
+        config.maps[1].target = Some("site-a".into());
+    });
+    let mut session = PipelinedSession::new(portal, settings(0));
+    session.log_in();
+    session.wait_until_ready(0);
+    session.wait_until_ready(1);
+    served.change(|config| config.target_groups[0].targets.clear());
+    wait_until_told(&mut session, REPORTED_LUNS_DATA_HAS_CHANGED);
+    let gone = session.run(1, [0; 16], 0, Vec::new());
+    assert_eq!(gone.asc(), Some(LOGICAL_UNIT_NOT_SUPPORTED));
     session.cut();
     served.stop();
 }

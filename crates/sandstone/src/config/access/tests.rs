@@ -291,3 +291,56 @@ fn altered_views_name_target_and_pattern() {
     new.maps[1].target = Some(TWO.into());
     assert!(altered_views(&old, &new).contains(&(TWO.to_owned(), "*".to_owned())));
 }
+
+/// Target `one` in the group `site-a`, which the first map names.
+fn grouped() -> Config {
+    let mut config = good();
+    config.target_groups.push(TargetGroupSpec {
+        name: "site-a".into(),
+        targets: vec![ONE.into()],
+    });
+    config.maps[0].target = Some("site-a".into());
+    super::super::validate::validate(&config).unwrap();
+    config
+}
+
+#[test]
+fn a_map_of_a_target_group_leads_to_its_members_and_to_no_other() {
+    let mut config = grouped();
+    assert_eq!(luns(&config, ESX, ONE)[0].unit, "vol1");
+    assert_eq!(access(&config, ESX, TWO, None), Err(Refusal::NotMapped));
+    let told = send_targets(&config, ESX, "10.0.0.1:3260".parse().unwrap());
+    assert!(format!("{told:?}").contains(ONE), "{told:?}");
+    assert!(!format!("{told:?}").contains(TWO), "{told:?}");
+    config.target_groups[0].targets.push(TWO.into());
+    assert_eq!(luns(&config, ESX, TWO)[0].unit, "vol1");
+    config.target_groups[0].targets.clear();
+    assert_eq!(access(&config, ESX, ONE, None), Err(Refusal::NotMapped));
+}
+
+#[test]
+fn sessions_hear_of_a_target_that_joins_or_leaves_a_group() {
+    let old = grouped();
+    let mut new = old.clone();
+    new.target_groups[0].targets = vec![TWO.into()];
+    let pattern = "iqn.1998-01.com.vmware:*".to_owned();
+    let altered = [(ONE.to_owned(), pattern.clone()), (TWO.to_owned(), pattern)];
+    assert_eq!(altered_views(&old, &new), altered);
+    let ended = ViewChange::End(Refusal::NotMapped);
+    assert_eq!(view_change(&old, &new, ESX, ONE), ended);
+    new.target_groups[0].targets.push(ONE.into());
+    assert_eq!(view_change(&old, &new, ESX, ONE), ViewChange::Same);
+}
+
+#[test]
+fn explain_says_when_the_target_group_of_a_map_is_empty() {
+    let mut config = grouped();
+    config.target_groups[0].targets.clear();
+    let why = explain(&config, ESX, Some("vol1"));
+    assert!(!why.visible);
+    let blocked = why.steps.iter().find(|it| it.outcome == Outcome::Blocked);
+    let blocked = blocked.expect("a step says what is missing");
+    assert_eq!(blocked.finding, "Target group site-a has no targets.");
+    let next = "sandstone target-group add-target site-a IQN";
+    assert_eq!(blocked.next.as_deref(), Some(next));
+}

@@ -11,7 +11,7 @@ pub struct AddMap {
     /// Name of the host; absent for every host.
     #[serde(default)]
     pub host: Option<String>,
-    /// IQN of the target; absent for every target.
+    /// IQN of the target, or the name of a target group; absent for every target.
     #[serde(default)]
     pub target: Option<String>,
     /// LUN; the lowest that is free everywhere the map leads, where absent.
@@ -31,7 +31,7 @@ pub struct RemoveMap {
     /// Name of the host.
     #[serde(default)]
     pub host: Option<String>,
-    /// IQN of the target.
+    /// IQN of the target, or the name of a target group, that the map names.
     #[serde(default)]
     pub target: Option<String>,
     /// LUN.
@@ -54,7 +54,7 @@ pub struct Share {
     /// How to make the unit if it does not exist.
     #[serde(default)]
     pub create: Option<CreateUnit>,
-    /// The target; where absent the only one there is, or a new one named after the unit.
+    /// IQN of the target; where absent the only one there is, or a new one named after the unit.
     #[serde(default)]
     pub target: Option<String>,
     /// Listening addresses of a new target.
@@ -74,10 +74,7 @@ impl Edit {
         let mut map = MapSpec {
             unit: request.unit.clone(),
             host: request.host.clone(),
-            target: request
-                .target
-                .as_ref()
-                .map(|target| target.to_ascii_lowercase()),
+            target: request.target.as_deref().map(normal_scope),
             lun: request.lun.unwrap_or(0),
             read_only: request.read_only,
         };
@@ -89,10 +86,7 @@ impl Edit {
     }
 
     pub(super) fn remove_map(&mut self, request: &RemoveMap) -> Result<(), Error> {
-        let target = request
-            .target
-            .as_ref()
-            .map(|target| target.to_ascii_lowercase());
+        let target = request.target.as_deref().map(normal_scope);
         let fits = |map: &MapSpec| {
             map.unit == request.unit
                 && (request.host.is_none() || map.host == request.host)
@@ -150,7 +144,7 @@ impl Edit {
         let exists = self.config.maps.iter().any(|map| {
             map.unit == request.unit
                 && map.host.as_ref().is_none_or(|name| *name == host)
-                && map.target.as_ref().is_none_or(|iqn| *iqn == target)
+                && map.leads_to(&self.config, &target)
         });
         if exists {
             return Ok(());
@@ -217,17 +211,12 @@ impl Edit {
         let iqn = match (&request.target, self.config.targets.as_slice()) {
             (Some(iqn), _) => normal_iqn(iqn)?,
             (None, [only]) if request.portals.is_empty() => return Ok(only.iqn.clone()),
-            (None, targets) => {
-                let mapped = self
-                    .config
-                    .maps
-                    .iter()
-                    .filter(|map| map.unit == request.unit);
-                let known = mapped.filter_map(|map| map.target.clone()).next();
-                if let Some(iqn) =
-                    known.filter(|iqn| targets.iter().any(|target| target.iqn == *iqn))
-                {
-                    return Ok(iqn);
+            (None, _) => {
+                let maps = self.config.maps.iter();
+                let mut mapped = maps.filter(|map| map.unit == request.unit);
+                let known = mapped.find_map(|map| map.targets(&self.config)?.first());
+                if let Some(iqn) = known {
+                    return Ok(iqn.clone());
                 }
                 let own: String = request.unit.to_ascii_lowercase().replace('_', "-");
                 format!("{}:{own}", identity::TARGET_PREFIX)

@@ -137,17 +137,20 @@ impl Edit {
 
     pub(super) fn delete_target(&mut self, iqn: &str) -> Result<(), Error> {
         let iqn = self.target_mut(iqn)?.iqn.clone();
-        let ours = |map: &&MapSpec| map.target.as_ref() == Some(&iqn);
-        let list = self.config.maps.iter().filter(ours);
-        let dependents: Vec<_> = list
-            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
-            .collect();
+        let mut dependents = self.maps_that_name(&iqn);
+        let groups = self.config.target_groups.iter();
+        let holding = groups.filter(|group| group.targets.contains(&iqn));
+        dependents.extend(holding.map(|group| format!("target group {}", group.name)));
         self.refuse_if_used(
             &format!("target {iqn}"),
             &dependents,
             &format!("sandstone target delete {iqn}"),
         )?;
-        self.config.maps.retain(|map| !ours(&map));
+        let maps = &mut self.config.maps;
+        maps.retain(|map| map.target.as_ref() != Some(&iqn));
+        for group in &mut self.config.target_groups {
+            group.targets.retain(|member| *member != iqn);
+        }
         self.config.targets.retain(|target| target.iqn != iqn);
         Ok(())
     }

@@ -399,3 +399,77 @@ fn new_targets_go_to_the_next_target_port_group_when_one_is_full() {
     let in_second = groups.filter(|group| *group == 2).count();
     assert_eq!(in_second, 2);
 }
+
+/// Target `one` in the group `site-a`, and vol1 mapped there to everyone.
+fn with_a_target_group() -> Config {
+    let create = CreateTargetGroup {
+        name: "site-a".into(),
+        targets: vec![ONE.to_uppercase()],
+    };
+    let mut config = does(&good(), Change::CreateTargetGroup(create)).unwrap();
+    assert_eq!(config.target_groups[0].targets, [ONE]);
+    config.maps.clear();
+    let to_group = AddMap {
+        target: Some("site-a".into()),
+        ..map("vol1")
+    };
+    does(&config, Change::AddMap(to_group)).unwrap()
+}
+
+#[test]
+fn a_target_group_gains_and_loses_targets() {
+    let config = with_a_target_group();
+    let (group, one) = ("site-a".to_owned(), ONE.to_owned());
+    let two = config.targets[1].iqn.clone();
+    let add = |group: &str, iqn: &str| Change::AddTarget(group.into(), iqn.into());
+    let after = does(&config, add(&group, &two.to_uppercase())).unwrap();
+    assert_eq!(after.target_groups[0].targets, [one, two]);
+    let again = does(&after, add(&group, ONE)).unwrap_err();
+    assert_eq!(again.kind, ErrorKind::Exists);
+    let unknown = does(&config, add("site-b", ONE)).unwrap_err();
+    assert_eq!(unknown.kind, ErrorKind::NotFound);
+    let remove = Change::RemoveTarget(group, ONE.into());
+    let after = does(&after, remove.clone()).unwrap();
+    assert_eq!(
+        after.target_groups[0].targets,
+        [config.targets[1].iqn.clone()]
+    );
+    assert_eq!(does(&after, remove).unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn what_a_target_group_holds_or_leads_to_goes_only_with_a_yes() {
+    let config = with_a_target_group();
+    let group = Change::DeleteTargetGroup("site-a".into());
+    let refused = does(&config, group.clone()).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::InUse);
+    assert!(refused.message.contains("vol1 as LUN 0"), "{refused}");
+    let after = group.applied(&config, Seed::fixed(1), true).unwrap();
+    assert!(after.target_groups.is_empty() && after.maps.is_empty());
+    assert_eq!(after.targets.len(), 2, "its targets stay");
+
+    let target = Change::DeleteTarget(ONE.into());
+    let refused = does(&config, target.clone()).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::InUse);
+    assert!(refused.message.contains("target group site-a"), "{refused}");
+    let after = target.applied(&config, Seed::fixed(1), true).unwrap();
+    assert!(after.target_groups[0].targets.is_empty());
+    assert_eq!(
+        after.maps, config.maps,
+        "it leads nowhere until the group has another target"
+    );
+}
+
+#[test]
+fn sharing_where_a_map_of_a_target_group_leads_adds_no_second_map() {
+    let config = with_a_target_group();
+    let share = |target: Option<&str>| {
+        let request = serde_json::json!({ "unit": "vol1", "host": "esx", "target": target });
+        Change::Share(serde_json::from_value(request).unwrap())
+    };
+    assert_eq!(does(&config, share(Some(ONE))).unwrap().maps, config.maps);
+    assert_eq!(does(&config, share(None)).unwrap().maps, config.maps);
+    let elsewhere = config.targets[1].iqn.clone();
+    let after = does(&config, share(Some(&elsewhere))).unwrap();
+    assert_eq!(after.maps[1].target, Some(elsewhere));
+}

@@ -3,7 +3,7 @@
 use super::MAX_LUN;
 use crate::config::error::Error;
 use crate::config::model::{Config, MapSpec};
-use crate::config::pattern;
+use crate::config::{name, pattern};
 
 pub(super) fn maps(config: &Config) -> Result<(), Error> {
     for (index, map) in config.maps.iter().enumerate() {
@@ -78,14 +78,16 @@ fn references(config: &Config, map: &MapSpec) -> Result<(), Error> {
     }
     if let Some(target) = &map.target
         && config.target(target).is_none()
+        && config.target_group(target).is_none()
     {
+        let (kind, verb) = kind_of(target);
         return Err(Error::not_found(
             format!(
-                "the map of {} names the target {target:?}, which does not exist",
+                "the map of {} names the {kind} {target:?}, which does not exist",
                 map.unit
             ),
             format!(
-                "see `sandstone target list`, or make it with `sandstone target create {target}`"
+                "see `sandstone {verb} list`, or make it with `sandstone {verb} create {target}`"
             ),
         ));
     }
@@ -94,11 +96,14 @@ fn references(config: &Config, map: &MapSpec) -> Result<(), Error> {
 
 /// Whether some initiator could see both maps through one target.
 pub(in crate::config) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool {
-    let targets = match (&a.target, &b.target) {
-        (Some(x), Some(y)) => x == y,
-        _ => true,
+    let (x, y) = (a.targets(config), b.targets(config));
+    let at_one_target = match (x, y) {
+        (None, None) => true,
+        // One that leads nowhere meets none.
+        (Some(some), None) | (None, Some(some)) => !some.is_empty(),
+        (Some(x), Some(y)) => x.iter().any(|target| y.contains(target)),
     };
-    targets
+    at_one_target
         && match (&a.host, &b.host) {
             (Some(x), Some(y)) if x != y => {
                 let patterns = |host: &str| config.host(host).map_or(&[][..], |h| &h.initiators);
@@ -120,7 +125,16 @@ pub(in crate::config) fn describe(map: &MapSpec) -> String {
         .target
         .as_ref()
         .map_or("every target".to_owned(), |target| {
-            format!("target {target}")
+            format!("{} {target}", kind_of(target).0)
         });
     format!("{host}, {target}")
+}
+
+/// What a map's `target` names, by its form, and the verb that lists and makes such.
+fn kind_of(target: &str) -> (&'static str, &'static str) {
+    if name::normalise(target).is_ok() {
+        ("target", "target")
+    } else {
+        ("target group", "target-group")
+    }
 }

@@ -408,9 +408,9 @@ fn maps_name_what_exists_and_do_not_collide() {
         "host \"none\"",
     );
     says(
-        refusal(|c| c.maps[0].target = Some("none".into())),
+        refusal(|c| c.maps[0].target = Some("iqn.2024-08.org.example:none".into())),
         ErrorKind::NotFound,
-        "target \"none\"",
+        "target \"iqn.2024-08.org.example:none\"",
     );
     says(
         refusal(|c| c.maps[0].lun = 16384),
@@ -495,4 +495,73 @@ fn a_target_port_group_has_at_most_255_ports() {
     });
     let refused = validate(&config).expect_err("one too many");
     assert!(refused.to_string().contains("more than 255"), "{refused}");
+}
+
+#[test]
+fn target_groups_have_names_of_their_own_and_members_that_exist() {
+    let with = |name: &str, targets: &[&str]| {
+        let targets = targets.iter().map(|it| (*it).to_owned()).collect();
+        let name = name.to_owned();
+        move |c: &mut Config| c.target_groups.push(TargetGroupSpec { name, targets })
+    };
+    let one = good().targets[0].iqn.clone();
+    let mut config = good();
+    with("site-a", &[&one])(&mut config);
+    with("empty", &[])(&mut config);
+    validate(&config).unwrap();
+    for name in ["iqn.2024-08.internal.sandstone:group", "NAA.1", "a b"] {
+        let words = "no name for a target group";
+        says(refusal(with(name, &[])), ErrorKind::Invalid, words);
+    }
+    let twice = |c: &mut Config| {
+        with("site-a", &[])(c);
+        with("site-a", &[])(c);
+    };
+    says(
+        refusal(twice),
+        ErrorKind::Exists,
+        "a target group site-a already",
+    );
+    let unknown = refusal(with("site-a", &["iqn.2024-08.internal.sandstone:none"]));
+    says(
+        unknown,
+        ErrorKind::NotFound,
+        "target group site-a names the target",
+    );
+    let doubled = refusal(with("site-a", &[&one, &one]));
+    says(doubled, ErrorKind::Invalid, "twice");
+}
+
+#[test]
+fn maps_of_target_groups_exist_and_collide_only_at_a_target_of_both() {
+    let unknown = refusal(|c| c.maps[0].target = Some("site-a".into()));
+    says(
+        unknown,
+        ErrorKind::NotFound,
+        "names the target group \"site-a\"",
+    );
+    let mut config = good();
+    let (one, two) = (config.targets[0].iqn.clone(), config.targets[1].iqn.clone());
+    for (name, target) in [("site-a", &one), ("site-b", &two)] {
+        let (name, targets) = (name.to_owned(), vec![target.clone()]);
+        config.target_groups.push(TargetGroupSpec { name, targets });
+    }
+    // Both are LUN 0 of every host, at different targets.
+    for (map, group) in config.maps.iter_mut().zip(["site-a", "site-b"]) {
+        (map.host, map.target) = (None, Some(group.into()));
+    }
+    validate(&config).unwrap();
+    config.target_groups[1].targets.push(one.clone());
+    says(
+        validate(&config).unwrap_err(),
+        ErrorKind::Invalid,
+        "LUN 0 would be",
+    );
+    config.target_groups[1].targets.pop();
+    config.maps[1].target = Some(one);
+    says(
+        validate(&config).unwrap_err(),
+        ErrorKind::Invalid,
+        "LUN 0 would be",
+    );
 }

@@ -115,14 +115,19 @@ fn shared(config: &Config, request: &Share, committed: Committed) -> Result<Shar
         })
         .ok_or_else(gone)?;
     let wanted = request.target.as_ref().map(|iqn| iqn.to_ascii_lowercase());
+    let leads = |map: &MapSpec| match &wanted {
+        Some(iqn) => map.leads_to(config, iqn),
+        None => map.targets(config).is_none_or(|all| !all.is_empty()),
+    };
     let fits = |map: &&MapSpec| {
         map.unit == request.unit
             && map.host.as_ref().is_none_or(|name| *name == host.name)
-            && (wanted.is_none() || map.target.is_none() || map.target == wanted)
+            && leads(map)
     };
     // The newest map stands last; an older one may lead to the same unit at another target.
     let map = config.maps.iter().rev().find(fits).ok_or_else(gone)?;
-    let iqn = map.target.as_ref().or(wanted.as_ref());
+    let first = || map.targets(config).and_then(|all| all.first());
+    let iqn = wanted.as_ref().or_else(first);
     let target = iqn
         .map_or(config.targets.first(), |iqn| config.target(iqn))
         .ok_or_else(gone)?;

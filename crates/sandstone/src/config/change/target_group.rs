@@ -1,0 +1,86 @@
+//! Edits of target groups.
+
+use super::*;
+
+/// `target-group create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTargetGroup {
+    /// Its name.
+    pub name: String,
+    /// IQNs of its members.
+    #[serde(default)]
+    pub targets: Vec<String>,
+}
+
+impl Edit {
+    pub(super) fn create_target_group(&mut self, request: &CreateTargetGroup) -> Result<(), Error> {
+        let targets = request.targets.iter().map(|iqn| normal_iqn(iqn));
+        let targets = targets.collect::<Result<_, _>>()?;
+        self.config.target_groups.push(TargetGroupSpec {
+            name: request.name.clone(),
+            targets,
+        });
+        Ok(())
+    }
+
+    pub(super) fn add_target(&mut self, group: &str, iqn: &str) -> Result<(), Error> {
+        let iqn = normal_iqn(iqn)?;
+        let group = self.target_group_mut(group)?;
+        if group.targets.contains(&iqn) {
+            return Err(Error::exists(
+                format!("target group {} has {iqn} already", group.name),
+                format!("sandstone target-group list {}", group.name),
+            ));
+        }
+        group.targets.push(iqn);
+        Ok(())
+    }
+
+    pub(super) fn remove_target(&mut self, group: &str, iqn: &str) -> Result<(), Error> {
+        let wanted = iqn.to_ascii_lowercase();
+        let group = self.target_group_mut(group)?;
+        if !group.targets.contains(&wanted) {
+            return Err(Error::not_found(
+                format!("target group {} has no target {iqn}", group.name),
+                format!(
+                    "sandstone target-group list {} shows those it has",
+                    group.name
+                ),
+            ));
+        }
+        group.targets.retain(|other| *other != wanted);
+        Ok(())
+    }
+
+    pub(super) fn delete_target_group(&mut self, name: &str) -> Result<(), Error> {
+        self.target_group_mut(name)?;
+        let what = format!("target group {name}");
+        let command = format!("sandstone target-group delete {name}");
+        let dependents = self.maps_that_name(name);
+        self.refuse_if_used(&what, &dependents, &command)?;
+        let ours = |map: &MapSpec| map.target.as_deref() == Some(name);
+        self.config.maps.retain(|map| !ours(map));
+        self.config.target_groups.retain(|group| group.name != name);
+        Ok(())
+    }
+
+    /// The maps whose `target` is this name, for people.
+    pub(super) fn maps_that_name(&self, target: &str) -> Vec<String> {
+        let maps = self.config.maps.iter();
+        let naming = maps.filter(|map| map.target.as_deref() == Some(target));
+        naming
+            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
+            .collect()
+    }
+
+    fn target_group_mut(&mut self, name: &str) -> Result<&mut TargetGroupSpec, Error> {
+        let mut groups = self.config.target_groups.iter_mut();
+        groups.find(|group| group.name == name).ok_or_else(|| {
+            Error::not_found(
+                format!("there is no target group {name}"),
+                "sandstone target-group list shows those there are",
+            )
+        })
+    }
+}

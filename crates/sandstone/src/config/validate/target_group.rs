@@ -1,0 +1,62 @@
+//! Rules of target groups: names that no target could have, and members that exist.
+
+use std::collections::HashSet;
+
+use super::{object_name, taken};
+use crate::config::error::Error;
+use crate::config::model::{Config, TargetGroupSpec};
+use crate::config::name;
+
+/// How every iSCSI name begins (RFC 7143 4.2.7.2): a map tells a target from a group by this.
+const NAME_TYPES: [&str; 3] = ["iqn.", "eui.", "naa."];
+
+pub(super) fn target_groups(config: &Config) -> Result<(), Error> {
+    let mut names = HashSet::new();
+    for group in &config.target_groups {
+        object_name("target group", &group.name)?;
+        let start = group.name.to_ascii_lowercase();
+        if NAME_TYPES.iter().any(|it| start.starts_with(it)) {
+            return Err(Error::invalid(
+                format!(
+                    "{} is no name for a target group: it begins as the name of a target",
+                    group.name
+                ),
+                "choose another name; maps tell targets and target groups apart by theirs",
+            ));
+        }
+        if !names.insert(group.name.as_str()) {
+            let list = "sandstone target-group list";
+            return Err(taken("target group", &group.name, list));
+        }
+        members(config, group)?;
+    }
+    Ok(())
+}
+
+fn members(config: &Config, group: &TargetGroupSpec) -> Result<(), Error> {
+    let mut known = HashSet::new();
+    for target in &group.targets {
+        if config.target(target).is_none() {
+            let next = match name::normalise(target) {
+                Ok(normal) if normal != *target => format!("write {normal}"),
+                _ => format!(
+                    "see `sandstone target list`, or make it with `sandstone target create {target}`"
+                ),
+            };
+            return Err(Error::not_found(
+                format!(
+                    "target group {} names the target {target:?}, which does not exist",
+                    group.name
+                ),
+                next,
+            ));
+        }
+        if !known.insert(target.as_str()) {
+            return Err(Error::invalid(
+                format!("target group {} names {target} twice", group.name),
+                "name each target once",
+            ));
+        }
+    }
+    Ok(())
+}
