@@ -11,18 +11,20 @@ use crate::block::device::NodeDevice;
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::open::{self, OpenError};
 use crate::block::{BlockDevice, Lane};
+use crate::config::initiator::InitiatorSpec;
 use crate::config::model::BackendSpec;
 use crate::config::quantity::parse_size;
 use crate::initiator::adapter::AdapterError;
 use crate::initiator::device::MultipathDevice;
-use crate::initiator::open::{OpenUrlError, open_url};
-use crate::initiator::url::LunUrl;
+use crate::initiator::named::NamedDevice;
+use crate::initiator::open::{OpenUrlError, open_named, open_url};
+use crate::initiator::url::{LunUrl, pairs};
 
 /// Block length where nothing else is said and nothing beneath asks for more, in bytes.
 const DEFAULT_BLOCK: u32 = 512;
 
 /// Opens what `what` names, for this process alone: the path of a file or of a block device,
-/// `memory:SIZE`, or an `iscsi://` URL. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
+/// `memory:SIZE`, an `iscsi://` URL, or the name of a device (`naa.…`) that the targets of `configured` show. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
 /// them. What belongs to the device may live in `lane` from then on.
 ///
 /// # Errors
@@ -30,19 +32,20 @@ const DEFAULT_BLOCK: u32 = 512;
 pub fn open(
     what: &str,
     block_size: Option<u32>,
+    configured: &InitiatorSpec,
     lane: &mut Lane,
 ) -> Result<Arc<dyn BlockDevice>, OpenError> {
     if let Some(size) = what.strip_prefix("memory:") {
         return memory(size, block_size.unwrap_or(DEFAULT_BLOCK));
     }
-    if LunUrl::is_one(what) {
-        let unit = logical_unit(what, block_size, lane)?;
+    if is_logical_unit(what) {
+        let unit = logical_unit(what, block_size, configured, lane)?;
         return Ok(unit);
     }
     if let Some((scheme, _)) = what.split_once("://") {
         return Err(OpenError::new(
             format!("{scheme}:// is nothing that can be opened here"),
-            "name a file, a block device, memory:SIZE or iscsi://host/target/lun",
+            "name a file, a block device, memory:SIZE, iscsi://host/target/lun or naa.… as `sandstone initiator device list` shows it",
         ));
     }
     let path = Path::new(what);
@@ -66,7 +69,13 @@ pub fn open(
 /// A name of a device as others may read it: without the secrets and options of a URL.
 pub fn shown(what: &str) -> String {
     let Some((scheme, rest)) = what.split_once("://") else {
-        return what.to_owned();
+        let is_named = NamedDevice::is_one(what);
+        let name = if is_named {
+            NamedDevice::name_of(what)
+        } else {
+            what
+        };
+        return name.to_owned();
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let path = path.split('?').next().unwrap_or_default();
@@ -78,18 +87,35 @@ pub fn shown(what: &str) -> String {
     }
 }
 
-/// Opens the logical unit of an `iscsi://` URL.
+/// Whether `what` names a logical unit, which is reached by sessions.
+pub fn is_logical_unit(what: &str) -> bool {
+    LunUrl::is_one(what) || NamedDevice::is_one(what)
+}
+
+/// Opens the logical unit of an `iscsi://` URL, or of that name.
 ///
 /// # Errors
 /// As [`open`].
 pub fn logical_unit(
-    url: &str,
+    what: &str,
     block_size: Option<u32>,
+    configured: &InitiatorSpec,
     lane: &mut Lane,
 ) -> Result<Arc<MultipathDevice>, OpenError> {
-    let device = open_url(url, lane).map_err(|error| {
+    let opened = match NamedDevice::is_one(what) {
+        true => open_named(what, configured, lane),
+        false => open_url(what, lane),
+    };
+    let device = opened.map_err(|error| {
         let advice = match &error {
             OpenUrlError::Url(_) => "correct the URL",
+            OpenUrlError::Name(_) => {
+                "see `sandstone initiator device list` and `sandstone initiator login`; a device without a login \
+                 is named by a URL: iscsi://host/target/lun"
+            }
+            OpenUrlError::Adapter(AdapterError::NoDevice { .. }) => {
+                "sandstone initiator device list shows the names there are"
+            }
             OpenUrlError::Adapter(AdapterError::NoUnit { .. }) => {
                 "have the target map the unit to this initiator, or name another LUN"
             }
@@ -111,16 +137,15 @@ pub fn logical_unit(
 
 /// The options of a URL as others may read them, in their order: without the secrets.
 pub fn shown_options(what: &str) -> Vec<(String, String)> {
-    let Some((_, rest)) = what.split_once("://") else {
-        return Vec::new();
+    let query = match what.split_once("://") {
+        // A secret before the host may hold a question mark.
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None if NamedDevice::is_one(what) => what,
+        None => return Vec::new(),
     };
-    // A secret before the host may hold a question mark.
-    let (_, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (_, query) = path.split_once('?').unwrap_or((path, ""));
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let (_, query) = query.split_once('?').unwrap_or((query, ""));
+    pairs(query)
+        .map(|(name, value)| {
             let is_secret = name.contains("password");
             let value = if is_secret { "…" } else { value };
             (name.to_owned(), value.to_owned())
@@ -173,11 +198,17 @@ mod tests {
             ["psp=rr", "portal=b", "target_password=…", "portal=c"]
         );
         assert!(shown_options("/dev/disk?psp=rr").is_empty());
+        let named = "naa.652534e0?psp=rr&queue_depth=8";
+        assert_eq!(shown(named), "naa.652534e0");
+        assert_eq!(shown_options(named).len(), 2);
     }
 
     #[test]
     fn opens_files_and_memory_and_says_what_is_wrong_with_others() {
         let mut lane = Lane::without_io_uring(Arc::new(|| {}));
+        let open = |what, block_size, lane: &mut Lane| {
+            open(what, block_size, &InitiatorSpec::default(), lane)
+        };
         let device = open("memory:1M", Some(4096), &mut lane).expect("memory");
         assert_eq!(device.geometry().len, 1 << 20);
         assert_eq!(device.geometry().granularity, 4096);
@@ -194,5 +225,10 @@ mod tests {
         assert!(error.to_string().contains("not a size"), "{error}");
         let error = open("ftp://x/y", None, &mut lane).expect_err("no scheme");
         assert!(error.to_string().contains("ftp://"), "{error}");
+        let error = open("naa.652534e0", None, &mut lane).expect_err("no login");
+        assert!(
+            error.to_string().contains("no target is configured"),
+            "{error}"
+        );
     }
 }

@@ -12,6 +12,7 @@ use crate::control::client::escape;
 mod adapter;
 pub(super) mod attach;
 mod claim_rule;
+pub(super) mod configured;
 mod device;
 mod discover;
 pub(super) mod login;

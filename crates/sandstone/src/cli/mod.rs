@@ -174,7 +174,7 @@ pub fn run() -> ExitCode {
         }
         Verb::Initiator(initiator::Verb::Attach(args)) => {
             drop((out, err));
-            initiator::attach::run(&args)
+            initiator::attach::run(&args, &verb.connection)
         }
         _ => {
             let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();

@@ -81,6 +81,29 @@ impl Store {
         Ok((store, config))
     }
 
+    /// The configuration that is in force in a folder which another process may be using: it is replaced whole,
+    /// so what is read is one or the next.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn peek(folder: &Path) -> Result<Config, Error> {
+        let file = folder.join("config.toml");
+        let text = read(&file)?.ok_or_else(|| {
+            Error::not_found(
+                format!("there is no configuration in {}", folder.display()),
+                "name the state folder of the daemon with --state",
+            )
+        })?;
+        parse(&text).map_err(|reason| {
+            let message = format!("{} cannot be used: {reason}", file.display());
+            Error::new(
+                ErrorKind::Corrupt,
+                message,
+                "sandstone config rollback shows how to go back",
+            )
+        })
+    }
+
     /// Puts an earlier generation in force in a folder that no daemon uses: the way out when
     /// `config.toml` is damaged. The damaged file is kept as `config.toml.damaged`.
     pub fn recover(folder: &Path, generation: u64) -> Result<Config, Error> {

@@ -65,6 +65,11 @@ pub enum AdapterError {
         /// Why what is there is of no use, where something is.
         why: Option<String>,
     },
+    /// There are sessions, and none shows a device of that name.
+    NoDevice {
+        /// The device's name.
+        name: String,
+    },
 }
 
 impl fmt::Display for AdapterError {
@@ -78,6 +83,12 @@ impl fmt::Display for AdapterError {
                     write!(f, "; {portal}: {reason}")?;
                 }
                 Ok(())
+            }
+            Self::NoDevice { name } => {
+                write!(
+                    f,
+                    "no target that is configured shows {name} to this initiator"
+                )
             }
             Self::NoUnit { target, lun, why } => {
                 write!(f, "{target} shows no disk")?;

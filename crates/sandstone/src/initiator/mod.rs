@@ -11,7 +11,7 @@
 //! | which units a session shows | `scan.rs` |
 //! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
-//! | what can be set | `settings.rs`, `url.rs`, `options.rs` |
+//! | what can be set, by a URL or the name of a configured device | `settings.rs`, `url.rs`, `named.rs`, `options.rs` |
 //! | which targets there are | `discovery.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 
@@ -25,6 +25,7 @@ pub mod discovery;
 mod fabric;
 pub mod host;
 mod link;
+pub mod named;
 mod nexus;
 pub mod open;
 pub mod options;

@@ -158,12 +158,21 @@ pub(super) struct Options {
 }
 
 impl Options {
-    pub(super) fn new(target: TargetSettings, device: DeviceSettings, portal: String) -> Self {
+    /// Options over these settings; ways are added to those that the target has.
+    pub(super) fn new(target: TargetSettings, device: DeviceSettings) -> Self {
+        let mut portals = Vec::new();
+        let mut binds = Vec::new();
+        for route in &target.routes {
+            if !portals.contains(&route.portal) {
+                portals.push(route.portal.clone());
+            }
+            binds.extend(route.bind.clone().filter(|bind| !binds.contains(bind)));
+        }
         Self {
             target,
             device,
-            portals: vec![portal],
-            binds: Vec::new(),
+            portals,
+            binds,
             target_user: None,
             target_password: None,
             names: Vec::new(),

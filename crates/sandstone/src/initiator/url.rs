@@ -5,7 +5,7 @@ use std::fmt;
 use iscsi::chap::ChapCredential;
 
 use super::options::Options;
-use super::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
+use super::settings::{Bind, DeviceSettings, Route, SessionSettings, TargetSettings};
 
 const DEFAULT_PORT: u16 = 3260;
 
@@ -81,14 +81,16 @@ impl LunUrl {
         }
         let target = TargetSettings {
             name: target.to_owned(),
-            routes: Vec::new(),
+            routes: vec![Route {
+                portal: with_port(portal)?,
+                bind: None,
+            }],
             sessions: 1,
             lun: Some(lun),
             session,
         };
-        let mut options = Options::new(target, device, with_port(portal)?);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let mut options = Options::new(target, device);
+        for (name, value) in pairs(query) {
             options.set(name, value).map_err(UrlError)?;
         }
         options.finish().map_err(UrlError)
@@ -107,7 +109,13 @@ pub fn check_option(name: &str, value: &str) -> Result<(), String> {
         lun: None,
         session: SessionSettings::new(""),
     };
-    Options::new(target, DeviceSettings::default(), String::new()).set(name, value)
+    Options::new(target, DeviceSettings::default()).set(name, value)
+}
+
+/// The names and values of `a=b&c=d`.
+pub fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 /// A portal with its port, which is 3260 where none is named.

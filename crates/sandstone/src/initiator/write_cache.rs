@@ -10,8 +10,9 @@ use scsi::application_client::report_luns;
 use scsi::application_client::sense::{Reaction, SenseCode};
 
 use super::connection::{Connection, Outcome};
-use super::settings::{DeviceSettings, SessionSettings, TargetSettings};
+use super::settings::{DeviceSettings, Route, SessionSettings, TargetSettings};
 use super::url::{LunUrl, UrlError};
+use super::view::InitiatorDevice;
 use crate::entropy::random_isid;
 
 const CACHING: u8 = 0x08;
@@ -39,6 +40,20 @@ impl WriteCache {
         let LunUrl { target, .. } = LunUrl::parse(url, session, DeviceSettings::default())?;
         let lun = report_luns::from_number(target.lun.unwrap_or(0));
         Ok(Self { target, lun })
+    }
+
+    /// Of an open device, on its first way that leads somewhere; `targets` are those of its configuration.
+    pub fn reached_by(device: &InitiatorDevice, targets: &[TargetSettings]) -> Option<Self> {
+        let mut ways = device.ways.iter();
+        ways.find_map(|way| {
+            let mut target = targets.iter().find(|it| it.name == way.target)?.clone();
+            target.routes = vec![Route {
+                portal: way.portal.clone(),
+                bind: None,
+            }];
+            let lun = report_luns::from_number(way.lun?);
+            Some(Self { target, lun })
+        })
     }
 
     /// Whether it is on.

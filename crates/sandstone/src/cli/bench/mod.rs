@@ -43,7 +43,7 @@ pub(super) enum Verb {
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
-        Verb::Run(args) => run::run(&args, t),
+        Verb::Run(args) => run::run(&args, connection, t),
         Verb::Profiles(args) => profiles::run(&args, t),
         Verb::Sweep(args) => sweep::run(&args, connection, t),
         Verb::Lab(verb) => lab::run(verb, t),

@@ -15,7 +15,7 @@ use crate::bench::parameters::Parameters;
 use crate::bench::results::{FORMAT, FailedRun, Results, Run};
 use crate::bench::run::measure::{self, RunError};
 use crate::bench::workload::Workload;
-use crate::cli::{Done, Failure, Terminal};
+use crate::cli::{Connection, Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
@@ -33,7 +33,7 @@ pub(in crate::cli) struct Args {
     output: Output,
 }
 
-pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let chosen = args.what.choose()?;
     chosen.say_notes(t)?;
     let clock = chosen.clock(&args.how);
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         ..
     } = chosen;
     let parameters = args.how.over(parameters);
-    let mut opened = args.target.open()?;
+    let mut opened = args.target.open(connection)?;
     for workload in &profile.workloads {
         check(workload, &parameters, &opened)?;
     }

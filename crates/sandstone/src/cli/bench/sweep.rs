@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         session_knobs().for_each(|knob| registry.add(knob));
     }
     let plan = Plan::of(args, &registry, t)?;
-    let mut opened = args.target.open()?;
+    let mut opened = args.target.open(connection)?;
     for setup in &plan.setups {
         for workload in &setup.profile.workloads {
             measure::check(workload, &setup.parameters, &*opened.device).map_err(refused)?;

@@ -12,19 +12,22 @@ use crate::bench::results;
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::open::OpenError;
 use crate::block::{BlockDevice, Lane};
-use crate::cli::Terminal;
 use crate::cli::completion::size;
+use crate::cli::initiator::configured::configured;
+use crate::cli::{Connection, Terminal};
+use crate::config::initiator::InitiatorSpec;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::initiator::device::MultipathDevice;
-use crate::initiator::url::LunUrl;
+use crate::initiator::named::NamedDevice;
 use crate::initiator::write_cache::WriteCache;
 use crate::locate;
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TargetArgs {
-    /// A file, a block device, memory:SIZE, or iscsi://[user%secret@]host[:port]/target/lun[?option=value&…]
+    /// A file, a block device, memory:SIZE, iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a
+    /// device of `initiator device list`: naa.…[?option=value&…]
     target: String,
     /// Make the file with this size, and remove it afterwards
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -56,6 +59,8 @@ pub(super) struct Opened {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) lane: Lane,
     pub(super) identity: results::Target,
+    /// What is configured for it where it was named by its name.
+    configured: InitiatorSpec,
     /// The same device where it is a logical unit.
     unit: Option<Arc<MultipathDevice>>,
     /// Nobody's data is in it: it is memory, or was made for this run.
@@ -104,12 +109,13 @@ fn refused(error: OpenError) -> Error {
 
 impl TargetArgs {
     /// Opens the target, making the file first where a size was given.
-    pub(super) fn open(&self) -> Result<Opened, Error> {
+    pub(super) fn open(&self, connection: &Connection) -> Result<Opened, Error> {
         let mut lane = new_lane()?;
+        let configured = configured(&self.target, connection)?;
         let is_memory = self.target.starts_with("memory:");
         let made = match self.size {
             None => None,
-            Some(len) if !is_memory && !self.target.contains("://") => {
+            Some(len) if !is_memory && !self.target.contains("://") && !self.is_logical_unit() => {
                 Some(self.make(Path::new(&self.target), len)?)
             }
             Some(_) => {
@@ -121,7 +127,7 @@ impl TargetArgs {
         };
         let remove = made.clone().filter(|_| !self.keep);
         let is_ours = made.is_some() || is_memory;
-        let opened = self.device(&self.target, &mut lane);
+        let opened = self.device(&self.target, &configured, &mut lane);
         let (device, unit) = opened.map_err(|error| {
             if let Some(path) = &remove {
                 let _ = std::fs::remove_file(path);
@@ -143,6 +149,7 @@ impl TargetArgs {
             device,
             lane,
             identity,
+            configured,
             unit,
             is_ours,
             remove,
@@ -151,13 +158,24 @@ impl TargetArgs {
 
     /// Whether the target has sessions, whose settings can be turned.
     pub(super) fn is_logical_unit(&self) -> bool {
-        LunUrl::is_one(&self.target)
+        locate::is_logical_unit(&self.target)
     }
 
     /// The write cache of a logical unit.
-    pub(super) fn write_cache(&self) -> Result<WriteCache, Error> {
-        let next = "an iscsi:// URL names a logical unit";
-        WriteCache::of(&self.target).map_err(|error| Error::invalid(error.to_string(), next))
+    pub(super) fn write_cache(&self, opened: &Opened) -> Result<WriteCache, Error> {
+        let next = "name a logical unit: iscsi://host/target/lun, or naa.…";
+        let Some(unit) = opened
+            .unit
+            .as_ref()
+            .filter(|_| NamedDevice::is_one(&self.target))
+        else {
+            return WriteCache::of(&self.target)
+                .map_err(|error| Error::invalid(error.to_string(), next));
+        };
+        let named = NamedDevice::parse(&self.target, &opened.configured);
+        let targets = named.map(|named| named.targets).unwrap_or_default();
+        WriteCache::reached_by(&unit.view().0, &targets)
+            .ok_or_else(|| Error::invalid(format!("no path to {} is left", unit.name()), next))
     }
 
     /// Opens a logical unit with other sessions, to take the place of the last ones, which are still there
@@ -173,24 +191,32 @@ impl TargetArgs {
             let first = at == 0 && !url.contains('?');
             url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));
         }
-        let (device, unit) = self.device(&url, &mut lane).map_err(refused)?;
+        let opened = self.device(&url, &last.configured, &mut lane);
+        let (device, unit) = opened.map_err(refused)?;
         Ok(Opened {
             device,
             lane,
             unit,
             identity: last.identity.clone(),
+            configured: last.configured.clone(),
             is_ours: last.is_ours,
             remove: None,
         })
     }
 
     /// Opens what is named; a logical unit is known as one.
-    fn device(&self, what: &str, lane: &mut Lane) -> Result<Device, OpenError> {
-        if LunUrl::is_one(what) {
-            let unit = locate::logical_unit(what, self.block_size, lane)?;
+    fn device(
+        &self,
+        what: &str,
+        configured: &InitiatorSpec,
+        lane: &mut Lane,
+    ) -> Result<Device, OpenError> {
+        if locate::is_logical_unit(what) {
+            let unit = locate::logical_unit(what, self.block_size, configured, lane)?;
             return Ok((Arc::clone(&unit) as Arc<dyn BlockDevice>, Some(unit)));
         }
-        Ok((locate::open(what, self.block_size, lane)?, None))
+        let device = locate::open(what, self.block_size, configured, lane)?;
+        Ok((device, None))
     }
 
     fn make(&self, path: &Path, len: u64) -> Result<PathBuf, Error> {

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 
+use super::super::Connection;
 use super::super::completion::size;
 use super::super::demo::block_size;
 use super::super::serve::{catch_signals, failed, log_to_stderr};
+use super::configured::configured;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::daemon::DEFAULT_MEMORY_CAP;
@@ -23,7 +25,8 @@ const NBD_PORT: u16 = 10809;
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group(ArgGroup::new("where").args(["socket", "listen"]).required(true).multiple(true)))]
 pub(in super::super) struct Args {
-    /// A file, a block device, memory:SIZE, or iscsi://[user%secret@]host[:port]/target/lun[?option=value&…]
+    /// A file, a block device, memory:SIZE, iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a
+    /// device of `initiator device list`: naa.…[?option=value&…]
     what: String,
     /// Listen on a unix socket at this path, which only its owner may open
     #[arg(long, value_name = "PATH")]
@@ -118,14 +121,14 @@ fn export_name(text: &str) -> Result<String, String> {
 }
 
 /// Serves until Ctrl-C or SIGTERM.
-pub(in super::super) fn run(args: &Args) -> ExitCode {
+pub(in super::super) fn run(args: &Args, connection: &Connection) -> ExitCode {
     log_to_stderr(if args.json { "warn" } else { "info" });
     // Caught before the socket is there: it never stays behind.
     let signals = match catch_signals() {
         Ok(signals) => signals,
         Err(error) => return failed(&error),
     };
-    match attach(args) {
+    match attach(args, connection) {
         Ok((server, attached)) => {
             if args.json {
                 println!("{}", serde_json::json!(attached));
@@ -140,14 +143,15 @@ pub(in super::super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn attach(args: &Args) -> Result<(Server, Attached), Error> {
+fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Error> {
     let system = |error: std::io::Error| refused(StartError::System(error));
     let mut loops = Loops::prepare(args.threads.get(), !args.no_io_uring).map_err(system)?;
-    let device =
-        locate::open(&args.what, args.block_size, loops.first_lane()).map_err(|error| {
-            let next = error.advice().to_owned();
-            Error::new(ErrorKind::Unavailable, error.problem(), next)
-        })?;
+    let configured = configured(&args.what, connection)?;
+    let lane = loops.first_lane();
+    let device = locate::open(&args.what, args.block_size, &configured, lane).map_err(|error| {
+        let next = error.advice().to_owned();
+        Error::new(ErrorKind::Unavailable, error.problem(), next)
+    })?;
     let geometry = device.geometry();
     let socket = args.socket.clone().map(Endpoint::Unix);
     let options = ServerOptions {

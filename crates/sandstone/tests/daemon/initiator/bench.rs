@@ -8,6 +8,8 @@ use iscsi::negotiation::DigestPolicy;
 use iscsi::target::login::{Authentication, Authorization};
 use sandstone::cli::{Terminal, run_client};
 
+use sandstone::config::store::Store;
+
 use super::fake_target::{FakeTarget, World, allowed};
 
 /// What a command ended with and said.
@@ -261,4 +263,68 @@ fn limits_of_round_robin_are_swept_under_round_robin() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let runs = results["runs"].as_array().unwrap();
     assert!(runs.len() == 2 && runs.iter().all(|run| psp(run) == "VMW_PSP_RR"));
+}
+
+/// A state folder whose configuration has a login to this target, by CHAP where it asks for it.
+fn configured(fake: &FakeTarget, rest: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, mut config) = Store::open(folder.path()).unwrap();
+    let url = fake.url("");
+    let iqn = url.split('/').nth(3).unwrap();
+    let login = format!("iqn = \"{iqn}\"\nportals = [\"{}\"]\n{rest}", fake.address);
+    config
+        .initiator
+        .targets
+        .push(toml::from_str(&login).unwrap());
+    config.generation += 1;
+    store.save(&config).unwrap();
+    folder
+}
+
+#[test]
+fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
+    let fake = FakeTarget::honest(disk());
+    let state = configured(&fake, "sessions = 2");
+    let saved = state.path().join("sweep.json");
+    let name = "naa.5000000000000001";
+    let here = format!("--state {}", state.path().display());
+    let knobs = format!("-k queue_depth=4,8 --repeat 1 {here}");
+    let (ran, results) = sweep(name, &knobs, &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(results["target"]["name"], name);
+    for run in results["runs"].as_array().unwrap() {
+        let reached = &run["reached"];
+        assert_eq!(
+            reached["queue_depth"].to_string(),
+            run["settings"]["queue_depth"].as_str().unwrap()
+        );
+        assert_eq!(count(reached, "sessions"), 2, "{reached}");
+    }
+    // Another's sessions go on, and so would the daemon's.
+    let (ran, _) = measured("run", &format!("{name}?psp=rr&iops=1"), &here, &saved);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for (name, told) in [
+        (
+            "naa.5000000000000009",
+            "no target that is configured shows naa.5000000000000009",
+        ),
+        (
+            "naa.5000000000000001?portal=x",
+            "portal is no option of a device",
+        ),
+    ] {
+        let ran = run(&format!("bench run {name} --time 20ms {here}"));
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert!(ran.err.contains(told), "{}", ran.err);
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let ran = run(&format!(
+        "bench run {name} --state {}",
+        elsewhere.path().display()
+    ));
+    assert!(
+        ran.err.contains("there is no configuration in"),
+        "{}",
+        ran.err
+    );
 }

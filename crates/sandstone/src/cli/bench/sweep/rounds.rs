@@ -97,7 +97,7 @@ impl Plan {
         if self.setups.iter().all(|setup| setup.write_cache.is_none()) {
             return self.run_rounds(state, results, progress);
         }
-        let cache = state.args.target.write_cache()?;
+        let cache = state.args.target.write_cache(&state.opened)?;
         let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
         state.cache = Some(cache);
         let ended = self.run_rounds(state, results, progress);
