@@ -112,6 +112,18 @@ pub fn check_option(name: &str, value: &str) -> Result<(), String> {
     Options::new(target, DeviceSettings::default()).set(name, value)
 }
 
+/// The same URL with another LUN.
+pub fn at_lun(url: &str, lun: u16) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("iscsi", url));
+    let (authority, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, format!("?{query}")),
+        None => (rest, String::new()),
+    };
+    let target = path.split('/').next().unwrap_or_default();
+    format!("{scheme}://{authority}/{target}/{lun}{query}")
+}
+
 /// The names and values of `a=b&c=d`.
 pub fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -172,6 +184,16 @@ mod tests {
             SessionSettings::new("iqn.x"),
             DeviceSettings::default(),
         )
+    }
+
+    #[test]
+    fn another_lun_is_all_that_changes() {
+        let url = "iscsi://u%a?b@[::1]:3261/iqn.x:y/0?psp=rr&portal=h/x";
+        assert_eq!(
+            at_lun(url, 12),
+            "iscsi://u%a?b@[::1]:3261/iqn.x:y/12?psp=rr&portal=h/x"
+        );
+        assert_eq!(at_lun("iscsi://h/iqn.x/3/", 0), "iscsi://h/iqn.x/0");
     }
 
     #[test]

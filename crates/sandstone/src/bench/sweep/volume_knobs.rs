@@ -1,5 +1,6 @@
 //! The knobs of a volume of Sandstone's own pools, by the names that its properties have. They are turned at the
-//! daemon that serves the measured unit, and put back at the end.
+//! daemon that serves the measured unit, and put back at the end. For a property that is chosen when a volume is made,
+//! volumes are made.
 
 use super::knob::{Commands, Knob, Names, Setup};
 
@@ -14,13 +15,15 @@ struct VolumeKnob {
     tried: usize,
 }
 
-/// All of them. What is chosen when a volume is made is none: see [`MADE_WITH`].
+/// All of them.
 pub fn volume_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     KNOWN.iter().map(|knob| Box::new(knob) as Box<dyn Knob>)
 }
 
 /// The property that a volume is made with, and keeps.
 pub const MADE_WITH: &str = "volblocksize";
+/// What a volume that is made for a sweep has of the measured one, where that has it set.
+pub const PROPERTIES: [&str; 4] = ["sync", "checksum", "compression", "primarycache"];
 
 const KNOWN: &[VolumeKnob] = &[
     VolumeKnob {
@@ -69,6 +72,20 @@ const KNOWN: &[VolumeKnob] = &[
         tried: 3,
     },
     VolumeKnob {
+        name: MADE_WITH,
+        about: "bytes of a block of the volume; for each value a volume is made, filled, and removed at the end",
+        property: MADE_WITH,
+        values: &[
+            ("8K", "8K"),
+            ("16K", "16K"),
+            ("32K", "32K"),
+            ("64K", "64K"),
+            ("128K", "128K"),
+            ("4K", "4K"),
+        ],
+        tried: 5,
+    },
+    VolumeKnob {
         name: "thin",
         about: "whether no space is kept for the volume (refreservation)",
         property: "refreservation",
@@ -110,9 +127,12 @@ impl Knob for &'static VolumeKnob {
 
     fn commands(&self, value: &str, _: &Names<'_>) -> Commands {
         let set = self.property_value(value);
+        let typed = set.map(|set| match self.property {
+            MADE_WITH => format!("sandstone volume create -V 10G -b {set} POOL/VOLUME"),
+            property => format!("sandstone volume set {property}={set} POOL/VOLUME"),
+        });
         Commands {
-            sandstone: set
-                .map(|set| format!("sandstone volume set {}={set} POOL/VOLUME", self.property)),
+            sandstone: typed,
             ..Commands::default()
         }
     }

@@ -178,15 +178,21 @@ impl TargetArgs {
             .ok_or_else(|| Error::invalid(format!("no path to {} is left", unit.name()), next))
     }
 
+    /// As the user named it.
+    pub(super) fn typed(&self) -> &str {
+        &self.target
+    }
+
     /// Opens a logical unit with other sessions, to take the place of the last ones, which are still there
-    /// where this fails.
+    /// where this fails. `place` names it, or another to be measured instead.
     pub(super) fn open_anew(
         &self,
+        place: &str,
         last: &Opened,
         options: &BTreeMap<String, String>,
     ) -> Result<Opened, Error> {
         let mut lane = new_lane()?;
-        let mut url = self.target.clone();
+        let mut url = place.to_owned();
         for (at, (name, value)) in options.iter().enumerate() {
             let first = at == 0 && !url.contains('?');
             url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));

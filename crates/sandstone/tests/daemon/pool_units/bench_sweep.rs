@@ -67,8 +67,74 @@ fn what_cannot_be_turned_says_what_to_do() {
     let told = bench
         .process
         .refused(&format!("{sweep} -k volblocksize=8K,16K"));
-    assert!(told.contains("volume create -V SIZE -b"), "{told}");
+    assert!(told.contains("lies on no volume"), "{told}");
+    let told = bench
+        .process
+        .refused(&format!("{sweep} -k volblocksize -k write_cache"));
+    assert!(told.contains("sweep over one, then"), "{told}");
     let other = crate::process::Process::start();
     let told = other.refused(&format!("{sweep} -k sync"));
     assert!(told.contains("serves no unit naa."), "{told}");
+}
+
+/// All that there is of datasets, units and maps.
+fn everything(bench: &Bench) -> String {
+    let verbs = [
+        "volume list -H -o name,volsize",
+        "lu list -H -o name",
+        "map list -H",
+    ];
+    verbs.map(|verb| bench.process.done(verb)).concat()
+}
+
+#[test]
+fn a_volume_of_each_block_size_is_made_measured_and_removed() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    bench.process.done("volume set compression=off tank/vm");
+    let before = everything(&bench);
+    let sweep = format!(
+        "bench sweep iscsi://{}/{TARGET}/0 --block 8K --reads 0 --random 100 --working-set 1M --time 20ms \
+         --ramp-up 0 -q 2 --repeat 2 --save sweep.json",
+        bench.portal
+    );
+    // It writes, and not to the unit: nothing of it is given up.
+    let knobs = "-k volblocksize=8K,64K -k sync=disabled,always";
+    bench.process.done(&format!("{sweep} {knobs}"));
+    assert_eq!(everything(&bench), before, "all that was made is gone");
+    let allocated = bench
+        .process
+        .done("volume get -H -o value -p referenced tank/vm");
+    assert_eq!(allocated.trim(), "0", "the measured unit was left alone");
+    let saved = std::fs::read_to_string(bench.process.folder().join("sweep.json")).unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    let runs = saved["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 6, "three settings, two rounds");
+    assert_eq!(saved["failed"], serde_json::Value::Null);
+    assert!(runs.iter().all(|run| run["parameters"]["fill"] == false));
+}
+
+#[test]
+fn what_a_killed_sweep_left_is_named_and_not_taken_for_new() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    bench
+        .process
+        .done("volume create -s -V 64M tank/vm-sweep-16k");
+    let before = everything(&bench);
+    let sweep = format!(
+        "bench sweep iscsi://{}/{TARGET}/0 --block 4K --time 20ms --repeat 1 -k volblocksize=8K,16K",
+        bench.portal
+    );
+    let told = bench.process.refused(&sweep);
+    assert!(told.contains("a volume with volblocksize=16K"), "{told}");
+    assert!(
+        told.contains("sandstone volume destroy tank/vm-sweep-16k"),
+        "{told}"
+    );
+    assert_eq!(
+        everything(&bench),
+        before,
+        "what was made for 8K is gone, the other is not ours"
+    );
 }

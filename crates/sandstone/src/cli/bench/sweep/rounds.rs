@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::beneath::Beneath;
+use super::made::MadeVolumes;
 use super::volume::Volume;
 use super::{Args, Plan};
 use crate::bench::results::{FailedRun, Results, Run};
 use crate::bench::run::measure;
+use crate::bench::sweep::knob::Setup;
 use crate::bench::sweep::plan;
+use crate::bench::sweep::volume_knobs::MADE_WITH;
 use crate::cli::Connection;
 use crate::cli::bench::progress::Progress;
 use crate::cli::bench::run::{interrupt, refused, run_number};
@@ -28,8 +32,23 @@ struct State<'a> {
     cache: Option<WriteCache>,
     is_on: Option<bool>,
     volume: Option<Volume>,
+    made: Option<MadeVolumes>,
     properties: BTreeMap<String, String>,
     stop: Arc<AtomicBool>,
+}
+
+impl State<'_> {
+    /// Opens what a setting measures, with its options.
+    fn open_anew(&mut self, setup: &Setup) -> Result<(), Error> {
+        let target = &self.args.target;
+        let made = self
+            .made
+            .as_ref()
+            .and_then(|made| made.place(&setup.volume));
+        let place = made.unwrap_or(target.typed());
+        self.opened = target.open_anew(place, &self.opened, &setup.target_options)?;
+        Ok(())
+    }
 }
 
 /// What stood in the way of a setting.
@@ -57,16 +76,7 @@ impl Plan {
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        let setups = self.setups.iter();
-        let properties: BTreeSet<&String> = setups.flat_map(|setup| setup.volume.keys()).collect();
-        let volume = match properties.is_empty() {
-            true => None,
-            false => Some(Volume::of(
-                results.target.unit.as_ref(),
-                &properties,
-                connection,
-            )?),
-        };
+        let (volume, made) = self.volumes(args, connection, results)?;
         let mut state = State {
             args,
             opened,
@@ -74,11 +84,14 @@ impl Plan {
             cache: None,
             is_on: None,
             volume,
+            made,
             properties: BTreeMap::new(),
             stop: interrupt()?,
         };
         let ended = self.run_with_cache(&mut state, results, progress);
         let put_back = state.volume.map_or(Ok(()), |volume| volume.put_back());
+        let removed = state.made.map_or(Ok(()), |mut made| made.remove());
+        let put_back = put_back.and(removed);
         match (ended, put_back) {
             (Err(mut ended), Err(error)) => {
                 ended.message = format!("{ended}; and {error}");
@@ -86,6 +99,30 @@ impl Plan {
             }
             (ended, put_back) => ended.and(put_back),
         }
+    }
+
+    /// The volume whose properties are turned, or those that are made for it.
+    fn volumes(
+        &self,
+        args: &Args,
+        connection: &Connection,
+        results: &Results,
+    ) -> Result<(Option<Volume>, Option<MadeVolumes>), Error> {
+        let setups = || self.setups.iter().map(|setup| &setup.volume);
+        let properties: BTreeSet<&String> = setups().flat_map(BTreeMap::keys).collect();
+        if properties.is_empty() {
+            return Ok((None, None));
+        }
+        let words: Vec<&str> = properties.iter().map(|name| name.as_str()).collect();
+        let unit = results.target.unit.as_ref();
+        let beneath = Beneath::of(unit, &words.join(", "), connection)?;
+        let block_sizes = setups().filter_map(|volume| volume.get(MADE_WITH));
+        let block_sizes: BTreeSet<&String> = block_sizes.collect();
+        if block_sizes.is_empty() {
+            return Ok((Some(Volume::of(beneath, &properties)), None));
+        }
+        let made = MadeVolumes::make(&beneath, &block_sizes, args.target.typed())?;
+        Ok((None, Some(made)))
     }
 
     fn run_with_cache(
@@ -193,6 +230,11 @@ impl Plan {
             let mut parameters = self.clock.of(&setup.parameters, workload);
             // All settings of a round meet the same random numbers.
             parameters.seed = parameters.seed.wrapping_add(u64::from(round));
+            // How it is filled is no parameter of the setting.
+            let recorded = parameters.clone();
+            if let Some(made) = &mut state.made {
+                parameters.fill |= made.is_to_be_filled(&setup.volume, parameters.working_set);
+            }
             progress.title(format!("{title}, {}", workload.name));
             let obstacle = |error| Obstacle {
                 error,
@@ -215,7 +257,7 @@ impl Plan {
                 round,
                 settings: self.settings[setting].clone(),
                 workload: workload.clone(),
-                parameters,
+                parameters: recorded,
                 measurement,
                 reached: state.opened.reached(),
             });
@@ -241,19 +283,20 @@ impl Plan {
             cache.turn(on).map_err(|e| no_cache("turned", e))?;
             state.is_on = Some(on);
         }
-        if let Some(volume) = &state.volume
-            && setup.volume != state.properties
-        {
+        if setup.volume != state.properties {
             // Where it is refused, nobody knows how much of it was done.
             state.properties.clear();
-            volume.set(&setup.volume)?;
+            match (&state.volume, &state.made) {
+                (_, Some(made)) => made.set(&setup.volume)?,
+                (Some(volume), None) => volume.set(&setup.volume)?,
+                (None, None) => {}
+            }
             state.properties.clone_from(&setup.volume);
             turned = true;
         }
         // Who has it open may have asked for the cache when that was opened.
         if turned || setup.target_options != state.options {
-            let target = &state.args.target;
-            state.opened = target.open_anew(&state.opened, &setup.target_options)?;
+            state.open_anew(setup)?;
             state.options.clone_from(&setup.target_options);
         }
         Ok(())
@@ -262,15 +305,14 @@ impl Plan {
     /// Whether the target still gives what all are compared with: if so, it is there, and it was the setting that
     /// it refused.
     fn first_is_there(&self, state: &mut State<'_>) -> bool {
-        let options = &self.setups[0].target_options;
-        match state.args.target.open_anew(&state.opened, options) {
-            Ok(opened) => {
-                state.opened = opened;
-                state.options.clone_from(options);
-                true
-            }
-            Err(_) => false,
+        let setup = &self.setups[0];
+        let is_there = state.open_anew(setup).is_ok();
+        if is_there {
+            state.options.clone_from(&setup.target_options);
+            // Whatever comes next is not what was turned to last.
+            state.properties.clear();
         }
+        is_there
     }
 }
 

@@ -1,0 +1,227 @@
+//! Volumes that a sweep makes, one for each volblocksize: that is chosen when a volume is made. Each is as large as the
+//! measured one, in the same pool and with the same properties, has a logical unit and the same maps, and goes at the
+//! end. The measured unit itself is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hyper::Method;
+
+use super::beneath::Beneath;
+use super::volume::set;
+use crate::bench::sweep::volume_knobs::{MADE_WITH, PROPERTIES};
+use crate::config::change::{AddMap, CreateUnit};
+use crate::config::explain::Explanation;
+use crate::config::model::BackendSpec;
+use crate::config::{Error, ErrorKind};
+use crate::control::Client;
+use crate::control::answer::UnitView;
+use crate::control::client::escape;
+use crate::control::transaction::Committed;
+use crate::initiator::named::NamedDevice;
+use crate::initiator::open::initiator_name;
+use crate::initiator::settings::{DeviceSettings, SessionSettings};
+use crate::initiator::url::{LunUrl, at_lun};
+use crate::pool::dataset::DatasetChange;
+
+/// What was made, by volblocksize.
+pub(super) struct MadeVolumes {
+    client: Client,
+    made: BTreeMap<String, Made>,
+}
+
+/// A volume and its unit.
+struct Made {
+    volume: String,
+    unit: String,
+    /// What to open.
+    place: String,
+    /// Working sets that hold data; a new volume holds none, and would answer reads from nothing.
+    filled: BTreeSet<Option<u64>>,
+}
+
+impl MadeVolumes {
+    /// Makes one for each of these block sizes, for whoever reaches the measured unit by `target`. Where one cannot be
+    /// made, none is left.
+    pub(super) fn make(
+        beneath: &Beneath,
+        block_sizes: &BTreeSet<&String>,
+        target: &str,
+    ) -> Result<Self, Error> {
+        let mut all = Self {
+            client: beneath.client.clone(),
+            made: BTreeMap::new(),
+        };
+        for block_size in block_sizes {
+            if let Err(mut error) = all.make_one(beneath, block_size, target) {
+                error.message = format!("a volume with {MADE_WITH}={block_size}: {error}");
+                if let Err(left) = all.remove() {
+                    error.message = format!("{error}; and {left}");
+                }
+                return Err(error);
+            }
+        }
+        Ok(all)
+    }
+
+    fn make_one(&mut self, beneath: &Beneath, block_size: &str, target: &str) -> Result<(), Error> {
+        let ending = format!("-sweep-{}", block_size.to_ascii_lowercase());
+        let volume = format!("{}{ending}", beneath.volume.name);
+        let unit = format!("{}{ending}", beneath.unit.spec.name);
+        let create = create_volume(beneath, block_size, &volume)?;
+        let () = self
+            .client
+            .send(&Method::POST, "/v1/volumes", &create)
+            .map_err(|error| left_over(error, &unit, &volume))?;
+        // From here on it is ours to remove.
+        let made = Made {
+            volume,
+            unit: unit.clone(),
+            place: String::new(),
+            filled: BTreeSet::new(),
+        };
+        let backend = BackendSpec::Volume {
+            volume: made.volume.clone(),
+        };
+        self.made.insert(block_size.to_owned(), made);
+        let spec = &beneath.unit.spec;
+        let create = CreateUnit {
+            name: unit.clone(),
+            backend,
+            block_size: spec.block_size,
+            physical_block_size: None,
+            new_volume: None,
+            write_cache: spec.write_cache,
+            read_only: false,
+            thin: Some(spec.thin),
+            threshold_percent: None,
+            naa: None,
+            serial: None,
+        };
+        let _: Committed = self.client.send(&Method::POST, "/v1/lus", &create)?;
+        for map in &beneath.unit.maps {
+            let add = AddMap {
+                unit: unit.clone(),
+                host: map.host.clone(),
+                target: map.target.clone(),
+                lun: None,
+                read_only: false,
+            };
+            let _: Committed = self.client.send(&Method::POST, "/v1/maps", &add)?;
+        }
+        let place = self.place_of(&unit, target)?;
+        if let Some(made) = self.made.get_mut(block_size) {
+            made.place = place;
+        }
+        Ok(())
+    }
+
+    /// What names this unit as `target` names the measured one.
+    fn place_of(&self, unit: &str, target: &str) -> Result<String, Error> {
+        if NamedDevice::is_one(target) {
+            let view: UnitView = self.client.get(&format!("/v1/lus/{}", escape(unit)))?;
+            let options = target.split_once('?').map(|(_, options)| options);
+            let options = options.map_or(String::new(), |options| format!("?{options}"));
+            return Ok(format!("naa.{}{options}", view.spec.naa));
+        }
+        let session = SessionSettings::new(initiator_name());
+        let url = LunUrl::parse(target, session, DeviceSettings::default());
+        let url = url.map_err(|error| Error::invalid(error.to_string(), "correct the URL"))?;
+        let initiator = escape(&url.target.session.initiator_name);
+        let question = format!("/v1/explain?initiator={initiator}&unit={}", escape(unit));
+        let why: Explanation = self.client.get(&question)?;
+        let iqn = &url.target.name;
+        let sight = why
+            .sees
+            .iter()
+            .find(|it| it.target.eq_ignore_ascii_case(iqn));
+        let sight =
+            sight.ok_or_else(|| Error::new(ErrorKind::Refused, why.conclusion, "map it"))?;
+        Ok(at_lun(target, sight.lun))
+    }
+
+    /// What to open under this setting.
+    pub(super) fn place(&self, setting: &BTreeMap<String, String>) -> Option<&str> {
+        self.of(setting).map(|made| made.place.as_str())
+    }
+
+    /// Sets the other properties of the volume of this setting.
+    pub(super) fn set(&self, setting: &BTreeMap<String, String>) -> Result<(), Error> {
+        let mut properties = setting.clone();
+        properties.remove(MADE_WITH);
+        match self.of(setting) {
+            Some(made) if !properties.is_empty() => {
+                let change = set(&made.volume, properties);
+                self.client.send(&Method::POST, "/v1/volumes", &change)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this working set of the volume of this setting holds nothing yet; from now on it does.
+    pub(super) fn is_to_be_filled(
+        &mut self,
+        setting: &BTreeMap<String, String>,
+        working_set: Option<u64>,
+    ) -> bool {
+        let block_size = setting.get(MADE_WITH);
+        let made = block_size.and_then(|block_size| self.made.get_mut(block_size));
+        made.is_some_and(|made| made.filled.insert(working_set))
+    }
+
+    /// Removes all that was made.
+    pub(super) fn remove(&mut self) -> Result<(), Error> {
+        let mut first = Ok(());
+        for made in std::mem::take(&mut self.made).into_values() {
+            // One that stays does not keep the others.
+            if let Err(error) = self.remove_one(&made) {
+                first = first.and(Err(left_over(error, &made.unit, &made.volume)));
+            }
+        }
+        first
+    }
+
+    fn remove_one(&self, made: &Made) -> Result<(), Error> {
+        let path = format!("/v1/lus/{}?cascade=true", escape(&made.unit));
+        let removed: Result<Committed, Error> = self.client.call(&Method::DELETE, &path);
+        match removed {
+            // It may not have been made.
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let destroy = DatasetChange::Destroy {
+            names: vec![made.volume.clone()],
+            recursive: false,
+            clones: false,
+        };
+        self.client.send(&Method::POST, "/v1/volumes", &destroy)
+    }
+
+    fn of(&self, setting: &BTreeMap<String, String>) -> Option<&Made> {
+        self.made.get(setting.get(MADE_WITH)?)
+    }
+}
+
+/// As the measured one, but with these blocks, and thin: only what is measured takes space.
+fn create_volume(beneath: &Beneath, block_size: &str, name: &str) -> Result<DatasetChange, Error> {
+    let bytes = crate::config::quantity::parse_size(block_size)
+        .map_err(|reason| Error::invalid(reason, "choose another value"))?;
+    let own = beneath.volume.properties.iter();
+    let own = own.filter(|view| view.source == "local" && PROPERTIES.contains(&&*view.name));
+    let properties = own.map(|view| (view.name.clone(), view.value.clone()));
+    Ok(DatasetChange::Create {
+        name: name.to_owned(),
+        size: beneath.volume.size.map(|size| size / bytes * bytes),
+        block_size: u32::try_from(bytes).ok(),
+        sparse: true,
+        parents: false,
+        properties: properties.collect(),
+    })
+}
+
+/// What stays behind, and how to be rid of it.
+fn left_over(mut error: Error, unit: &str, volume: &str) -> Error {
+    error.next = format!(
+        "what a sweep left behind goes by: sandstone lu delete {unit} --yes; sandstone volume destroy {volume}"
+    );
+    error
+}
