@@ -67,6 +67,36 @@ pub enum Reaction {
     Other,
 }
 
+impl std::fmt::Display for Reaction {
+    /// The sense that leads to it, in the standard's words.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Succeeded => "no error",
+            Self::UnitAttention => "UNIT ATTENTION",
+            Self::Aborted => "ABORTED COMMAND",
+            Self::Later => "NOT READY, and that it will be",
+            Self::AccessState(state) => match state {
+                AccessState::Standby => "NOT READY, target port in standby state",
+                AccessState::Transitioning => "NOT READY, asymmetric access state transition",
+                _ => "NOT READY, target port in unavailable state",
+            },
+            Self::AccessStateChanged => "UNIT ATTENTION, asymmetric access state changed",
+            Self::CapacityChanged => "UNIT ATTENTION, capacity data has changed",
+            Self::LunsChanged => "UNIT ATTENTION, reported LUNs data has changed",
+            Self::IdentityChanged => "UNIT ATTENTION, inquiry data has changed",
+            Self::UnitGone => "ILLEGAL REQUEST, logical unit not supported",
+            Self::NotReady => "NOT READY",
+            Self::NoSpace => "DATA PROTECT, space allocation failed write protect",
+            Self::WriteProtected => "DATA PROTECT, write protected",
+            Self::MediumError => "MEDIUM ERROR",
+            Self::HardwareError => "HARDWARE ERROR",
+            Self::IllegalRequest => "ILLEGAL REQUEST",
+            Self::Miscompare => "MISCOMPARE",
+            Self::Other => "something that no repetition changes",
+        })
+    }
+}
+
 /// Sense keys (SPC-4 table 54) that decide a reaction.
 mod key {
     pub(super) const NO_SENSE: u8 = 0x0;
