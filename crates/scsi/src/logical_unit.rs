@@ -42,7 +42,7 @@ pub struct UnitConfig {
     pub block_len: u32,
     /// log2(logical blocks per physical block) (READ CAPACITY(16)).
     pub physical_exponent: u8,
-    /// Lowest aligned LBA (READ CAPACITY(16)).
+    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS (READ CAPACITY(16)): where the first physical block begins.
     pub lowest_aligned: u16,
     /// Capacity in logical blocks.
     pub blocks: u64,
@@ -50,10 +50,16 @@ pub struct UnitConfig {
     pub thin: bool,
     /// UNMAP granularity in logical blocks (VPD B0h), at least 1.
     pub unmap_granularity: u32,
+    /// UNMAP GRANULARITY ALIGNMENT (VPD B0h): the block at which the first unit of that granularity
+    /// begins; `None` where no block is known at which one does.
+    pub unmap_alignment: Option<u32>,
     /// Largest transfer in logical blocks (VPD B0h); longer ones are refused.
     pub max_transfer: u32,
-    /// Optimal transfer in logical blocks (VPD B0h).
+    /// Optimal transfer in logical blocks (VPD B0h), 0 for not reported.
     pub optimal_transfer: u32,
+    /// OPTIMAL TRANSFER LENGTH GRANULARITY in logical blocks (VPD B0h): shorter transfers may cost
+    /// more than they carry. At least a physical block.
+    pub transfer_granularity: u16,
     /// Largest atomic write in logical blocks that the backend really gives, 0 for none.
     pub max_atomic_write: u32,
     /// Whether the backend overwrites in place, so that SANITIZE OVERWRITE destroys what was stored.
@@ -66,23 +72,40 @@ pub struct UnitConfig {
     pub write_cache_changeable: bool,
     /// Write protected by the administrator.
     pub read_only: bool,
-    /// Medium rotation rate for VPD B1h: 1 = solid state.
+    /// MEDIUM ROTATION RATE (VPD B1h): 0 is not reported, 1 a medium that does not rotate, others per
+    /// minute.
     pub rotation_rate: u16,
 }
 
 impl UnitConfig {
     /// The configuration with limits that hold together: a block length the unit can serve, a
-    /// transfer whose bytes fit in 31 bits, an optimal and an atomic one that are no longer.
+    /// transfer whose bytes fit in 31 bits, an optimal and an atomic one that are no longer, an optimal
+    /// one of whole granules, alignments within what they align.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         if self.block_len != 4096 {
             self.block_len = 512;
         }
         self.max_transfer = self.max_transfer.clamp(1, i32::MAX as u32 / self.block_len);
-        self.optimal_transfer = self.optimal_transfer.min(self.max_transfer);
         self.max_atomic_write = self.max_atomic_write.min(self.max_transfer);
         self.unmap_granularity = self.unmap_granularity.max(1);
+        // Fields of 31 and of 14 bits: what does not fit cannot be told.
+        self.unmap_alignment = self
+            .unmap_alignment
+            .map(|block| block % self.unmap_granularity)
+            .filter(|block| *block <= i32::MAX as u32);
         self.physical_exponent = self.physical_exponent.min(15);
+        let physical = 1 << self.physical_exponent;
+        self.lowest_aligned %= physical;
+        if self.lowest_aligned > 0x3fff {
+            self.lowest_aligned = 0;
+        }
+        self.transfer_granularity = self.transfer_granularity.max(physical);
+        self.optimal_transfer = self.optimal_transfer.min(self.max_transfer);
+        let granularity = u32::from(self.transfer_granularity);
+        if self.optimal_transfer > granularity {
+            self.optimal_transfer -= self.optimal_transfer % granularity;
+        }
         self
     }
 }

@@ -155,8 +155,11 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
         // of 4 KiB, and `iscsi_co_block_status` aborts QEMU over that.
         if config.unmap_granularity > 1 {
             put(28, config.unmap_granularity);
-            // UGAVALID with alignment 0.
-            put(32, 0x8000_0000);
+            // UGAVALID, and the alignment.
+            put(
+                32,
+                (config.unmap_alignment).map_or(0, |block| 1 << 31 | block),
+            );
         }
     }
     put(40, limits::MAX_WRITE_SAME_BLOCKS);
@@ -164,11 +167,7 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     // WSNZ.
     out[4] = 0x01;
     out[5] = limits::max_compare_and_write(config) as u8;
-    // Writes of whole allocation units cost no reading of old ones, however small the physical blocks are
-    // that clients can bear to hear of.
-    let allocation = u16::try_from(config.unmap_granularity).unwrap_or(0);
-    let granularity = allocation.max(1 << config.physical_exponent);
-    out[6..8].copy_from_slice(&granularity.to_be_bytes());
+    out[6..8].copy_from_slice(&config.transfer_granularity.to_be_bytes());
     out.split_off(4)
 }
 

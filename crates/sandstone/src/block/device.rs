@@ -5,15 +5,19 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, ioctl_blkpbszget, ioctl_blksszget, major, minor};
+use rustix::fs::{OFlags, ioctl_blkpbszget, ioctl_blksszget};
 
 use super::file::{lock, patiently, use_direct};
 use super::kernel_file::KernelFile;
 use super::open::OpenError;
 use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+
+mod topology;
+
+use topology::Topology;
 
 /// Where the kernel recommends nothing.
 const OPTIMAL: u32 = 256 << 10;
@@ -84,47 +88,44 @@ fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geomet
             "attach a medium, or choose another device",
         )));
     }
-    let queue = queue_folder(file.metadata()?.rdev());
-    let discard = setting(&queue, "discard_granularity");
-    // Freed blocks must read as zeros: a device that only forgets them is not offered as thin.
-    let offers_discard =
-        setting(&queue, "discard_max_bytes") > 0 && setting(&queue, "write_zeroes_max_bytes") > 0;
-    let optimal = u32::try_from(setting(&queue, "optimal_io_size")).unwrap_or(0);
+    let topology = Topology::of(file.metadata()?.rdev());
+    let physical = ioctl_blkpbszget(file)?.max(block_size);
+    let discard = match topology.discard {
+        0 => 0,
+        discard => discard.max(block_size),
+    };
     Ok(Ok(Geometry {
         len,
         granularity: block_size,
-        physical: ioctl_blkpbszget(file)?.max(block_size),
-        optimal: if optimal == 0 { OPTIMAL } else { optimal },
-        discard: match u32::try_from(discard) {
-            Ok(discard) if offers_discard => discard.max(block_size),
-            _ => 0,
+        physical,
+        alignment: topology.alignment,
+        minimum: topology.minimum.max(physical),
+        optimal: match topology.optimal {
+            0 => OPTIMAL,
+            optimal => optimal,
         },
+        discard,
+        discard_alignment: topology.discard_alignment,
         atomic_write: 0,
-        thin: offers_discard,
+        thin: discard > 0,
         volatile_cache: true,
+        rotation_rate: topology.rotation_rate(),
     }))
+}
+
+/// Bytes of the physical blocks of a device node, without opening it; `None` where that is not known.
+pub fn physical_block_size(path: &Path) -> Option<u32> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let physical = metadata
+        .file_type()
+        .is_block_device()
+        .then(|| Topology::of(metadata.rdev()).physical)?;
+    (physical > 0).then_some(physical)
 }
 
 /// The capacity; seeking to the end tells it without an ioctl.
 fn size(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
-}
-
-/// Where the kernel shows the queue of a device; a partition has its disk's.
-fn queue_folder(node: u64) -> PathBuf {
-    let device = PathBuf::from(format!("/sys/dev/block/{}:{}", major(node), minor(node)));
-    let own = device.join("queue");
-    if own.exists() {
-        own
-    } else {
-        device.join("../queue")
-    }
-}
-
-/// A number in the queue's folder; 0 where there is none.
-fn setting(queue: &Path, name: &str) -> u64 {
-    let text = std::fs::read_to_string(queue.join(name)).unwrap_or_default();
-    text.trim().parse().unwrap_or(0)
 }
 
 impl BlockDevice for NodeDevice {

@@ -159,22 +159,29 @@ impl FileDevice {
         } else {
             PAGE_SIZE as u32
         };
+        let physical = fs_block
+            .min(PAGE_SIZE as u32)
+            .max(unit)
+            .max(options.block_size);
+        let discard = if options.preallocate {
+            0
+        } else {
+            fs_block.max(options.block_size)
+        };
         let geometry = Geometry {
             len,
             granularity: options.block_size,
-            physical: fs_block
-                .min(PAGE_SIZE as u32)
-                .max(unit)
-                .max(options.block_size),
+            physical,
+            alignment: 0,
+            minimum: physical.max(discard),
             optimal: OPTIMAL,
-            discard: if options.preallocate {
-                0
-            } else {
-                fs_block.max(options.block_size)
-            },
+            discard,
+            discard_alignment: 0,
             atomic_write: 0,
             thin: !options.preallocate,
             volatile_cache: true,
+            // Neighbours of a file need not be neighbours on a disk: nothing is gained by an order.
+            rotation_rate: 1,
         };
         let io = KernelFile::new(file, name, geometry, direct, !options.preallocate);
         Ok(Self {

@@ -97,11 +97,15 @@ impl MemoryDevice {
             len,
             granularity,
             physical: PAGE_SIZE as u32,
+            alignment: 0,
+            minimum: PAGE_SIZE as u32,
             optimal: PAGE_SIZE as u32,
             discard: PAGE_SIZE as u32,
+            discard_alignment: 0,
             atomic_write: 0,
             thin: true,
             volatile_cache: false,
+            rotation_rate: 1,
         };
         pool.promise(len);
         Ok(Self {

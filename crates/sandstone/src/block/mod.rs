@@ -53,10 +53,17 @@ pub struct Geometry {
     pub granularity: u32,
     /// The size a write should have and be aligned to, so that the device need not read first.
     pub physical: u32,
+    /// Where the first part of that size begins; less than it.
+    pub alignment: u32,
+    /// The least size that a read or write should have: what lies beneath moves no less (the chunk of
+    /// a stripe); at least `physical`.
+    pub minimum: u32,
     /// The size a read or write should have to be fast.
     pub optimal: u32,
     /// Discards smaller than or unaligned to this free nothing; 0 where discard is not offered.
     pub discard: u32,
+    /// Where the first part begins that a discard of that size frees; less than it.
+    pub discard_alignment: u32,
     /// Largest write that is atomic across a power cut; 0 where nothing is promised beyond
     /// `granularity`.
     pub atomic_write: u32,
@@ -64,6 +71,9 @@ pub struct Geometry {
     pub thin: bool,
     /// Whether acknowledged writes may be lost without a flush.
     pub volatile_cache: bool,
+    /// How often the medium rotates in a minute, in SBC-4's words (MEDIUM ROTATION RATE): 0 where that
+    /// is not known, 1 where it does not rotate.
+    pub rotation_rate: u16,
 }
 
 impl Geometry {

@@ -84,8 +84,8 @@ pub(super) struct Shape {
     /// Logical block size; 4096 is not accepted by ESXi
     #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
     block_size: u64,
-    /// Physical block size: what lies beneath writes as a whole [default: 4K; ESXi and SQL Server support none
-    /// above it]
+    /// Physical block size: what lies beneath writes as a whole [default: the device's or volume's, at most 4K,
+    /// above which ESXi and SQL Server support none]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     physical_block_size: Option<u64>,
     /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::Config;
+use crate::config::model::BackendSpec;
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 
 /// Everything the control plane asks of the part that moves blocks.
@@ -43,6 +44,10 @@ pub trait DataPlane: Send + Sync {
 
     /// Looks again at the units of that target, or of all; whether there is such a target.
     fn initiator_rescan(&self, iqn: Option<&str>) -> bool;
+
+    /// Bytes of the physical blocks of the disk that a logical unit is to be made of; `None` where it is
+    /// made of none, or the disk does not tell.
+    fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
     /// Begins an orderly end: no new logins, logout requests to all, everything flushed.
     fn shutdown(&self);

@@ -1,5 +1,5 @@
-//! New logical units on volumes: the volume is made first where it is asked for, and goes again where the unit
-//! cannot be made; what the unit tells of it comes from its pool.
+//! New logical units: what nobody said of their physical blocks is asked of what lies beneath. A volume is
+//! made first where it is asked for, and goes again where the unit cannot be made.
 
 use super::api::Plane;
 use super::transaction::{Commit, Committed};
@@ -44,7 +44,7 @@ impl Plane {
     ) -> Result<Committed, Error> {
         let BackendSpec::Volume { volume } = request.backend.clone() else {
             return match &request.new_volume {
-                None => commit(request),
+                None => commit(self.described_by_disk(request)),
                 Some(_) => Err(Error::invalid(
                     format!(
                         "logical unit {} is on no volume that could be made",
@@ -72,6 +72,16 @@ impl Plane {
         committed
     }
 
+    /// The request with what a disk tells of itself, where it is one of a disk.
+    fn described_by_disk(&self, mut request: CreateUnit) -> CreateUnit {
+        if request.physical_block_size.is_none() {
+            let plane = self.transactions.data_plane();
+            let physical = plane.physical_block_size(&request.backend);
+            request.physical_block_size = physical.map(supported);
+        }
+        request
+    }
+
     /// The request with what the pool knows of the volume.
     fn described(
         &self,
@@ -81,12 +91,10 @@ impl Plane {
     ) -> Result<CreateUnit, Error> {
         match self.pools.open_volume(volume, request.block_size) {
             Ok(opened) => {
-                // ESXi and SQL Server support no larger ones.
-                let physical = opened
-                    .geometry()
-                    .physical
-                    .min(default_physical_block_size());
-                request.physical_block_size.get_or_insert(physical);
+                let physical = opened.geometry().physical;
+                request
+                    .physical_block_size
+                    .get_or_insert(supported(physical));
             }
             // It may be one that would be made.
             Err(_) if how.dry_run => {}
@@ -97,6 +105,11 @@ impl Plane {
         }
         Ok(request)
     }
+}
+
+/// ESXi and SQL Server support no larger ones.
+fn supported(physical: u32) -> u32 {
+    physical.min(default_physical_block_size())
 }
 
 fn creation(name: &str, new: &NewVolume) -> DatasetChange {

@@ -211,25 +211,81 @@ pub(super) fn command(cdb: Cdb, direction: Direction, length: u32) -> Command {
 /// The shape of a device as consumers see it; `None` while its capacity is not known.
 pub(super) fn geometry(portrait: &Portrait) -> Option<Geometry> {
     let capacity = portrait.capacity?;
-    let block = capacity.block_length;
-    let optimal = portrait.limits.optimal_transfer.saturating_mul(block);
+    let (block, limits) = (capacity.block_length, &portrait.limits);
+    let in_bytes = |blocks: u32| blocks.saturating_mul(block);
+    let physical = capacity.physical_length;
+    let optimal = in_bytes(limits.optimal_transfer);
     let thin = capacity.provisioned;
+    let discard = if thin {
+        in_bytes(limits.unmap_granularity.max(1))
+    } else {
+        0
+    };
     Some(Geometry {
         len: capacity.bytes()?,
         granularity: block,
-        physical: capacity.physical_length,
+        physical,
+        alignment: in_bytes(capacity.lowest_aligned.into()) % physical,
+        minimum: in_bytes(limits.transfer_granularity.into()).max(physical),
         optimal: if optimal == 0 { 256 << 10 } else { optimal },
-        discard: if thin {
-            portrait
-                .limits
-                .unmap_granularity
-                .max(1)
-                .saturating_mul(block)
-        } else {
-            0
-        },
+        discard,
+        discard_alignment: in_bytes(limits.unmap_alignment)
+            .checked_rem(discard)
+            .unwrap_or(0),
         atomic_write: 0,
         thin,
         volatile_cache: portrait.write_cache,
+        rotation_rate: portrait.rotation_rate,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scsi::application_client::shape::{BlockLimits, Capacity};
+
+    fn portrait(unmap_alignment: u32) -> Portrait {
+        Portrait {
+            capacity: Some(Capacity {
+                blocks: 2048,
+                block_length: 512,
+                physical_length: 4096,
+                lowest_aligned: 7,
+                provisioned: true,
+                reads_zeros: true,
+            }),
+            limits: BlockLimits {
+                transfer_granularity: 128,
+                optimal_transfer: 512,
+                unmap_granularity: 64,
+                unmap_alignment,
+                ..BlockLimits::default()
+            },
+            rotation_rate: 7200,
+            ..Portrait::default()
+        }
+    }
+
+    #[test]
+    fn a_unit_is_shaped_as_it_tells() {
+        let shape = geometry(&portrait(63)).expect("its size is known");
+        assert_eq!((shape.physical, shape.alignment), (4096, 3584));
+        assert_eq!((shape.minimum, shape.optimal), (65536, 262_144));
+        assert_eq!((shape.discard, shape.discard_alignment), (32768, 32256));
+        assert_eq!(shape.rotation_rate, 7200);
+        let wrapped = geometry(&portrait(65)).expect("its size is known");
+        assert_eq!(wrapped.discard_alignment, 512);
+    }
+
+    #[test]
+    fn a_unit_that_tells_nothing_has_no_alignments() {
+        let mut silent = portrait(63);
+        silent.limits = BlockLimits::default();
+        if let Some(capacity) = &mut silent.capacity {
+            (capacity.lowest_aligned, capacity.provisioned) = (0, false);
+        }
+        let shape = geometry(&silent).expect("its size is known");
+        assert_eq!((shape.alignment, shape.minimum), (0, 4096));
+        assert_eq!((shape.discard, shape.discard_alignment), (0, 0));
+    }
 }

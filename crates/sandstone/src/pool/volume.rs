@@ -242,15 +242,21 @@ fn atomic_write(block_size: u32, granularity: u32) -> u32 {
 
 impl BlockDevice for PoolVolume {
     fn geometry(&self) -> Geometry {
+        let block = self.block_size.max(self.granularity);
         Geometry {
             len: self.len.load(Ordering::Relaxed),
             granularity: self.granularity,
-            physical: self.block_size.max(self.granularity),
+            physical: block,
+            alignment: 0,
+            minimum: block,
             optimal: OPTIMAL,
-            discard: self.block_size.max(self.granularity),
+            discard: block,
+            discard_alignment: 0,
             atomic_write: atomic_write(self.block_size, self.granularity),
             thin: true,
             volatile_cache: true,
+            // Writes go where there is room, whatever their order.
+            rotation_rate: 1,
         }
     }
 

@@ -26,6 +26,7 @@
 //! | what could not be served at first | `second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
+//! | what a unit tells of its device | `unit_config.rs` |
 
 mod arrival;
 mod connection;
@@ -62,6 +63,7 @@ mod task_management;
 mod task_run;
 mod turn;
 mod unit;
+mod unit_config;
 mod unit_state;
 mod upkeep;
 mod view;

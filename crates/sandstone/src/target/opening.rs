@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scsi::alua::TargetPortGroups;
-use scsi::logical_unit::{LogicalUnit, UnitConfig};
+use scsi::logical_unit::LogicalUnit;
 use scsi::task_set::Wake;
 
 use super::gateway;
 use super::unit::Unit;
+use super::unit_config::unit_config;
 use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::{self, BlockDevice};
@@ -18,9 +19,6 @@ use crate::config::model::{BackendSpec, UnitSpec};
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
 use crate::pool::Pools;
-
-/// Largest transfer of one command in bytes; told in VPD B0h.
-const MAX_TRANSFER: u32 = 8 << 20;
 
 /// Puts a device (a wrapper of [`crate::block`], most likely) on the backend of a unit.
 #[derive(Clone)]
@@ -115,7 +113,7 @@ impl Opener {
             Some(DeviceLayer(stack)) => stack(spec, device),
             None => device,
         };
-        let config = unit_config(spec, &*device).map_err(|message| ApplyError {
+        let config = unit_config(spec, device.geometry()).map_err(|message| ApplyError {
             object: format!("lu {}", spec.name),
             message,
             next: "run `sandstone lu list -o name,naa,backend` and restore the configuration from an older generation"
@@ -193,59 +191,4 @@ fn damaged(spec: &UnitSpec, path: &Path, error: &dyn std::fmt::Display) -> Apply
             path.display()
         ),
     }
-}
-
-/// What the device server tells initiators: the truth about the device.
-fn unit_config(spec: &UnitSpec, device: &dyn BlockDevice) -> Result<UnitConfig, String> {
-    let geometry = device.geometry();
-    let block_len = spec.block_size;
-    let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
-    let configured = match spec.backend {
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-            geometry.len
-        }
-    };
-    let in_blocks = |bytes: u32| (bytes / block_len).max(1);
-    Ok(UnitConfig {
-        naa,
-        vendor: "SNDSTONE".into(),
-        product: "VOLUME".into(),
-        revision: "0001".into(),
-        serial: spec.serial.clone(),
-        block_len,
-        physical_exponent: in_blocks(spec.physical_block_size).trailing_zeros() as u8,
-        lowest_aligned: 0,
-        blocks: configured.min(geometry.len) / u64::from(block_len),
-        thin: spec.thin && geometry.discard > 0,
-        unmap_granularity: in_blocks(geometry.discard),
-        max_transfer: in_blocks(MAX_TRANSFER),
-        optimal_transfer: in_blocks(geometry.optimal),
-        max_atomic_write: geometry.atomic_write / block_len,
-        sanitize: overwrites_in_place(spec),
-        write_cache: spec.write_cache,
-        write_cache_changeable: true,
-        read_only: spec.read_only,
-        rotation_rate: 1,
-    })
-}
-
-/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is redirected
-/// on write; a file with holes, or one whose blocks are given back, takes new ones.
-fn overwrites_in_place(spec: &UnitSpec) -> bool {
-    match spec.backend {
-        BackendSpec::Device { .. } => true,
-        BackendSpec::File { preallocate, .. } => preallocate && !spec.thin,
-        // What another array does with it is not known; a pool never writes in place.
-        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-            false
-        }
-    }
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    digits
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
 }

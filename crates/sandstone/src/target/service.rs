@@ -25,7 +25,8 @@ use super::second_try;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
 use super::unit::Unit;
-use crate::config::model::{AluaMode, AluaState, Config, UnitSpec};
+use crate::block::{self, BlockDevice};
+use crate::config::model::{AluaMode, AluaState, BackendSpec, Config, UnitSpec};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use crate::initiator::host::{Host, HostError};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
@@ -559,6 +560,20 @@ impl DataPlane for Service {
 
     fn initiator_rescan(&self, iqn: Option<&str>) -> bool {
         self.host.rescan(iqn)
+    }
+
+    fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32> {
+        match backend {
+            BackendSpec::Device { path } => block::device::physical_block_size(path),
+            BackendSpec::Iscsi { device } => {
+                let device = self.host.device(device, gateway::PATIENCE)?;
+                let geometry = device.geometry();
+                (geometry.len > 0).then_some(geometry.physical)
+            }
+            BackendSpec::Memory { .. } | BackendSpec::File { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
+        }
     }
 
     fn sessions(&self) -> Vec<SessionInfo> {

@@ -4,7 +4,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use sandstone::block::device::NodeDevice;
+use sandstone::block::device::{NodeDevice, physical_block_size};
 use sandstone::block::{BlockDevice, open};
 use sandstone::config::model::BackendSpec;
 
@@ -79,6 +79,26 @@ fn a_disk_with_4_kib_sectors() {
         error.to_string().contains("use a block size of 4096"),
         "{error}"
     );
+}
+
+#[test]
+fn a_disk_tells_its_physical_blocks_and_its_medium() {
+    for sector in [512, 4096] {
+        let Some(disk) = Loop::attach(sector) else {
+            return;
+        };
+        assert_eq!(physical_block_size(&disk.node), Some(sector));
+        let geometry = open(&disk.node, sector).geometry();
+        assert_eq!((geometry.physical, geometry.alignment), (sector, 0));
+        let name = disk.node.file_name().expect("a name").to_string_lossy();
+        let queue = FilePath::new("/sys/block").join(&*name).join("queue");
+        let rotational = std::fs::read_to_string(queue.join("rotational")).expect("told");
+        let rate = u16::from(rotational.trim() == "0");
+        assert_eq!(geometry.rotation_rate, rate, "{rotational}");
+    }
+    for none in ["/dev/null", "/dev/sandstone-none"] {
+        assert_eq!(physical_block_size(FilePath::new(none)), None, "{none}");
+    }
 }
 
 #[test]

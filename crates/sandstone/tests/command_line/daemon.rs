@@ -106,6 +106,10 @@ impl DataPlane for FakeDataPlane {
         iqn.is_none_or(|iqn| config.initiator.target(iqn).is_some())
     }
 
+    fn physical_block_size(&self, _: &BackendSpec) -> Option<u32> {
+        None
+    }
+
     fn shutdown(&self) {}
 }
 

@@ -188,11 +188,15 @@ impl BlockDevice for VolatileDisk {
             len: self.lock().platter.len() as u64,
             granularity: block_len,
             physical: block_len,
+            alignment: 0,
+            minimum: block_len,
             optimal: 65536,
             discard: block_len,
+            discard_alignment: 0,
             atomic_write: 0,
             thin: true,
             volatile_cache: true,
+            rotation_rate: 1,
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Portrait {
     pub capacity: Option<Capacity>,
     /// What one command may ask.
     pub limits: BlockLimits,
+    /// MEDIUM ROTATION RATE: 0 not reported, 1 a medium that does not rotate.
+    pub rotation_rate: u16,
     /// Whether WRITE SAME (16) may unmap.
     pub write_same_unmaps: bool,
     /// Whether acknowledged writes may be in a volatile cache.
@@ -270,7 +272,7 @@ impl Probe {
 
     /// The next page worth reading after `page`.
     fn after_page(&self, page: u8) -> Question {
-        let wanted = [0x80, 0x83, 0xb0, 0xb2].into_iter();
+        let wanted = [0x80, 0x83, 0xb0, 0xb1, 0xb2].into_iter();
         let mut left = wanted.filter(|next| *next > page && self.pages.contains(next));
         left.next().map_or(Question::Ready, Question::Page)
     }
@@ -297,6 +299,7 @@ impl Probe {
             }
             0x83 => portrait.identification = Identification::parse(data),
             0xb0 => portrait.limits = BlockLimits::parse(data),
+            0xb1 => portrait.rotation_rate = shape::rotation_rate(data),
             0xb2 => portrait.write_same_unmaps = shape::write_same_unmaps(data),
             _ => {}
         }
@@ -316,9 +319,10 @@ mod tests {
                 (data[0], data[5]) = (0, 0x10);
                 good(&data)
             }
-            (0x12, 1, 0) => good(&[0, 0, 0, 3, 0x80, 0x83, 0xb2]),
+            (0x12, 1, 0) => good(&[0, 0, 0, 4, 0x80, 0x83, 0xb1, 0xb2]),
             (0x12, 1, 0x80) => good(&[0, 0x80, 0, 4, b' ', b'a', b'b', b'c']),
             (0x12, 1, 0x83) => good(&[0, 0x83, 0, 12, 1, 3, 0, 8, 0x52, 1, 2, 3, 4, 5, 6, 7]),
+            (0x12, 1, 0xb1) => good(&[0, 0xb1, 0, 2, 0x1c, 0x20]),
             (0x12, 1, 0xb2) => good(&[0, 0xb2, 0, 4, 0, 0xc0, 0, 0]),
             (0x00, ..) => good(&[]),
             (0x9e, ..) => good(&[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 2, 0, 0, 3, 0xc0, 0]),
@@ -359,6 +363,7 @@ mod tests {
         assert_eq!(portrait.serial.as_deref(), Some("abc"));
         assert_eq!(portrait.capacity.map(|c| c.blocks), Some(8));
         assert!(portrait.write_same_unmaps && !portrait.write_cache);
+        assert_eq!(portrait.rotation_rate, 7200);
         assert_eq!(portrait.groups.len(), 1);
     }
 

@@ -1,5 +1,6 @@
-//! How large a logical unit is and what it takes: READ CAPACITY, Block Limits, Logical Block
-//! Provisioning, the caching mode page (SBC-3 5.15, 5.16, 6.5.3, 6.5.4, 6.4.5).
+//! How large a logical unit is and what it takes: READ CAPACITY, Block Limits, Block
+//! Device Characteristics, Logical Block Provisioning, the caching mode page (SBC-3 5.15, 5.16, 6.5.2,
+//! 6.5.3, 6.5.4, 6.4.5).
 
 /// Blocks and provisioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct Capacity {
     pub block_length: u32,
     /// Bytes of a physical block.
     pub physical_length: u32,
+    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS: where the first physical block begins.
+    pub lowest_aligned: u16,
     /// LBPME: blocks may be unmapped.
     pub provisioned: bool,
     /// LBPRZ: unmapped blocks read as zeros.
@@ -30,6 +33,7 @@ impl Capacity {
             physical_length: block_length
                 .checked_shl(exponent)
                 .filter(|len| *len >> exponent == block_length)?,
+            lowest_aligned: u16::from_be_bytes([fields[2], fields[3]]) & 0x3fff,
             provisioned: fields[2] & 0x80 != 0,
             reads_zeros: fields[2] & 0x40 != 0,
         };
@@ -48,6 +52,7 @@ impl Capacity {
             blocks: u64::from(last) + 1,
             block_length,
             physical_length: block_length,
+            lowest_aligned: 0,
             provisioned: false,
             reads_zeros: false,
         })
@@ -69,12 +74,16 @@ fn block_length(bytes: &[u8; 4]) -> Option<u32> {
 pub struct BlockLimits {
     /// MAXIMUM TRANSFER LENGTH in blocks.
     pub max_transfer: u32,
+    /// OPTIMAL TRANSFER LENGTH GRANULARITY in blocks.
+    pub transfer_granularity: u16,
     /// OPTIMAL TRANSFER LENGTH in blocks.
     pub optimal_transfer: u32,
     /// MAXIMUM WRITE SAME LENGTH in blocks.
     pub max_write_same: u64,
     /// OPTIMAL UNMAP GRANULARITY in blocks.
     pub unmap_granularity: u32,
+    /// UNMAP GRANULARITY ALIGNMENT in blocks; 0 where it is not valid, too.
+    pub unmap_alignment: u32,
 }
 
 impl BlockLimits {
@@ -89,8 +98,15 @@ impl BlockLimits {
         }
         Self {
             max_transfer: word(8),
+            // Beside WSNZ and MAXIMUM COMPARE AND WRITE LENGTH.
+            transfer_granularity: (word(4) & 0xffff) as u16,
             optimal_transfer: word(12),
             unmap_granularity: word(28),
+            unmap_alignment: match word(32) {
+                // UGAVALID.
+                valid if valid >> 31 == 1 => valid & 0x7fff_ffff,
+                _ => 0,
+            },
             max_write_same: u64::from(word(36)) << 32 | u64::from(word(40)),
         }
     }
@@ -99,6 +115,18 @@ impl BlockLimits {
 /// Whether WRITE SAME (16) may unmap (LBPWS of page B2h).
 pub fn write_same_unmaps(page: &[u8]) -> bool {
     matches!(page, [_, 0xb2, _, _, _, flags, ..] if flags & 0x40 != 0)
+}
+
+/// MEDIUM ROTATION RATE of page B1h: 0 where it is not reported (or reserved), 1 where the medium does not
+/// rotate, else how often in a minute (SBC-4 6.6.2).
+pub fn rotation_rate(page: &[u8]) -> u16 {
+    match page {
+        [_, 0xb1, _, _, high, low, ..] => match u16::from_be_bytes([*high, *low]) {
+            rate @ (0x0001 | 0x0401..=0xfffe) => rate,
+            _ => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// Whether the write cache is on (WCE of the caching page), from MODE SENSE (6). A device that does
@@ -145,9 +173,10 @@ mod tests {
         let mut data = [0; 32];
         data[..8].copy_from_slice(&99u64.to_be_bytes());
         data[8..12].copy_from_slice(&512u32.to_be_bytes());
-        (data[13], data[14]) = (3, 0xc0);
+        (data[13], data[14], data[15]) = (3, 0xc0, 7);
         let capacity = Capacity::parse_16(&data).expect("a disk's");
         assert_eq!((capacity.blocks, capacity.physical_length), (100, 4096));
+        assert_eq!(capacity.lowest_aligned, 7);
         assert!(capacity.provisioned && capacity.reads_zeros);
         assert_eq!(capacity.bytes(), Some(51_200));
         data[11] = 1;
@@ -158,6 +187,57 @@ mod tests {
             Capacity::parse_10(&ten).map(|c| (c.blocks, c.block_length)),
             Some((10, 4096))
         );
+    }
+
+    #[test]
+    fn block_limits_are_read_as_far_as_the_page_goes() {
+        let mut page = [0; 64];
+        (page[1], page[3]) = (0xb0, 60);
+        (page[4], page[5]) = (1, 0xff);
+        page[6..8].copy_from_slice(&128u16.to_be_bytes());
+        let words = [
+            (8, 512u32),
+            (12, 256),
+            (28, 64),
+            (32, 1 << 31 | 63),
+            (40, 9),
+        ];
+        for (at, value) in words {
+            page[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        let all = BlockLimits {
+            max_transfer: 512,
+            transfer_granularity: 128,
+            optimal_transfer: 256,
+            max_write_same: 9,
+            unmap_granularity: 64,
+            unmap_alignment: 63,
+        };
+        assert_eq!(BlockLimits::parse(&page), all);
+        let cut = BlockLimits::parse(&page[..32]);
+        assert_eq!((cut.unmap_granularity, cut.unmap_alignment), (64, 0));
+        // An alignment without UGAVALID says nothing.
+        page[32] = 0;
+        assert_eq!(BlockLimits::parse(&page).unmap_alignment, 0);
+        page[1] = 0xb1;
+        assert_eq!(BlockLimits::parse(&page), BlockLimits::default());
+    }
+
+    #[test]
+    fn a_rotation_rate_is_one_of_the_standard_or_none() {
+        for (told, read) in [
+            (0x0000, 0),
+            (0x0001, 1),
+            (0x0002, 0),
+            (0x0400, 0),
+            (7200, 7200),
+            (0xffff, 0),
+        ] {
+            let [high, low] = u16::to_be_bytes(told);
+            assert_eq!(rotation_rate(&[0, 0xb1, 0, 60, high, low]), read, "{told}");
+        }
+        assert_eq!(rotation_rate(&[0, 0xb1, 0, 60, 0]), 0);
+        assert_eq!(rotation_rate(&[0, 0xb0, 0, 60, 0, 1]), 0);
     }
 
     #[test]
@@ -191,6 +271,7 @@ mod tests {
             let _ = Capacity::parse_16(&data);
             let _ = Capacity::parse_10(&data);
             let _ = BlockLimits::parse(&data);
+            let _ = rotation_rate(&data);
             let _ = write_cache_enabled(&data);
             let _ = lba_status(&data, lba);
         }

@@ -13,7 +13,7 @@ pub(crate) fn start_10(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(out, 8))
 }
 
-/// READ CAPACITY(16). LBPRZ is set because blocks without storage read as zeros; no protection.
+/// READ CAPACITY(16): also the physical blocks and where the first one begins. LBPRZ is set because blocks without storage read as zeros; no protection.
 pub(crate) fn start_16(request: &Request<'_>) -> Result<Start, Sense> {
     let config = request.unit.fixed_config();
     let mut out = vec![0; 32];
@@ -21,7 +21,7 @@ pub(crate) fn start_16(request: &Request<'_>) -> Result<Start, Sense> {
     out[8..12].copy_from_slice(&request.unit.block_len().to_be_bytes());
     out[13] = config.physical_exponent & 0x0f;
     let provisioning = if config.thin { 0xc000 } else { 0 };
-    let aligned = provisioning | (config.lowest_aligned & 0x3fff);
+    let aligned = provisioning | config.lowest_aligned;
     out[14..16].copy_from_slice(&aligned.to_be_bytes());
     Ok(Start::data(out, request.cdb.u32(10) as usize))
 }

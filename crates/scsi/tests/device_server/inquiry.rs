@@ -285,6 +285,81 @@ fn an_unmap_granularity_of_one_block_is_not_reported() {
     }
 }
 
+/// A word of four bytes of the Block Limits page of a unit of this configuration.
+fn limit(config: UnitConfig, at: usize) -> u32 {
+    let page = vpd(&Harness::new(config), 0xb0);
+    u32::from_be_bytes(*page[at..].first_chunk().expect("within the page"))
+}
+
+#[test]
+fn the_lowest_aligned_block_is_told_within_a_physical_block() {
+    let told = |exponent, lowest| {
+        let bench = Harness::new(UnitConfig {
+            physical_exponent: exponent,
+            lowest_aligned: lowest,
+            ..config()
+        });
+        let nexus = bench.login(1);
+        let long = assert_good(bench.run(&nexus, &cdb_16(0x9e, 0x10, 0, 32), &[]));
+        (
+            long[13],
+            u16::from_be_bytes([long[14], long[15]]) & 0x3fff,
+            long[14] & 0xc0,
+        )
+    };
+    // The bits of provisioning beside it stay as they are.
+    assert_eq!(told(3, 7), (3, 7, 0xc0));
+    assert_eq!(told(3, 15), (3, 7, 0xc0));
+    assert_eq!(told(0, 7), (0, 0, 0xc0));
+    // What 14 bits cannot tell is not cut to what they can.
+    assert_eq!(told(15, 0x4001), (15, 0, 0xc0));
+}
+
+#[test]
+fn the_unmap_granularity_alignment_is_valid_where_it_is_known() {
+    let told = |unmap_granularity, unmap_alignment| {
+        let config = UnitConfig {
+            unmap_granularity,
+            unmap_alignment,
+            ..config()
+        };
+        limit(config, 32)
+    };
+    assert_eq!(told(8, Some(0)), 0x8000_0000);
+    assert_eq!(told(8, Some(7)), 0x8000_0007);
+    assert_eq!(told(8, Some(9)), 0x8000_0001);
+    assert_eq!(told(8, None), 0);
+    assert_eq!(told(u32::MAX, Some(1 << 31)), 0);
+}
+
+#[test]
+fn the_transfer_granularity_is_at_least_a_physical_block_and_divides_the_optimal_transfer() {
+    let told = |transfer_granularity, optimal_transfer| {
+        let config = UnitConfig {
+            transfer_granularity,
+            optimal_transfer,
+            ..config()
+        };
+        (limit(config.clone(), 4) & 0xffff, limit(config, 12))
+    };
+    assert_eq!(told(128, 384), (128, 384));
+    assert_eq!(told(1, 128), (8, 128));
+    // 512 blocks are the most that one command moves: five stripes of them are whole.
+    assert_eq!(told(96, 960), (96, 480));
+    assert_eq!(told(128, 0), (128, 0));
+}
+
+#[test]
+fn the_medium_rotation_rate_is_told_as_it_is() {
+    for rate in [0, 1, 7200] {
+        let bench = Harness::new(UnitConfig {
+            rotation_rate: rate,
+            ..config()
+        });
+        assert_eq!(vpd(&bench, 0xb1)[4..6], rate.to_be_bytes());
+    }
+}
+
 #[test]
 fn contradictory_limits_are_narrowed_and_told_as_they_are_enforced() {
     let wild = UnitConfig {
@@ -299,7 +374,9 @@ fn contradictory_limits_are_narrowed_and_told_as_they_are_enforced() {
     let data = vpd(&bench, 0xb0);
     let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().unwrap());
     let most = i32::MAX as u32 / 512;
-    assert_eq!((word(8), word(12), word(44)), (most, most, most));
+    // The optimal transfer is one of whole physical blocks.
+    let optimal = most - most % (1 << 15);
+    assert_eq!((word(8), word(12), word(44)), (most, optimal, most));
     assert_eq!(word(28), 0);
     let nothing = Harness::new(UnitConfig {
         max_transfer: 0,

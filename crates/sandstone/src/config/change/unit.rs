@@ -13,7 +13,8 @@ pub struct CreateUnit {
     /// Logical block length: 512 or 4096.
     #[serde(default = "default_block_size")]
     pub block_size: u32,
-    /// Physical block size in bytes; where absent a volume's volblocksize, of others 4096.
+    /// Physical block size in bytes; where absent a volume's volblocksize, a disk's own, but at most 4096;
+    /// 4096 of others.
     #[serde(default)]
     pub physical_block_size: Option<u32>,
     /// Makes the volume that the backend names first.

@@ -465,11 +465,15 @@ impl Fabric {
             len: 0,
             granularity: 512,
             physical: 512,
+            alignment: 0,
+            minimum: 512,
             optimal: 512,
             discard: 0,
+            discard_alignment: 0,
             atomic_write: 0,
             thin: false,
             volatile_cache: true,
+            rotation_rate: 0,
         })
     }
 }

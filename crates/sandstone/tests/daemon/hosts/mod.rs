@@ -4,6 +4,7 @@
 mod discovery;
 mod gateway;
 mod logins;
+mod physical_blocks;
 mod times;
 mod write_cache;
 
