@@ -26,7 +26,8 @@ pub(super) enum Verb {
     Portal(Portal),
     /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
     Auth(Auth),
-    /// Set the ALUA state of a target port group, live: of every portal group in it
+    /// Set the ALUA state of a target port group, live: of every portal group in it. While it is `transitioning`
+    /// initiators wait
     AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
@@ -418,6 +419,8 @@ fn alua_mode(text: &str) -> Result<AluaMode, String> {
 }
 
 fn alua_state(text: &str) -> Result<AluaState, String> {
-    serde_json::from_value(text.into())
-        .map_err(|_| "choose active-optimized, active-non-optimized, standby or unavailable".into())
+    serde_json::from_value(text.into()).map_err(|_| {
+        "choose active-optimized, active-non-optimized, standby, unavailable or transitioning"
+            .into()
+    })
 }

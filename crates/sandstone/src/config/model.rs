@@ -262,6 +262,8 @@ pub enum AluaState {
     Standby,
     /// Does not work.
     Unavailable,
+    /// Between two states: initiators wait, and ask again. It stays until another state is set.
+    Transitioning,
 }
 
 impl AluaState {
@@ -272,6 +274,7 @@ impl AluaState {
             Self::ActiveNonOptimized => "active-non-optimized",
             Self::Standby => "standby",
             Self::Unavailable => "unavailable",
+            Self::Transitioning => "transitioning",
         }
     }
 }

@@ -721,12 +721,7 @@ fn group_layout(config: &Config) -> GroupLayout {
             .or_insert_with(|| TargetPortGroup {
                 id: spec.target_port_group,
                 preferred: false,
-                supported: SupportedStates::of(&[
-                    AccessState::ActiveOptimized,
-                    AccessState::ActiveNonOptimized,
-                    AccessState::Standby,
-                    AccessState::Unavailable,
-                ]),
+                supported: SupportedStates::ALL,
                 state: access_state(spec.alua_state),
                 ports: Vec::new(),
             });
@@ -740,6 +735,7 @@ fn group_layout(config: &Config) -> GroupLayout {
     GroupLayout {
         mode: tpgs_mode(mode),
         groups: groups.into_values().collect(),
+        // How long an administrator stays between two states cannot be said.
         implicit_transition_s: 0,
     }
 }
@@ -768,5 +764,6 @@ fn access_state(state: AluaState) -> AccessState {
         AluaState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
         AluaState::Standby => AccessState::Standby,
         AluaState::Unavailable => AccessState::Unavailable,
+        AluaState::Transitioning => AccessState::Transitioning,
     }
 }

@@ -253,6 +253,16 @@ fn portals_redirects_and_states_of_a_target() {
         ok("target list -H -o ports"),
         "1:rtpi=1:tpg=1:active-optimized 2:rtpi=2:tpg=2:active-non-optimized\n"
     );
+    ok("target alua-state 2 transitioning");
+    assert_eq!(
+        ok("target list -H -o ports"),
+        "1:rtpi=1:tpg=1:active-optimized 2:rtpi=2:tpg=2:transitioning\n"
+    );
+    let unknown = daemon.run("target alua-state 2 offline");
+    assert!(
+        unknown.code == 2 && unknown.err.contains("unavailable or transitioning"),
+        "{unknown:?}"
+    );
     let nowhere = daemon.run("target alua-state 7 standby");
     assert_eq!(nowhere.code, 1, "{nowhere:?}");
     assert!(

@@ -98,6 +98,70 @@ fn each_state_has_its_sense() {
     }
 }
 
+/// Every command that a unit has (REPORT SUPPORTED OPERATION CODES), as a CDB without parameters.
+fn every_command(who: &Initiator) -> Vec<Vec<u8>> {
+    let all = [0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0];
+    let data = good(who.run(&all, &[]));
+    let commands = data[4..].chunks(8).map(|descriptor| {
+        let mut cdb = vec![0; usize::from(descriptor[7])];
+        cdb[0] = descriptor[0];
+        if cdb[0] == 0xA0 {
+            // REPORT LUNS wants room for an answer.
+            cdb[9] = 16;
+        }
+        // SERVACTV
+        if descriptor[5] & 1 != 0 {
+            if descriptor[0] == 0x7F {
+                cdb[8..10].copy_from_slice(&descriptor[2..4]);
+            } else {
+                cdb[1] = descriptor[3];
+            }
+        }
+        cdb
+    });
+    commands.collect()
+}
+
+#[test]
+fn between_two_states_only_what_asks_about_the_path_is_answered() {
+    let device = Device::new(&[config(1)]);
+    let (active, between) = (device.login(1, 1), device.login(2, 2));
+    let mut layout: GroupLayout = (*device.groups.layout()).clone();
+    layout.groups[1].state = AccessState::Transitioning;
+    device.groups.replace(layout.clone()).unwrap();
+    device.units[0].access_states_changed(None);
+    for who in [&active, &between] {
+        let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+        assert_eq!(who.attention(), Some(changed));
+    }
+    let commands = every_command(&active);
+    assert!(commands.len() > 40, "{}", commands.len());
+    let mut answered = Vec::new();
+    for cdb in &commands {
+        match sense(&between.run(cdb, &[])) {
+            Some((2, 0x04, 0x0A)) => {}
+            None => answered.push((cdb[0], cdb[1])),
+            other => panic!("{cdb:02x?}: {other:02x?}"),
+        }
+    }
+    // REQUEST SENSE, INQUIRY, REPORT LUNS, REPORT TARGET PORT GROUPS.
+    assert_eq!(answered, [(0x03, 0), (0x12, 0), (0xA0, 0), (0xA3, 0x0A)]);
+    // Whoever asks is told on either path: T_SUP, the state, and that the target made it so (STATUS CODE).
+    for who in [&active, &between] {
+        assert_eq!(report(who, 0)[16..22], [0x0F, 0x8F, 0, 2, 0, 2]);
+    }
+    // The other path is as it was; from there nobody ends the transition.
+    good(active.run(&READ, &[]));
+    fails(set(&active, &[(0, 2)]), (4, 0x67, 0x0A));
+    // It ends as it began, and that is told.
+    layout.groups[1].state = AccessState::ActiveOptimized;
+    device.groups.replace(layout).unwrap();
+    device.units[0].access_states_changed(None);
+    let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+    assert_eq!(between.attention(), Some(changed));
+    good(between.run(&READ, &[]));
+}
+
 #[test]
 fn wrong_parameter_lists_change_nothing() {
     let device = Device::new(&[config(1)]);
