@@ -508,6 +508,13 @@ impl LogicalUnit {
         );
     }
 
+    /// An administrator's change of access states has begun: the new layout holds, and nobody is told before
+    /// [`Self::access_states_changed`].
+    pub fn access_states_are_changing(&self) {
+        self.access.refresh();
+        self.publish(&self.state());
+    }
+
     /// Whether writes may be acknowledged from volatile cache (WCE). Where not, the transport makes
     /// every write durable before GOOD, also one that it gave to the cache before this changed.
     #[inline]

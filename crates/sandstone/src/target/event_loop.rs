@@ -316,6 +316,7 @@ impl EventLoop {
                 Message::LoggedIn(logged_in) => self.attach(*logged_in),
                 Message::Wake(token) => self.woken(token),
                 Message::Abort(order) => self.core.orders.push(order),
+                Message::Drain(order) => order.carry_out(&mut self.core.operations),
                 Message::Reconfigure(directory) => self.reconfigure(&directory),
                 Message::Close(key, reason) => self.close_session(key, reason),
                 Message::Dismiss(key, reason) => self.dismiss_session(key, reason),

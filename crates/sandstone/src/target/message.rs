@@ -11,6 +11,7 @@ use super::directory::Directory;
 use super::listener::Arrived;
 use super::login::LoggedIn;
 use super::operation::{SessionKey, Token};
+use super::transition::DrainOrder;
 use super::unit::Unit;
 
 /// A message to an event loop.
@@ -23,6 +24,8 @@ pub(super) enum Message {
     Wake(Token),
     /// Abort tasks of a unit.
     Abort(Arc<AbortOrder>),
+    /// Commands of target port groups that go out of service are waited for.
+    Drain(DrainOrder),
     /// The configuration changed.
     Reconfigure(Arc<Directory>),
     /// Close this session, another has taken its place; the reason is for the log.

@@ -26,6 +26,7 @@
 //! | what could not be served at first | `second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
+//! | a target port group goes out of service | `transition.rs` |
 //! | what a unit tells of its device | `unit_config.rs` |
 
 mod arrival;
@@ -61,6 +62,7 @@ mod space_monitor;
 mod step_requests;
 mod task_management;
 mod task_run;
+mod transition;
 mod turn;
 mod unit;
 mod unit_config;

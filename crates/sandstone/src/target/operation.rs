@@ -310,11 +310,17 @@ impl Operations {
         &'a mut self,
         unit: &'a Arc<Unit>,
     ) -> impl Iterator<Item = (&'a mut Operation, Arc<MappedUnit>)> {
+        let entered = self.entered();
+        entered.filter(|(_, mapped)| Arc::ptr_eq(&mapped.unit, unit))
+    }
+
+    /// The operations that have their place in a task set, of any unit.
+    pub(super) fn entered(&mut self) -> impl Iterator<Item = (&mut Operation, Arc<MappedUnit>)> {
         let operations = self.slots.iter_mut();
         operations.filter_map(|slot| {
             let operation = slot.operation.as_mut()?;
             let mapped = operation.entry.as_ref()?.mapped.clone();
-            Arc::ptr_eq(&mapped.unit, unit).then_some((operation, mapped))
+            Some((operation, mapped))
         })
     }
 

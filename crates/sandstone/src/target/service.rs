@@ -24,6 +24,7 @@ use super::recurring::Recurring;
 use super::second_try;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
+use super::transition;
 use super::unit::Unit;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{AluaMode, AluaState, BackendSpec, Config, UnitSpec};
@@ -470,11 +471,13 @@ impl Service {
         let listeners = Self::bind_portals(current, &config)?;
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
         self.grow_units(&current.config, &config, &units)?;
+        let layout = group_layout(&config);
+        let before = self.opener.groups.layout();
+        transition::leave_service(&self.shared, &self.opener.groups, &layout, &units)?;
         // From here on nothing can fail.
         Self::modify_units(&current.config, &config, &units);
         drop(emptied);
-        let layout = group_layout(&config);
-        if *self.opener.groups.layout() != layout && self.opener.groups.replace(layout).is_ok() {
+        if *before != layout && self.opener.groups.replace(layout).is_ok() {
             units
                 .values()
                 .for_each(|unit| unit.logical.access_states_changed(None));

@@ -1,15 +1,49 @@
 //! An administrator sets the state of a target port group: sessions stay, are told, and obey.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sandstone::block::memory::MemoryDevice;
 use sandstone::config::model::AluaState;
+use sandstone::control::ApplyError;
 
 use super::kill::settings;
-use super::late_write::{BLOCK, write_cdb};
+use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use super::process::free_portal;
+use super::random::Random;
 use super::served::{self, Served, limits};
-use super::session::{Ended, PipelinedSession};
+use super::session::{Ended, PATIENCE, PipelinedSession, wait};
+use super::volatile_disk::VolatileDisk;
+
+/// READ(16) of the first block.
+fn read(session: &mut PipelinedSession) -> Ended {
+    let mut read = write_cdb();
+    read[0] = 0x88;
+    session.run(0, read, BLOCK, Vec::new())
+}
+
+/// Puts the first target port group in this state.
+fn set(served: &mut Served, state: AluaState) -> Result<(), ApplyError> {
+    served.try_change(|config| config.targets[0].portal_groups[0].alua_state = state)
+}
+
+/// A target whose device holds up a write of the first of two sessions.
+fn with_a_held_write() -> (Arc<FirstWriteWaits>, Served, [PipelinedSession; 2]) {
+    let portal = free_portal();
+    let device = Arc::new(FirstWriteWaits::new());
+    let units = vec![served::unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, vec![device.clone()], limits());
+    let mut sessions = [0, 1].map(|port| {
+        let mut session = PipelinedSession::new(portal, settings(port));
+        session.log_in();
+        session.wait_until_ready(0);
+        session
+    });
+    sessions[0].write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
+    sessions[0].pump(&mut Vec::new()).unwrap();
+    device.wait_until_held();
+    (device, served, sessions)
+}
 
 /// The descriptor of the first target port group.
 fn report_target_port_groups(session: &mut PipelinedSession) -> Vec<u8> {
@@ -29,11 +63,6 @@ fn the_state_of_a_target_port_group_changes_under_a_session() {
     let mut session = PipelinedSession::new(portal, settings(0));
     session.log_in();
     session.wait_until_ready(0);
-    let read = |session: &mut PipelinedSession| {
-        let mut read = write_cdb();
-        read[0] = 0x88;
-        session.run(0, read, BLOCK, Vec::new())
-    };
     let asc = |ended: &Ended| ended.asc();
     for (state, asc_when_read) in [
         (AluaState::Standby, Some((0x04, 0x0b))),
@@ -60,5 +89,80 @@ fn the_state_of_a_target_port_group_changes_under_a_session() {
         assert_eq!(group[..2], [code, 0x8f], "{state:?}");
     }
     session.cut();
+    served.stop();
+}
+
+#[test]
+fn a_group_is_between_two_states_until_what_began_before_is_over() {
+    let (device, mut served, [mut writer, mut other]) = with_a_held_write();
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| set(&mut served, AluaState::Standby));
+        let give_up = Instant::now() + PATIENCE;
+        // New commands end at once; nobody is told before it is over.
+        while read(&mut other).asc() != Some((0x04, 0x0a)) {
+            assert!(Instant::now() < give_up, "it does not begin");
+        }
+        let group = report_target_port_groups(&mut other);
+        // Transitioning, by the target itself (STATUS CODE).
+        assert_eq!((group[0], group[5]), (0x0f, 2));
+        for _ in 0..1000 {
+            assert_eq!(read(&mut other).asc(), Some((0x04, 0x0a)));
+        }
+        assert!(!change.is_finished(), "the write is still under way");
+        device.let_go();
+        change.join().unwrap().unwrap();
+    });
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        wait(std::slice::from_ref(&writer));
+        writer.pump(&mut ended).unwrap();
+    }
+    assert_eq!(ended[0].status, 0, "{ended:?}");
+    for session in [&mut writer, &mut other] {
+        assert_eq!(read(session).asc(), Some((0x2a, 0x06)));
+        assert_eq!(read(session).asc(), Some((0x04, 0x0b)));
+    }
+    served.stop();
+}
+
+#[test]
+fn a_group_whose_commands_do_not_end_stays_in_service_and_between_two_states_waits_for_none() {
+    let (device, mut served, [_writer, mut other]) = with_a_held_write();
+    let refused = set(&mut served, AluaState::Unavailable).unwrap_err();
+    assert!(refused.message.contains("still under way"), "{refused}");
+    assert!(
+        refused.next.contains("target alua-state 1 transitioning"),
+        "{refused:?}"
+    );
+    // It serves as before, and nothing has changed that could be told.
+    assert_eq!(read(&mut other).status, 0);
+    set(&mut served, AluaState::Transitioning).unwrap();
+    assert_eq!(read(&mut other).asc(), Some((0x2a, 0x06)));
+    assert_eq!(read(&mut other).asc(), Some((0x04, 0x0a)));
+    device.let_go();
+    set(&mut served, AluaState::Unavailable).unwrap();
+    assert_eq!(read(&mut other).asc(), Some((0x2a, 0x06)));
+    assert_eq!(read(&mut other).asc(), Some((0x04, 0x0c)));
+    served.stop();
+}
+
+#[test]
+fn what_was_acknowledged_from_a_cache_is_durable_when_a_group_is_in_standby() {
+    let portal = free_portal();
+    let disk = Arc::new(VolatileDisk::new(Random::new(7), 8, BLOCK));
+    let units = vec![served::unit(0, 8, BLOCK as u32, true)];
+    let mut served = Served::start(&[portal], units, vec![disk.clone()], limits());
+    let mut session = PipelinedSession::new(portal, settings(0));
+    session.log_in();
+    session.wait_until_ready(0);
+    let written = session.run(0, write_cdb(), 0, vec![b'a'; BLOCK]);
+    assert_eq!(written.status, 0, "{written:?}");
+    set(&mut served, AluaState::Standby).unwrap();
+    // From here on another machine may serve the disk: what this one loses nobody misses.
+    disk.cut();
+    disk.power_on();
+    set(&mut served, AluaState::ActiveOptimized).unwrap();
+    assert_eq!(read(&mut session).asc(), Some((0x2a, 0x06)));
+    assert_eq!(read(&mut session).data_in, [b'a'; BLOCK]);
     served.stop();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sandstone::block::BlockDevice;
 use sandstone::config::model::{BackendSpec, Config, MapSpec, UnitSpec};
-use sandstone::control::DataPlane;
+use sandstone::control::{ApplyError, DataPlane};
 use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
 
 use super::process;
@@ -86,9 +86,20 @@ impl Served {
 
     /// Puts a changed configuration in force. The loops take it over a moment later.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Config)) {
-        change(&mut self.config);
-        self.config.generation += 1;
-        self.service.apply(Arc::new(self.config.clone())).unwrap();
+        self.try_change(change).unwrap();
+    }
+
+    /// The same for one that may be refused.
+    pub(crate) fn try_change(
+        &mut self,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<(), ApplyError> {
+        let mut changed = self.config.clone();
+        change(&mut changed);
+        changed.generation += 1;
+        self.service.apply(Arc::new(changed.clone()))?;
+        self.config = changed;
+        Ok(())
     }
 
     /// Where the persistent state of the unit with this LUN is stored.
