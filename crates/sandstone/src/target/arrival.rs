@@ -199,6 +199,8 @@ impl EventLoop {
         let session = self.sessions.entry(key).or_insert_with(|| {
             ServedSession::new(result.clone(), registered, local, &self.core.shared)
         });
+        // Memory may have been short before it began.
+        session.follow_pressure(self.under_pressure);
         let index = session.add_connection(&result, slot, now);
         let (initiator, target) = (session.name.initiator.clone(), session.name.target.clone());
         tracing::info!(%initiator, %target, tsih = session.registered.tsih, %peer, "logged in");

@@ -27,6 +27,8 @@ use crate::config::{directory, model::Config};
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
 /// How many times as long as in want of memory data that is owed may stand still at other times.
 const DATA_OUT_PATIENCE: u32 = 2;
+/// While memory is short a session may have so many times fewer commands in flight.
+const NARROWED: u32 = 8;
 /// How long a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -112,6 +114,17 @@ impl ServedSession {
             session.set_view(&access, &directory);
         }
         session
+    }
+
+    /// Takes few commands where memory is short, else as many as it may have. What its initiator was told that
+    /// it may send it may: a narrow window comes about as that is used up.
+    pub(super) fn follow_pressure(&mut self, under_pressure: bool) {
+        let depth = if under_pressure {
+            (self.queue_depth / NARROWED).max(1)
+        } else {
+            self.queue_depth
+        };
+        self.protocol.set_depth(depth);
     }
 
     /// What the configuration lets this session do; `None` in a discovery session, or when nothing.

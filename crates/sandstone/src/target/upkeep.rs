@@ -70,12 +70,7 @@ impl EventLoop {
         }
         self.under_pressure = under_pressure;
         for session in self.sessions.values_mut() {
-            let depth = if under_pressure {
-                (session.queue_depth / 8).max(1)
-            } else {
-                session.queue_depth
-            };
-            session.protocol.set_depth(depth);
+            session.follow_pressure(under_pressure);
         }
     }
 

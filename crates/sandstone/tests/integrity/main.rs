@@ -13,6 +13,7 @@ mod attack_7_copy_outside_the_view;
 mod attack_9_lun_used_again;
 mod changed_maps;
 mod closed_at_once;
+mod command_window;
 mod content;
 mod data_that_never_comes;
 mod fencing;

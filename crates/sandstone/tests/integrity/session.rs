@@ -334,6 +334,12 @@ impl PipelinedSession {
         moved
     }
 
+    /// The connection, for who speaks on by itself, and CmdSN of the next command.
+    pub(crate) fn into_stream(mut self) -> (TcpStream, u32) {
+        let link = self.link.take().expect("the session is logged in");
+        (link.stream, link.next_cmd_sn)
+    }
+
     /// Sends bytes that no initiator would.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let link = self.link.as_mut().expect("the session is logged in");
