@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::block::budget::Budget;
 use crate::config::{Error, ErrorKind, store::Store};
 use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
 use crate::pool::{Pools, PoolsOptions};
@@ -15,6 +16,8 @@ use crate::target::{DaemonLimits, Service, ServiceOptions};
 
 /// Bytes in flight where nothing else is said.
 pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
+/// Sessions at once, where there is memory for as many.
+const MAX_SESSIONS: usize = 4096;
 
 /// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine has.
 pub fn default_cache() -> usize {
@@ -90,7 +93,7 @@ impl Daemon {
             threads: options.threads.unwrap_or(cores),
             io_uring: options.io_uring,
             limits: DaemonLimits {
-                max_sessions: 4096,
+                max_sessions: MAX_SESSIONS.min(Budget::most_sessions(options.memory_cap)),
                 max_logins: 4096,
                 login_timeout: Duration::from_secs(15),
                 stall_timeout: Duration::from_secs(30),

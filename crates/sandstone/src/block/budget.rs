@@ -49,6 +49,14 @@ impl Budget {
         })
     }
 
+    /// How many sessions a budget of `cap` bytes is for at most: the floors of more would be more than half
+    /// of it.
+    pub fn most_sessions(cap: u64) -> usize {
+        usize::try_from(cap / 2 / LEAST_FLOOR)
+            .unwrap_or(usize::MAX)
+            .max(1)
+    }
+
     /// The part of a new session.
     pub fn share(self: &Arc<Self>) -> Arc<Share> {
         Arc::new(Share {
@@ -138,6 +146,7 @@ mod tests {
     }
 
     const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
 
     #[test]
     fn gives_no_more_than_the_cap() {
@@ -153,6 +162,18 @@ mod tests {
         drop(taken);
         assert_eq!(budget.used(), 0);
         assert!(shares.iter().all(|share| share.used() == 0));
+    }
+
+    #[test]
+    fn the_floors_of_all_sessions_stay_within_the_cap() {
+        for cap in [16 * KIB, MIB, 10 * MIB, 64 * MIB] {
+            let sessions = Budget::most_sessions(cap);
+            let budget = Budget::new(cap, sessions);
+            assert!(budget.floor * sessions as u64 + budget.pool <= cap);
+            assert!(budget.pool >= cap / 2, "{cap}");
+        }
+        assert_eq!(Budget::most_sessions(64 * MIB), 4096);
+        assert_eq!(Budget::most_sessions(0), 1);
     }
 
     #[test]

@@ -114,6 +114,22 @@ fn writes_whose_data_never_comes_stay_within_the_cap() {
 }
 
 #[test]
+fn no_more_sessions_are_taken_than_the_cap_has_room_for() {
+    let portal = free_portal();
+    let _process = process(&["--threads", "2", "--memory-cap", "64K"], portal);
+    let mut sessions: Vec<PipelinedSession> =
+        (0..4).map(|number| logged_in(portal, number)).collect();
+    let mut fifth = PipelinedSession::new(portal, settings(4));
+    assert!(fifth.try_log_in(super::session::PATIENCE).is_err());
+    sessions.iter_mut().for_each(works);
+    // Where one ends there is room for another.
+    sessions[0].cut();
+    fifth.log_in();
+    fifth.wait_until_ready(0);
+    works(&mut fifth);
+}
+
+#[test]
 fn reads_that_nobody_fetches_stay_within_the_cap() {
     let portal = free_portal();
     let process = process(&["--threads", "2", "--memory-cap", "64M"], portal);
