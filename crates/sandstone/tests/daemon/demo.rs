@@ -91,7 +91,9 @@ fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
 #[test]
 fn a_demo_tells_what_to_type_on_every_client() {
     let state = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(state.path(), &["--size", "16M"]);
+    // Another demo that begins at the same moment wants the same port, unless it is named.
+    let port = free_port().to_string();
+    let mut demo = Demo::start(state.path(), &["--size", "16M", "--port", &port]);
     let mut said = String::new();
     while !said.contains("Ctrl-C ends it.") {
         let length = demo.out.read_line(&mut said).unwrap();
