@@ -173,16 +173,6 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         naa: None,
         serial: None,
     };
-    let target = CreateTarget {
-        iqn: TARGET.into(),
-        alias: "Sandstone demo".into(),
-        portals: vec![SocketAddr::from((
-            Ipv4Addr::LOCALHOST,
-            free_port(args.port)?,
-        ))],
-        alua: AluaMode::default(),
-        parameters: TargetParameters::default(),
-    };
     let map = AddMap {
         unit: UNIT.into(),
         host: None,
@@ -191,10 +181,17 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         read_only: false,
     };
     daemon.plane().create_unit(unit, Commit::default())?;
-    for change in [Change::CreateTarget(target), Change::AddMap(map)] {
-        daemon.transactions().commit(&change, Commit::default())?;
-    }
-    Ok(())
+    at_a_port(args.port, |portal| {
+        let target = CreateTarget {
+            iqn: TARGET.into(),
+            alias: "Sandstone demo".into(),
+            portals: vec![portal],
+            alua: AluaMode::default(),
+            parameters: TargetParameters::default(),
+        };
+        commit(daemon, &Change::CreateTarget(target))
+    })?;
+    commit(daemon, &Change::AddMap(map))
 }
 
 /// A mirror of two sparse files that can hold all of a volume of `size` bytes.
@@ -232,49 +229,51 @@ fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
     };
     let portals = daemon.transactions().data_plane().portals();
     let taken = portals.iter().any(|portal| portal.error.is_some());
-    let port = match args.port {
-        Some(port) if port != 0 => port,
-        _ if taken => free_port(None)?,
-        _ => old.port(),
-    };
-    if port == old.port() {
+    let asked = args.port.filter(|port| *port != 0);
+    if asked.map_or(!taken, |port| port == old.port()) {
         return Ok(());
     }
-    let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    tracing::info!(from = %old, to = %portal, taken, "the demo moves");
-    let add = AddPortal {
-        portal,
-        tag: 1,
-        target_port_group: None,
-        alua_state: None,
-    };
-    for change in [
-        Change::AddPortal(TARGET.into(), add),
-        Change::RemovePortal(TARGET.into(), old),
-    ] {
-        daemon.transactions().commit(&change, Commit::default())?;
-    }
-    Ok(())
+    at_a_port(asked, |portal| {
+        tracing::info!(from = %old, to = %portal, taken, "the demo moves");
+        let add = AddPortal {
+            portal,
+            tag: 1,
+            target_port_group: None,
+            alua_state: None,
+        };
+        commit(daemon, &Change::AddPortal(TARGET.into(), add))
+    })?;
+    commit(daemon, &Change::RemovePortal(TARGET.into(), old))
 }
 
-/// The port asked for, or the first free one from 3260 on.
-fn free_port(wanted: Option<u16>) -> Result<u16, Error> {
+fn commit(daemon: &Daemon, change: &Change) -> Result<(), Error> {
+    let committed = daemon.transactions().commit(change, Commit::default());
+    committed.map(|_| ())
+}
+
+/// Has `listen` use the port asked for, or the first from 3260 on that it gets: another demo that begins at the same
+/// moment sees the same one free.
+fn at_a_port(
+    wanted: Option<u16>,
+    mut listen: impl FnMut(SocketAddr) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     if let Some(port) = wanted.filter(|port| *port != 0) {
-        return Ok(port);
+        return listen(at(port));
     }
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    (DEFAULT_PORT..DEFAULT_PORT + 1000)
-        .find(free)
-        .ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "no port from {DEFAULT_PORT} to {} is free on 127.0.0.1",
-                    DEFAULT_PORT + 999
-                ),
-                "give one with --port",
-            )
-        })
+    let is_free = |port: u16| TcpListener::bind(at(port)).is_ok();
+    let last = DEFAULT_PORT + 999;
+    for port in (DEFAULT_PORT..=last).filter(|port| is_free(*port)) {
+        let listens = listen(at(port));
+        if listens.is_ok() || is_free(port) {
+            return listens;
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("no port from {DEFAULT_PORT} to {last} is free on 127.0.0.1"),
+        "give one with --port",
+    ))
 }
 
 fn access(config: &Config) -> Result<Access, Error> {
@@ -428,5 +427,43 @@ fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {
             format!("the self-test failed: {error}"),
             "run it again with RUST_BACKTRACE=1 and report what it prints",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_another_takes_meanwhile_is_passed_over() {
+        let mut others = Vec::new();
+        let mut tried = Vec::new();
+        let listen = |portal: SocketAddr| {
+            tried.push(portal.port());
+            if tried.len() < 3 {
+                others.push(TcpListener::bind(portal));
+                return Err(Error::invalid("it is taken", "try another"));
+            }
+            Ok(())
+        };
+        at_a_port(None, listen).expect("the third is free");
+        assert!(tried.is_sorted_by(|a, b| a < b), "{tried:?}");
+        assert_eq!(tried.len(), 3);
+    }
+
+    #[test]
+    fn what_fails_at_a_port_that_stays_free_fails_once() {
+        let mut tried = 0;
+        let listen = |_| {
+            tried += 1;
+            Err(Error::invalid("no", "never"))
+        };
+        assert_eq!(at_a_port(None, listen).expect_err("it fails").message, "no");
+        assert_eq!(tried, 1);
+        let asked = at_a_port(Some(7), |portal| {
+            assert_eq!(portal.port(), 7);
+            Err(Error::invalid("asked for", "never"))
+        });
+        assert_eq!(asked.expect_err("no other").message, "asked for");
     }
 }
