@@ -535,7 +535,7 @@ fn a_connection_that_ends_at_any_byte_of_login_or_scan_is_explained() {
         fake.cut_after(cut);
         let begun = Instant::now();
         let opened = Driver::open(&fake.url(""));
-        assert!(begun.elapsed() < Duration::from_secs(2), "{cut}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{cut}");
         match opened {
             // Behind the last byte of the scan.
             Ok(_) => return assert!(cut > 600, "{cut}"),
@@ -569,7 +569,7 @@ fn a_connection_that_ends_at_any_byte_of_an_answer_is_made_again() {
         cut.store(at, Ordering::Relaxed);
         let begun = Instant::now();
         assert_eq!(driver.read(4096, 4096), [1; 4096], "{at}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{at}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{at}");
         cut.store(at.min(47), Ordering::Relaxed);
         driver.write(0, &[at as u8; 4096], false).unwrap();
         assert_eq!(fake.world().disks[0].data[4095], at as u8);
