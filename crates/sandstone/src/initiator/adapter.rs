@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
@@ -20,6 +20,9 @@ use super::settings::{DeviceSettings, TargetSettings};
 use crate::block::lane::{Resident, Waker};
 use crate::block::{Lane, Request, Submitted, Ticket};
 
+/// How often a program that waits for its sessions looks whether a name was found.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// A host adapter.
 pub struct Adapter {
     epoll: Arc<OwnedFd>,
@@ -29,6 +32,7 @@ pub struct Adapter {
     wake: Waker,
     /// Another thread has put something on the list: the home lane must look.
     is_rung: AtomicBool,
+    me: Weak<Self>,
 }
 
 impl fmt::Debug for Adapter {
@@ -119,12 +123,13 @@ impl Adapter {
     pub fn new(lane: &mut Lane, devices: DeviceSettings) -> Result<Arc<Self>, AdapterError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = Arc::new(epoll.map_err(|error| AdapterError::System(error.into()))?);
-        let adapter = Arc::new(Self {
+        let adapter = Arc::new_cyclic(|me| Self {
             fabric: Mutex::new(Fabric::new(Arc::clone(&epoll), devices)),
             epoll,
             home: lane.number(),
             wake: lane.waker(),
             is_rung: AtomicBool::new(false),
+            me: Weak::clone(me),
         });
         let resident = Arc::clone(&adapter) as Arc<dyn Resident>;
         lane.house(resident).map_err(AdapterError::System)?;
@@ -133,6 +138,10 @@ impl Adapter {
 
     pub(super) fn fabric(&self) -> MutexGuard<'_, Fabric> {
         self.fabric.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.me)
     }
 
     /// Begins to log in to a target, and keeps at it. Looks up names, which may block.
@@ -188,7 +197,11 @@ impl Adapter {
 
     /// Sleeps until a socket or the clock asks for a turn.
     fn sleep(&self, until: Instant) {
-        let due = self.next_deadline().map_or(until, |due| due.min(until));
+        let mut due = self.next_deadline().map_or(until, |due| due.min(until));
+        if self.fabric().looking_up > 0 {
+            // A name that is found wakes the lane, which nobody waits for here.
+            due = due.min(Instant::now() + LOOK_AGAIN);
+        }
         let left = due.saturating_duration_since(Instant::now());
         let timeout = rustix::event::Timespec {
             tv_sec: left.as_secs() as i64,
@@ -277,6 +290,9 @@ impl Resident for Adapter {
             tracing::error!(%error, "the poller of the sessions failed");
         }
         Self::deliver(&mut fabric.finished, lane);
+        let lookups = std::mem::take(&mut fabric.lookups);
+        drop(fabric);
+        self.look_up(lookups);
     }
 
     fn next_deadline(&self) -> Option<Instant> {

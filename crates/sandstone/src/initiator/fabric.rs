@@ -39,6 +39,7 @@ use slab::Slab;
 pub(super) use self::fencing::PortalGroup;
 use self::overdue::Abort;
 use super::commands::CommandLimits;
+use super::lookup::Lookup;
 use super::nexus::Nexus;
 use super::requests::{Finished, Requests};
 use super::settings::{DeviceSettings, TargetSettings};
@@ -75,6 +76,10 @@ pub(super) struct Fabric {
     /// Sessions that may have more input than one turn took.
     ready: Vec<(Readiness, EventFlags)>,
     pub(super) finished: Vec<Finished>,
+    /// Names that sessions wait for.
+    pub(super) lookups: Vec<Lookup>,
+    /// How many names are being looked up.
+    pub(super) looking_up: u32,
     /// The last look at the sockets did not show all that are ready.
     is_more_waiting: bool,
     renewals: changes::Renewals,
@@ -209,6 +214,8 @@ impl Fabric {
             dirty: Vec::new(),
             ready: Vec::new(),
             finished: Vec::new(),
+            lookups: Vec::new(),
+            looking_up: 0,
             is_more_waiting: false,
             renewals: changes::Renewals::default(),
             changes: 0,

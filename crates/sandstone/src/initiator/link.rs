@@ -32,6 +32,13 @@ const BATCH_BYTES: usize = 16 << 10;
 pub(super) enum LinkError {
     /// The connection could not be made.
     Connect(io::Error),
+    /// The portal that a redirection named cannot be looked up.
+    Resolve {
+        /// `host:port`
+        portal: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The connection broke.
     Io(io::Error),
     /// The peer closed it.
@@ -52,6 +59,12 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Resolve { portal, source } => {
+                write!(
+                    f,
+                    "it sent us to {portal}, which cannot be looked up: {source}"
+                )
+            }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Closed => f.write_str("the target closed the connection"),
             Self::Login(error) => error.fmt(f),
@@ -67,6 +80,7 @@ impl std::error::Error for LinkError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Connect(error) | Self::Io(error) => Some(error),
+            Self::Resolve { source, .. } => Some(source),
             Self::Login(error) => Some(error),
             Self::Session(error) => Some(error),
             _ => None,

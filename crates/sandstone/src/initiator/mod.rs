@@ -7,7 +7,7 @@
 //! | what of it is configured becomes settings | `configured.rs` |
 //! | what an administrator does with it and sees | `administration.rs`, `view.rs` |
 //! | sessions, devices and what is under way | `fabric.rs` |
-//! | one session: connecting, LOGIN, bytes | `nexus.rs`, `link.rs` |
+//! | one session: connecting, LOGIN, bytes; a redirection to a name | `nexus.rs`, `link.rs`, `lookup.rs` |
 //! | which units a session shows | `scan.rs` |
 //! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
@@ -25,6 +25,7 @@ pub mod discovery;
 mod fabric;
 pub mod host;
 mod link;
+mod lookup;
 pub mod named;
 mod nexus;
 pub mod open;

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use iscsi::initiator::{LoginError, SessionEvent};
+use iscsi::initiator::SessionEvent;
 use iscsi::pdu::{AsyncEvent, LogoutResult};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::super::link::{Link, LinkError, Received};
+use super::super::lookup::{Elsewhere, LOOKUP_US, Lookup};
 use super::super::nexus::{Nexus, PathOf, State, suspicion_us, us};
 use super::super::scan::Scan;
 use super::super::settings::Bind;
@@ -432,7 +433,7 @@ impl Fabric {
     }
 
     /// A session is lost, or did not come to be.
-    pub(super) fn lose(&mut self, at: usize, error: LinkError) {
+    pub(in super::super) fn lose(&mut self, at: usize, error: LinkError) {
         let now = self.now_us();
         let state = &self.nexuses[at].state;
         let was_up = matches!(state, State::Up { .. });
@@ -457,23 +458,37 @@ impl Fabric {
         let nexus = &mut self.nexuses[at];
         // A detour's portal speaks for the session whose way it is.
         let may_follow = !was_detour && nexus.redirections < MAX_REDIRECTIONS;
-        let elsewhere = self::elsewhere(&error).filter(|_| may_follow);
-        if let Some((address, permanent)) = elsewhere {
-            nexus.redirected = Some(address);
-            if permanent {
-                nexus.moved_to = Some(address);
+        let elsewhere = Elsewhere::of(&error).filter(|_| may_follow);
+        let mut follow_us = None;
+        match elsewhere {
+            Some((Elsewhere::Address(address), permanent)) => {
+                nexus.redirected = Some(address);
+                if permanent {
+                    nexus.moved_to = Some(address);
+                }
+                follow_us = Some(now);
             }
-        } else if !was_up && !was_detour {
+            Some((Elsewhere::Name(portal), is_permanent)) => {
+                self.lookups.push(Lookup {
+                    nexus: at,
+                    isid: nexus.isid,
+                    portal,
+                    from: nexus.portal,
+                    is_permanent,
+                });
+                follow_us = Some(now + LOOKUP_US);
+            }
             // A portal that a redirection named may be gone: the next try begins where we were told.
-            nexus.moved_to = None;
+            None if !was_up && !was_detour => nexus.moved_to = None,
+            None => {}
         }
         tracing::info!(portal = %nexus.portal, session = %nexus.isid, %error, "session lost");
         nexus.last_error = Some(error);
         let lasted = !was_scanning && now.saturating_sub(nexus.up_since_us) >= USEFUL_US;
         let was_useful = nexus.has_served || lasted;
-        let retry_us = if elsewhere.is_some() {
+        let retry_us = if let Some(follow_us) = follow_us {
             nexus.redirections += 1;
-            now
+            follow_us
         } else if was_up && was_useful {
             nexus.failures = 0;
             now
@@ -560,19 +575,5 @@ impl Fabric {
                 until_us: now + LOGOUT_US,
             };
         }
-    }
-}
-
-/// Where a refusal sends us. Names are not looked up here: that could take long.
-fn elsewhere(error: &LinkError) -> Option<(SocketAddr, bool)> {
-    match error {
-        LinkError::Login(LoginError::Redirected { address, permanent }) => {
-            let address = address
-                .rsplit_once(',')
-                .map_or(address.as_str(), |(address, _)| address);
-            let with_port = super::super::url::with_port(address).ok()?;
-            Some((with_port.parse().ok()?, *permanent))
-        }
-        _ => None,
     }
 }

@@ -443,13 +443,33 @@ fn a_redirection_is_followed_when_a_device_is_opened() {
 }
 
 #[test]
+fn a_redirection_to_a_name_is_followed() {
+    for permanent in [false, true] {
+        let real = FakeTarget::honest(world());
+        let door = FakeTarget::honest(World::of(&[]));
+        door.authorize(Authorization::Redirect {
+            address: format!("localhost:{}", real.address.port()),
+            permanent,
+        });
+        let mut driver = Driver::open(&door.url("")).unwrap();
+        assert_eq!(driver.read(0, 512)[0], 1);
+        let (_, sessions) = driver.device.view();
+        let moved = sessions[0].redirected_to.clone();
+        assert_eq!(moved, permanent.then(|| real.address.to_string()));
+    }
+}
+
+#[test]
 fn redirections_that_lead_nowhere_end_in_an_error() {
     let fake = FakeTarget::honest(world());
     let here = fake.address.to_string();
     let nobody = crate::served::free_portal().to_string();
+    // No name server is asked for a label as long as this.
+    let no_name = "x".repeat(70);
     for (address, what) in [
         (here.as_str(), "the target is at"),
         (nobody.as_str(), "cannot connect"),
+        (no_name.as_str(), "which cannot be looked up"),
         ("", "the target is at"),
         ("...:::", "the target is at"),
         ("1.2.3.4.5:99999", "the target is at"),
