@@ -259,8 +259,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let Some(task) = self.tasks.get_mut(id) else {
             return Ok(());
         };
+        if task.connection != index {
+            // The tag is in use again on another connection, and what comes here is for a task that was
+            // aborted: data that was under way then.
+            return self.early_data_header(index, bhs, &pdu);
+        }
         let checked = match &mut task.transfer {
-            _ if task.connection != index => Err("Data-Out on another connection than its command"),
             Some(transfer) => transfer.header(&pdu),
             None => Err("Data-Out for a command that has all its data"),
         };

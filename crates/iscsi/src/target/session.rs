@@ -226,14 +226,25 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.early.retain(|_, early| early.connection != index);
         self.functions
             .retain(|function| function.connection != index);
-        let ids: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.connection == index)
-            .map(|(id, _)| id)
-            .collect();
+        self.lose_tasks(index)
+    }
+
+    /// The tasks of a connection die with it, unanswered, and their tags may be used again at once. Those that
+    /// the device server still runs.
+    fn lose_tasks(&mut self, index: usize) -> Vec<TaskId> {
+        let tasks = self.tasks.iter();
+        let tasks = tasks.filter(|(_, task)| task.connection == index);
+        let ids: Vec<TaskId> = tasks.map(|(id, _)| id).collect();
         ids.into_iter()
-            .filter(|id| self.abort(*id, false))
+            .filter(|id| {
+                let running = self.abort(*id, false);
+                self.tasks.forget_tag(*id);
+                if let Some(task) = self.tasks.get_mut(*id) {
+                    // Whatever an abort before had promised.
+                    task.aborted = Some(false);
+                }
+                running
+            })
             .collect()
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::data_out::DataOutTransfer;
+use crate::pdu::RESERVED_TAG;
 
 /// A task of a session. Never reused while the session lives (the generation tells).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,6 +154,16 @@ impl<B> TaskTable<B> {
             index,
             generation: self.slots[index as usize].generation,
         })
+    }
+
+    /// The task has no tag any more: its connection is gone, and the initiator may use the tag again.
+    pub(super) fn forget_tag(&mut self, id: TaskId) {
+        if let Some(task) = self.get_mut(id) {
+            let itt = std::mem::replace(&mut task.itt, RESERVED_TAG);
+            if std::mem::take(&mut task.listed) {
+                self.by_itt.remove(&itt);
+            }
+        }
     }
 
     pub(super) fn get(&self, id: TaskId) -> Option<&Task<B>> {

@@ -70,6 +70,10 @@ pub(crate) struct Router {
     pub(crate) written: Vec<Vec<u8>>,
     /// How many commands lost data.
     pub(crate) lost: usize,
+    /// Writes are performed later, by [`Target::finish`].
+    pub(crate) slow: bool,
+    /// Those that are not performed yet.
+    running: Vec<(TaskId, Vec<u8>)>,
 }
 
 impl TaskRouter for Router {
@@ -89,8 +93,12 @@ impl TaskRouter for Router {
         Admission::Collect { buffer, wanted }
     }
 
-    fn data_out(&mut self, _: TaskId, buffer: Room, length: u32) -> Admission<Bytes, Room> {
+    fn data_out(&mut self, task: TaskId, buffer: Room, length: u32) -> Admission<Bytes, Room> {
         assert_eq!(buffer.bytes.len(), length as usize);
+        if self.slow {
+            self.running.push((task, buffer.bytes));
+            return Admission::Running;
+        }
         self.written.push(buffer.bytes);
         Admission::Done(good(None))
     }
@@ -112,7 +120,7 @@ fn good(data_in: Option<Vec<u8>>) -> Completion<Bytes> {
 
 /// A session under test and all that it sent.
 pub(crate) struct Target {
-    session: Session<Bytes, Room>,
+    pub(crate) session: Session<Bytes, Room>,
     pub(crate) router: Router,
     /// The connection that is used, and the other one.
     connection: usize,
@@ -162,6 +170,8 @@ impl Target {
             begun: Vec::new(),
             written: Vec::new(),
             lost: 0,
+            slow: false,
+            running: Vec::new(),
         };
         Self {
             session,
@@ -251,6 +261,38 @@ impl Target {
     /// The connection that is not in use is gone.
     pub(crate) fn lose_the_other(&mut self) {
         assert_eq!(self.session.remove_connection(self.second), []);
+    }
+
+    /// The connection that is not in use is gone, with tasks that the device server runs.
+    pub(crate) fn lose_the_other_running(&mut self, running: usize) {
+        let left = self.session.remove_connection(self.second);
+        assert_eq!(left.len(), running);
+    }
+
+    /// The index of the connection that is in use, and of the other.
+    pub(crate) fn indices(&self) -> (usize, usize) {
+        (self.connection, self.second)
+    }
+
+    /// The device server is done with all that it runs.
+    pub(crate) fn finish(&mut self) {
+        for (task, bytes) in std::mem::take(&mut self.router.running) {
+            self.router.written.push(bytes);
+            self.session.complete(task, good(None));
+        }
+        self.fetch_both();
+    }
+
+    fn fetch_both(&mut self) {
+        self.fetch();
+        self.change_connection();
+        self.fetch();
+        self.change_connection();
+    }
+
+    /// What waits to be sent on both connections is taken.
+    pub(crate) fn take_output(&mut self) {
+        self.fetch_both();
     }
 
     /// Functions that wait for nothing any more.
