@@ -165,6 +165,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let mut task = Task {
             itt: command.itt,
             lun: command.lun,
+            cmd_sn: command.cmd_sn,
+            immediate: command.immediate,
             connection: index,
             edtl,
             write: command.write,

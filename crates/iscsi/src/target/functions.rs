@@ -4,13 +4,15 @@
 //! - ABORT TASK of a command that has not come, or not come to its turn: its CmdSN is considered received, and
 //!   the command is dropped when it comes.
 //! - A function for all tasks of a unit waits until every command that was sent before it has come. Those have
-//!   begun then, and are found where all tasks are.
+//!   begun then, and are found where all tasks are. Where the missing ones can come no more, on the one connection
+//!   that is left, what waits for them is aborted before it begins.
+//! - Commands that were sent after a function and overtook it are not its.
 //! - A function for the whole target does not wait: every CmdSN before its own is considered received.
 
 use super::command::cmd_sn;
 use super::early::Early;
 use super::session::{Event, Session};
-use super::task_table::TaskId;
+use super::task_table::{Task, TaskId};
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{
     RawBhs, ScsiCommand, TaskManagementFunction, TaskManagementRequest, TaskManagementResult,
@@ -47,8 +49,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         };
         match request.function {
             TaskManagementFunction::AbortTask => {
-                let referenced = self.task_to_abort(&request);
-                if referenced.is_none() && self.abort_unheard(&request) {
+                let referenced = self.task_to_abort(index, &request);
+                if referenced.is_none() && self.abort_unheard(index, &request) {
                     let complete = TaskManagementResult::Complete;
                     self.task_management_response(index, request.itt, complete);
                     return None;
@@ -72,6 +74,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 }
                 None
             }
+            TaskManagementFunction::AbortTaskSet
+            | TaskManagementFunction::ClearTaskSet
+            | TaskManagementFunction::LogicalUnitReset => {
+                self.abort_early(&request);
+                Some(function.into_event())
+            }
             TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
                 self.consider_all_received(&request);
                 Some(function.into_event())
@@ -81,19 +89,24 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// The task that ABORT TASK names by LUN and tag; another unit's task is not meant (RFC 7143 §11.5.4).
-    /// One whose own PDU is still arriving is among them.
-    fn task_to_abort(&self, request: &TaskManagementRequest) -> Option<TaskId> {
+    /// One whose own PDU is still arriving is among them; one that was sent after the function, with the tag of
+    /// a task that is over, is not.
+    fn task_to_abort(&self, index: usize, request: &TaskManagementRequest) -> Option<TaskId> {
         let mut tasks = self.tasks.iter();
         let named = tasks.find(|(_, task)| task.itt == request.referenced_task_tag)?;
-        (named.1.lun == request.lun).then_some(named.0)
+        let meant = named.1.lun == request.lun && named.1.is_before(request, index);
+        meant.then_some(named.0)
     }
 
     /// ABORT TASK of a command that has not begun. Whether there is, or may be, such a command.
-    fn abort_unheard(&mut self, request: &TaskManagementRequest) -> bool {
+    fn abort_unheard(&mut self, index: usize, request: &TaskManagementRequest) -> bool {
         let (first, last) = self.command_window();
         let mut early = self.early.iter();
         let early = early
-            .find(|(_, early)| early.is_task(request))
+            .find(|(cmd_sn, early)| {
+                let in_order = early.connection == index || before(**cmd_sn, request.cmd_sn);
+                in_order && early.is_task(request)
+            })
             .map(|it| *it.0);
         let cmd_sn = match early {
             Some(cmd_sn) => cmd_sn,
@@ -159,18 +172,67 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         true
     }
 
+    /// The tasks that a function for many reaches, of those for which `select(lun)` holds: what was sent before
+    /// it on this session (RFC 7143 §4.2.3.2). `connection` is where it came.
+    pub fn tasks_before(
+        &self,
+        request: &TaskManagementRequest,
+        connection: usize,
+        mut select: impl FnMut(u64) -> bool,
+    ) -> Vec<TaskId> {
+        self.tasks
+            .iter()
+            .filter(|(_, task)| select(task.lun) && task.is_before(request, connection))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// What was sent before a function for a unit and waits for its turn is aborted with what runs.
+    fn abort_early(&mut self, request: &TaskManagementRequest) {
+        let early = self.early.iter();
+        let early = early.filter(|(cmd_sn, early)| {
+            before(**cmd_sn, request.cmd_sn) && early.is_for(request.lun)
+        });
+        let aborted: Vec<u32> = early.map(|(cmd_sn, _)| *cmd_sn).collect();
+        for cmd_sn in aborted {
+            self.early.remove(&cmd_sn);
+            self.considered_received.insert(cmd_sn);
+        }
+        self.skip_considered_received();
+        self.open_window();
+    }
+
     /// The first function before which nothing is missing any more. To be asked for until there is none after
     /// [`Session::remove_connection`], too: what was missing may have been on that one.
     pub fn due_function(&mut self) -> Option<Event> {
         let mut functions = self.functions.iter();
         let due = functions.position(|function| !self.overtakes(&function.request))?;
-        Some(self.functions.remove(due).into_event())
+        let function = self.functions.remove(due);
+        self.abort_early(&function.request);
+        Some(function.into_event())
+    }
+}
+
+impl<B> Task<B> {
+    /// Whether it was sent before a function that came on this connection. Only what came on another can have
+    /// overtaken it, or is immediate and came while it waited. CmdSNs are not asked where order tells: some
+    /// initiators number their functions as they like.
+    fn is_before(&self, request: &TaskManagementRequest, connection: usize) -> bool {
+        if self.connection == connection && !self.immediate {
+            return true;
+        }
+        // Immediate ones share the CmdSN of what follows them: what came first is taken for the first.
+        before(self.cmd_sn, request.cmd_sn) || self.immediate && self.cmd_sn == request.cmd_sn
     }
 }
 
 impl Early {
     fn is_command(&self) -> bool {
         ScsiCommand::parse(&self.bhs).is_ok()
+    }
+
+    fn is_for(&self, lun: u64) -> bool {
+        ScsiCommand::parse(&self.bhs).is_ok_and(|command| command.lun == lun)
     }
 
     fn is_task(&self, request: &TaskManagementRequest) -> bool {

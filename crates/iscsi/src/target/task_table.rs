@@ -33,6 +33,8 @@ impl TaskId {
 pub(super) struct Task<B> {
     pub(super) itt: u32,
     pub(super) lun: u64,
+    pub(super) cmd_sn: u32,
+    pub(super) immediate: bool,
     /// The connection of allegiance.
     pub(super) connection: usize,
     pub(super) edtl: u32,

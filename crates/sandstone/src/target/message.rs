@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use iscsi::pdu::TaskManagementRequest;
 use iscsi::target::TaskId;
 use scsi::nexus::{Nexus, NexusId};
 use scsi::persistent_reservation::Registrant;
@@ -51,6 +52,9 @@ pub(super) struct AbortOrder {
     pub except: Option<(SessionKey, TaskId)>,
     /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
     pub by: NexusId,
+    /// The function of `by` that asks, and the connection it came on: of that session's tasks only what was
+    /// sent before it is meant. `None` where a command asks.
+    pub function: Option<(TaskManagementRequest, usize)>,
     /// Whether TAS is set.
     pub tell: bool,
     /// Whether nexuses whose tasks are aborted without an answer learn so by a unit attention.

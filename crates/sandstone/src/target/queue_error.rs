@@ -49,6 +49,7 @@ impl Core {
             whose,
             except: Some((session, task)),
             by,
+            function: None,
             tell: logical.task_aborted_status(),
             cleared: true,
             signal: QuietSignal::new(Token(u64::MAX), Arc::new(|_| {})),

@@ -169,6 +169,7 @@ impl EventLoop {
             },
             except: None,
             by,
+            function: Some((*request, connection)),
             tell: logical.task_aborted_status() && !only_own,
             cleared: request.function == Function::ClearTaskSet,
             signal: self.answer_when_quiet(key, connection, request.itt),
@@ -209,6 +210,7 @@ impl EventLoop {
                 whose: Whose::All,
                 except: None,
                 by,
+                function: Some((*request, connection)),
                 tell,
                 cleared: false,
                 signal: signal.clone(),
@@ -243,9 +245,14 @@ impl EventLoop {
                     continue;
                 };
                 let tell = order.tell && nexus.id != order.by;
-                let tasks = session
-                    .protocol
-                    .tasks(|lun| lun_from_wire(lun) == Some(mapped.lun));
+                let of_unit = |lun| lun_from_wire(lun) == Some(mapped.lun);
+                let tasks = match &order.function {
+                    Some((request, connection)) if nexus.id == order.by => {
+                        let protocol = &session.protocol;
+                        protocol.tasks_before(request, *connection, of_unit)
+                    }
+                    _ => session.protocol.tasks(of_unit),
+                };
                 if order.cleared && !tell && nexus.id != order.by && !tasks.is_empty() {
                     mapped
                         .itl

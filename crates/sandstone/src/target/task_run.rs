@@ -301,6 +301,7 @@ fn abort_order(
         },
         except: Some((session, task)),
         by: entry.mapped.itl.nexus().id,
+        function: None,
         tell: entry.mapped.unit.logical.task_aborted_status(),
         cleared: true,
         signal: QuietSignal::new(token, shared.wake()),
