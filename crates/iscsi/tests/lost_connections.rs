@@ -8,8 +8,9 @@ mod data_out_harness;
 use std::time::Duration;
 
 use iscsi::pdu::{
-    BHS_LENGTH, Bhs, Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer,
-    TaskManagementFunction as Function, TaskManagementRequest,
+    BHS_LENGTH, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn, NopOut,
+    Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer, TaskManagementFunction as Function,
+    TaskManagementRequest, TaskManagementResponse, TaskManagementResult as Answer,
 };
 use iscsi::target::{ConnectionSettings, Event};
 
@@ -62,6 +63,37 @@ fn function(function: Function, cmd_sn: u32) -> RawBhs {
     bhs
 }
 
+/// An immediate logout of one connection.
+fn logout(cid: u16) -> RawBhs {
+    let mut bhs = [0; BHS_LENGTH];
+    LogoutRequest {
+        immediate: true,
+        reason: LogoutReason::CloseConnection,
+        itt: 800,
+        cid,
+        cmd_sn: 1,
+        exp_stat_sn: 1,
+    }
+    .encode(&mut bhs);
+    bhs
+}
+
+/// An immediate NOP-Out that answers a ping, or asks for nothing.
+fn nop_out(ttt: u32, exp_stat_sn: u32) -> RawBhs {
+    let mut bhs = [0; BHS_LENGTH];
+    NopOut {
+        immediate: true,
+        data_segment_length: 0,
+        lun: 0,
+        itt: RESERVED_TAG,
+        ttt,
+        cmd_sn: 1,
+        exp_stat_sn,
+    }
+    .encode(&mut bhs);
+    bhs
+}
+
 /// Gives bytes to one connection; the event that the runtime is asked for.
 fn give(target: &mut Target, index: usize, bytes: &[u8]) -> Option<Event> {
     let mut input = bytes;
@@ -83,6 +115,19 @@ fn sent(target: &Target, opcode: Opcode) -> Vec<RawBhs> {
 fn answered(target: &Target) -> Vec<u32> {
     let sent = sent(target, Opcode::ScsiResponse);
     sent.iter().map(|bhs| Bhs::new(bhs).itt()).collect()
+}
+
+fn logouts(target: &Target) -> Vec<LogoutResult> {
+    let sent = sent(target, Opcode::LogoutResponse);
+    let parsed = sent.iter().map(|bhs| LogoutResponse::parse(bhs).unwrap());
+    parsed.map(|answer| answer.response).collect()
+}
+
+fn functions(target: &Target) -> Vec<(u32, Answer)> {
+    let sent = sent(target, Opcode::TaskManagementResponse);
+    let parsed = sent.iter().map(TaskManagementResponse::parse);
+    let parsed = parsed.map(Result::unwrap);
+    parsed.map(|answer| (answer.itt, answer.response)).collect()
 }
 
 fn written(target: &Target) -> Vec<u8> {
@@ -153,6 +198,91 @@ fn data_of_an_aborted_task_is_dropped_where_its_tag_is_used_again_elsewhere() {
     give(&mut target, used, &late(second.ttt, 2));
     assert_eq!(written(&target), [2]);
     assert_eq!(sent(&target, Opcode::Reject).len(), 0);
+}
+
+#[test]
+fn the_logout_of_another_connection_is_answered_when_its_tasks_are_over() {
+    let mut target = new();
+    target.router.slow = true;
+    let (used, other) = target.indices();
+    // One that runs, and one that came before its turn.
+    give(&mut target, other, &[write(1), write(3)].concat());
+    let event = give(&mut target, used, &logout(1));
+    assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
+    assert_eq!(logouts(&target), []);
+    assert!(target.session.is_logged_out(other));
+    assert!(!target.session.is_logged_out(used));
+    target.finish();
+    assert_eq!(logouts(&target), [LogoutResult::Closed]);
+    assert_eq!(answered(&target), [], "what ends behind it is not answered");
+    // What was not acknowledged was discarded, and may come again.
+    target.router.slow = false;
+    give(&mut target, used, &write(2));
+    assert_eq!(written(&target), [1, 2]);
+    give(&mut target, used, &write(3));
+    assert_eq!(written(&target), [1, 2, 3]);
+}
+
+#[test]
+fn the_logout_of_its_own_connection_leaves_it_open_until_it_is_answered() {
+    let mut target = new();
+    target.router.slow = true;
+    let (used, _) = target.indices();
+    give(&mut target, used, &write(1));
+    give(&mut target, used, &logout(0));
+    assert!(!target.session.is_logged_out(used));
+    // Nothing more is heard.
+    give(&mut target, used, &write(2));
+    target.finish();
+    assert_eq!(logouts(&target), [LogoutResult::Closed]);
+    assert!(target.session.is_logged_out(used));
+    assert_eq!((written(&target), answered(&target)), (vec![1], vec![]));
+}
+
+#[test]
+fn the_logout_of_a_connection_that_is_gone_waits_for_its_tasks_too() {
+    let mut target = new();
+    target.router.slow = true;
+    let (used, other) = target.indices();
+    give(&mut target, other, &write(1));
+    target.lose_the_other_running(1);
+    give(&mut target, used, &logout(1));
+    assert_eq!(logouts(&target), []);
+    target.finish();
+    assert_eq!(logouts(&target), [LogoutResult::CidNotFound]);
+}
+
+#[test]
+fn so_many_logouts_wait_and_no_more() {
+    let mut target = new();
+    target.router.slow = true;
+    let (used, other) = target.indices();
+    give(&mut target, other, &write(1));
+    target.lose_the_other_running(1);
+    for _ in 0..9 {
+        give(&mut target, used, &logout(5));
+    }
+    assert_eq!(logouts(&target), [LogoutResult::CidNotFound]);
+    target.finish();
+    assert_eq!(logouts(&target), [LogoutResult::CidNotFound; 9]);
+}
+
+#[test]
+fn the_window_is_not_told_on_a_connection_that_was_logged_out() {
+    let mut target = new();
+    let (used, other) = target.indices();
+    let first = used.min(other);
+    assert_eq!(first, used, "it would be asked first");
+    target.session.set_depth(1);
+    for cmd_sn in 1..=8 {
+        give(&mut target, used, &write(cmd_sn));
+    }
+    give(&mut target, other, &logout(0));
+    target.sent.clear();
+    target.session.set_depth(0);
+    give(&mut target, other, &write(9));
+    target.session.set_depth(8);
+    assert_eq!(target.session.queued_bytes(used), 0);
 }
 
 /// RFC 7143 §4.2.3.2: it reaches what was sent before it.
@@ -232,4 +362,62 @@ fn what_waits_for_a_lost_command_is_aborted_with_what_runs() {
     // The lost one comes again: the second is over, the third is another unit's.
     give(&mut target, used, &[write(1), write(4)].concat());
     assert_eq!(written(&target), [1, 3, 4]);
+}
+
+/// RFC 7143 §4.2.3.3: a status that came behind the answer would be taken for another command's.
+#[test]
+fn a_function_is_answered_when_the_statuses_before_it_were_heard() {
+    for lost in [false, true] {
+        let mut target = new();
+        let (used, other) = target.indices();
+        give(&mut target, other, &write(1));
+        let reset = function(Function::LogicalUnitReset, 2);
+        assert!(give(&mut target, used, &reset).is_some());
+        let session = &mut target.session;
+        session.task_management_response(used, 902, Answer::Complete);
+        target.take_output();
+        assert_eq!(
+            functions(&target),
+            [],
+            "the status of the write is on its way"
+        );
+        let ping = sent(&target, Opcode::NopIn);
+        let ping = NopIn::parse(&ping[0]).unwrap();
+        assert_ne!(ping.ttt, RESERVED_TAG, "an answer is asked for");
+        if lost {
+            target.lose_the_other();
+        } else {
+            give(&mut target, other, &nop_out(RESERVED_TAG, 1));
+            assert_eq!(functions(&target), [], "that did not tell of it");
+            give(&mut target, other, &nop_out(ping.ttt, 2));
+        }
+        target.take_output();
+        assert_eq!(functions(&target), [(902, Answer::Complete)]);
+    }
+}
+
+#[test]
+fn a_function_is_answered_when_the_r2ts_of_what_it_aborted_were_heard() {
+    let mut target = new();
+    let (used, other) = target.indices();
+    give(&mut target, other, &header(0x2a, 1, 0));
+    assert!(ReadyToTransfer::parse(target.last()).is_ok());
+    let reset = function(Function::LogicalUnitReset, 2);
+    assert!(give(&mut target, used, &reset).is_some());
+    let task = target.session.tasks(|_| true)[0];
+    assert!(!target.session.abort(task, false));
+    let session = &mut target.session;
+    session.task_management_response(used, 902, Answer::Complete);
+    target.take_output();
+    let ping = NopIn::parse(&sent(&target, Opcode::NopIn)[0]).unwrap();
+    give(&mut target, other, &nop_out(RESERVED_TAG, 1));
+    assert_eq!(functions(&target), [], "no StatSN tells of an R2T");
+    give(&mut target, other, &nop_out(ping.ttt, 1));
+    assert_eq!(functions(&target), [(902, Answer::Complete)]);
+    // Once that is heard, the next function has nothing to wait for.
+    assert!(give(&mut target, used, &function(Function::AbortTaskSet, 2)).is_some());
+    let session = &mut target.session;
+    session.task_management_response(used, 902, Answer::Complete);
+    target.take_output();
+    assert_eq!(functions(&target).len(), 2);
 }

@@ -73,7 +73,9 @@ pub(super) struct Connection<P> {
     pub(super) initiator_max_data_segment: u32,
     pub(super) last_heard: Duration,
     pub(super) ping: Option<Ping>,
-    /// A logout was answered: nothing more is received.
+    /// R2Ts of tasks that were aborted may be on their way.
+    pub(super) aborted_r2ts: bool,
+    /// It was logged out: nothing more is received, and nothing sent behind the answer.
     pub(super) logged_out: bool,
 }
 
@@ -92,6 +94,7 @@ impl<P: Payload> Connection<P> {
             initiator_max_data_segment: settings.initiator_max_recv_data_segment_length,
             last_heard: now,
             ping: None,
+            aborted_r2ts: false,
             logged_out: false,
         }
     }

@@ -78,10 +78,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             | TaskManagementFunction::ClearTaskSet
             | TaskManagementFunction::LogicalUnitReset => {
                 self.abort_early(&request);
+                self.note_function_for_many(index, request.itt);
                 Some(function.into_event())
             }
             TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
                 self.consider_all_received(&request);
+                self.note_function_for_many(index, request.itt);
                 Some(function.into_event())
             }
             _ => Some(function.into_event()),
@@ -129,10 +131,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     /// overtaken: what is missing there was refused, or belonged to a connection that is gone.
     fn overtakes(&self, request: &TaskManagementRequest) -> bool {
         let (next, last) = self.command_window();
-        let connections = self.connections.iter().flatten();
         before(next, request.cmd_sn)
             && at_or_before(request.cmd_sn, last.wrapping_add(1))
-            && connections.filter(|it| !it.logged_out).count() > 1
+            && self.live_connections() > 1
     }
 
     /// Considers every command before this function received. Requests of other kinds have their turn.
@@ -209,6 +210,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let due = functions.position(|function| !self.overtakes(&function.request))?;
         let function = self.functions.remove(due);
         self.abort_early(&function.request);
+        self.note_function_for_many(function.connection, function.request.itt);
         Some(function.into_event())
     }
 }

@@ -1,5 +1,6 @@
 //! The target's side of iSCSI: login, discovery, and the full-feature phase.
 
+mod answers;
 mod command;
 mod command_window;
 mod connection;

@@ -8,9 +8,8 @@ use super::session::{ConnectionError, Event, Session};
 use super::transmit::DataSegment;
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{
-    AsyncMessage, BHS_LENGTH, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult,
-    NopIn, NopOut, Opcode, RESERVED_TAG, RawBhs, Reject, RejectReason, TaskManagementResponse,
-    TaskManagementResult, TextRequest, TextResponse,
+    AsyncMessage, BHS_LENGTH, Bhs, LogoutReason, LogoutRequest, LogoutResult, NopIn, NopOut,
+    Opcode, RESERVED_TAG, RawBhs, Reject, RejectReason, TextRequest, TextResponse,
 };
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
@@ -59,7 +58,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             connection.ping = None;
         }
         if request.itt == RESERVED_TAG {
-            return;
+            return self.echoed(index, request.ttt);
         }
         data.truncate(connection.initiator_max_data_segment as usize);
         let reply = NopIn {
@@ -81,7 +80,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.nop_in(index, RESERVED_TAG);
     }
 
-    fn nop_in(&mut self, index: usize, ttt: u32) {
+    pub(super) fn nop_in(&mut self, index: usize, ttt: u32) {
         let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
         let Some(connection) = self.connections[index].as_mut() else {
             return;
@@ -113,6 +112,13 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 continue;
             };
             let silence = now.saturating_sub(connection.last_heard);
+            if connection.logged_out {
+                // It waits for its peer to take the last answers.
+                if silence >= ping_after + self.settings.ping_timeout {
+                    dead.push((index, ConnectionError::Silent));
+                }
+                continue;
+            }
             match connection.ping {
                 Some(_) if silence < ping_after => connection.ping = None,
                 Some(ping)
@@ -149,30 +155,6 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         overdue
             .map(|index| (index, ConnectionError::DataOutOverdue))
             .collect()
-    }
-
-    /// Answers a task management request with this Initiator Task Tag.
-    pub fn task_management_response(
-        &mut self,
-        index: usize,
-        itt: u32,
-        response: TaskManagementResult,
-    ) {
-        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
-        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
-            return;
-        };
-        let pdu = TaskManagementResponse {
-            response,
-            additional_response_information: [0; 3],
-            itt,
-            stat_sn: connection.take_stat_sn(),
-            exp_cmd_sn,
-            max_cmd_sn,
-        };
-        let mut raw = [0; BHS_LENGTH];
-        pdu.encode(&mut raw);
-        connection.transmit.push(&raw, DataSegment::Empty);
     }
 
     /// Sends a text response: a header prepared with flags, tags and LUN, and its data. StatSN and the
@@ -212,14 +194,15 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
+    /// Logs out the session, or one of its connections: whichever it is, also one that is gone already (RFC 7143
+    /// §11.14).
     fn logout(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
         let request = LogoutRequest::parse(bhs).ok()?;
         let result = match request.reason {
             LogoutReason::CloseSession => {
-                self.connections
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|connection| connection.logged_out = true);
+                let connections = self.connections.iter_mut().flatten();
+                connections.for_each(|connection| connection.logged_out = true);
+                (0..self.connections.len()).for_each(|index| self.forget_answers(index));
                 LogoutResult::Closed
             }
             LogoutReason::CloseConnection => match self.find_connection(request.cid) {
@@ -227,26 +210,16 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     if let Some(connection) = self.connections[other].as_mut() {
                         connection.logged_out = true;
                     }
+                    self.forget_answers(other);
+                    // What came before its turn is discarded, the rest dies (RFC 7143 §11.14).
+                    self.discard(other);
                     LogoutResult::Closed
                 }
                 None => LogoutResult::CidNotFound,
             },
             _ => LogoutResult::RecoveryNotSupported,
         };
-        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
-        let connection = self.connections[index].as_mut()?;
-        let pdu = LogoutResponse {
-            response: result,
-            itt: request.itt,
-            stat_sn: connection.take_stat_sn(),
-            exp_cmd_sn,
-            max_cmd_sn,
-            time2wait_s: 2,
-            time2retain_s: 0,
-        };
-        let mut raw = [0; BHS_LENGTH];
-        pdu.encode(&mut raw);
-        connection.transmit.push(&raw, DataSegment::Empty);
+        self.answer_logout(index, request, result);
         (result == LogoutResult::Closed).then_some(Event::Logout(request))
     }
 

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use super::answers::Answers;
 use super::command_window::CommandWindow;
 use super::connection::{Connection, ConnectionSettings, SessionSettings, Sink};
 use super::early::Early;
@@ -189,6 +190,8 @@ pub struct Session<P, B> {
     pub(super) considered_received: BTreeSet<u32>,
     /// Functions that wait for commands sent before them.
     pub(super) functions: Vec<WaitingFunction>,
+    /// Answers that wait for what must come before them.
+    pub(super) answers: Answers,
     pub(super) counters: SessionCounters,
 }
 
@@ -204,6 +207,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             early: BTreeMap::new(),
             considered_received: BTreeSet::new(),
             functions: Vec::new(),
+            answers: Answers::default(),
             counters: SessionCounters::default(),
         }
     }
@@ -223,6 +227,13 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     /// device server still runs; their ends are to be reported with [`Session::complete`] as ever.
     pub fn remove_connection(&mut self, index: usize) -> Vec<TaskId> {
         self.connections[index] = None;
+        self.forget_answers(index);
+        self.forget_logouts(index);
+        self.discard(index)
+    }
+
+    /// Discards what waits of a connection, and its tasks.
+    pub(super) fn discard(&mut self, index: usize) -> Vec<TaskId> {
         self.early.retain(|_, early| early.connection != index);
         self.functions
             .retain(|function| function.connection != index);
@@ -274,6 +285,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.connections[index]
             .as_ref()
             .is_none_or(|connection| connection.logged_out)
+            && !self.answers.owes_logout(index)
     }
 
     /// What happened so far.
@@ -352,6 +364,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 None => return self.run_early(router),
                 Some(Piece::Header(bhs)) => {
                     connection.exp_stat_sn = Bhs::new(&bhs).exp_stat_sn();
+                    self.heard(index);
                     self.begin(index, &bhs, router)?;
                     None
                 }
@@ -475,10 +488,15 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     pub(super) fn open_window(&mut self) {
         self.window.allow(self.depth, self.in_flight() as u32);
         if self.window.opened_silently()
-            && let Some(index) = self.connections.iter().position(Option::is_some)
+            && let Some(index) = self.first_live_connection()
         {
             self.nop_in_silent(index);
         }
+    }
+
+    fn first_live_connection(&self) -> Option<usize> {
+        let mut connections = self.connections.iter();
+        connections.position(|slot| slot.as_ref().is_some_and(|it| !it.logged_out))
     }
 
     /// Aborts a task. Answers `true` if the device server still runs it: then its end must still be
@@ -495,6 +513,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let Some(task) = self.tasks.remove(id) else {
             return false;
         };
+        if let Some(connection) = self.connections[task.connection].as_mut() {
+            connection.aborted_r2ts |= task.r2t_sn > 0;
+        }
         if tell {
             self.respond_aborted(&task);
         }
@@ -526,7 +547,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         match task.aborted {
             None => self.respond(&task, completion),
             Some(true) => self.respond_aborted(&task),
-            Some(false) => {}
+            Some(false) => self.answer_logouts(),
         }
         self.open_window();
     }

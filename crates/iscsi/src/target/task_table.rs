@@ -168,6 +168,12 @@ impl<B> TaskTable<B> {
         }
     }
 
+    /// Whether tasks still run that will not be answered: they were aborted, or died with their connection.
+    pub(super) fn any_lost(&self) -> bool {
+        let mut tasks = self.iter();
+        tasks.any(|(_, task)| task.aborted == Some(false))
+    }
+
     pub(super) fn get(&self, id: TaskId) -> Option<&Task<B>> {
         let slot = self.slots.get(id.index as usize)?;
         if slot.generation == id.generation {

@@ -17,7 +17,8 @@ impl EventLoop {
             }
             // What task management waited for may have been under way there.
             let Some(event) = session.protocol.due_function() else {
-                return;
+                // Answers may have waited for what the initiator had not confirmed there.
+                return self.mark_session_dirty(key);
             };
             self.protocol_event(key, event);
         }

@@ -124,7 +124,7 @@ impl EventLoop {
     /// What one connection brought may be what requests of the others waited for: those have answers to
     /// send now, or may be read again.
     #[cold]
-    fn mark_session_dirty(&mut self, key: SessionKey) {
+    pub(super) fn mark_session_dirty(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else {
             return;
         };
@@ -169,8 +169,9 @@ impl EventLoop {
         }
     }
 
-    /// Connections that were logged out close once their output has left.
+    /// What ran on connections that were logged out is cancelled; they close once their output has left.
     fn after_logout(&mut self, key: SessionKey) {
+        self.cancel_orphans(key);
         let Some(session) = self.sessions.get(&key) else {
             return;
         };
