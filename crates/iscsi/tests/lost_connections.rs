@@ -12,9 +12,9 @@ use iscsi::pdu::{
     Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer, TaskManagementFunction as Function,
     TaskManagementRequest, TaskManagementResponse, TaskManagementResult as Answer,
 };
-use iscsi::target::{ConnectionSettings, Event};
+use iscsi::target::{ConnectionError, ConnectionSettings, Event};
 
-use data_out_harness::{FIRST_BURST, Target, command, data_out};
+use data_out_harness::{DATA_OUT_TIMEOUT, FIRST_BURST, Target, command, data_out};
 
 const LEN: usize = FIRST_BURST as usize;
 
@@ -198,6 +198,74 @@ fn data_of_an_aborted_task_is_dropped_where_its_tag_is_used_again_elsewhere() {
     give(&mut target, used, &late(second.ttt, 2));
     assert_eq!(written(&target), [2]);
     assert_eq!(sent(&target, Opcode::Reject).len(), 0);
+}
+
+/// RFC 7143 §7.2.1: a retry may come on another connection once its own was logged out.
+#[test]
+fn a_command_that_was_lost_may_come_again_on_another_connection() {
+    let mut target = new();
+    let (used, _) = target.indices();
+    target.lose_the_other();
+    give(&mut target, used, &write(2));
+    assert_eq!(written(&target), []);
+    give(&mut target, used, &write(1));
+    assert_eq!(written(&target), [1, 2]);
+}
+
+#[test]
+fn a_gap_that_nobody_fills_ends_the_session() {
+    let seconds = DATA_OUT_TIMEOUT.as_secs();
+    for filled in [false, true] {
+        let mut target = new();
+        let (used, _) = target.indices();
+        target.lose_the_other();
+        assert_eq!(target.tick(seconds), None, "nothing waits");
+        give(&mut target, used, &write(2));
+        assert_eq!(target.tick(2 * seconds), None, "seen for the first time");
+        assert_eq!(target.tick(3 * seconds - 1), None);
+        if filled {
+            give(&mut target, used, &write(1));
+            give(&mut target, used, &write(4));
+        }
+        let overdue = (!filled).then_some(ConnectionError::CommandMissing);
+        assert_eq!(target.tick(3 * seconds), overdue);
+    }
+}
+
+/// The missing command may come behind the data of one before it, on a slow line.
+#[test]
+fn a_gap_is_waited_for_while_data_comes() {
+    let seconds = DATA_OUT_TIMEOUT.as_secs();
+    let mut target = new();
+    let (used, other) = target.indices();
+    give(&mut target, used, &header(0x2a, 1, 0));
+    let r2t = ReadyToTransfer::parse(target.last()).unwrap();
+    give(&mut target, other, &write(3));
+    for part in 0..4 {
+        assert_eq!(target.tick(part * seconds), None);
+        let last = part == 3;
+        let (sn, offset) = (part as u32, part as u32 * 1024);
+        let bhs = data_out(r2t.ttt, sn, offset, 1024, last);
+        let pdu = with_tag([&bhs[..], &[1; 1024]].concat(), tag(1));
+        give(&mut target, used, &pdu);
+    }
+    assert_eq!(target.tick(4 * seconds), None);
+    give(&mut target, used, &write(2));
+    assert_eq!(written(&target), [1, 2, 3]);
+}
+
+#[test]
+fn a_gap_ends_every_connection_once() {
+    let mut target = new();
+    let (used, other) = target.indices();
+    give(&mut target, used, &write(2));
+    assert_eq!(target.session.tick(Duration::ZERO), []);
+    let mut ended = target.session.tick(DATA_OUT_TIMEOUT);
+    ended.sort_unstable_by_key(|it| it.0);
+    let why = ConnectionError::CommandMissing;
+    let mut all = [(used, why), (other, why)];
+    all.sort_unstable_by_key(|it| it.0);
+    assert_eq!(ended, all);
 }
 
 #[test]

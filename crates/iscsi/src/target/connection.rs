@@ -142,7 +142,8 @@ pub struct SessionSettings {
     pub ping_after: Option<Duration>,
     /// How long a ping may stay unanswered.
     pub ping_timeout: Duration,
-    /// How long a command's data-out may stand still before its connection is closed.
+    /// How long a command's data-out may stand still before its connection is closed, and how long requests
+    /// may wait for one with a lower CmdSN before the session is.
     pub data_out_timeout: Duration,
 }
 

@@ -2,6 +2,7 @@
 //! the session (RFC 7143 §4.2.2.1). They are kept, with what comes of their data, until they are due.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::command::{cmd_sn, offered};
 use super::command_window::Arrival;
@@ -119,6 +120,29 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether requests have waited too long for one with a lower CmdSN. What was lost with a connection leaves
+    /// such a gap; the initiator may fill it (RFC 7143 §7.2.1), and where it does not, nothing else moves the
+    /// session on. While data of commands before it comes, it may be on its way behind that;
+    /// such data has a time limit of its own.
+    pub(super) fn command_overdue(&mut self, now: Duration) -> bool {
+        let mut tasks = self.tasks.iter();
+        let data_comes = tasks.any(|(_, task)| !task.immediate && task.transfer.is_some());
+        if self.early.is_empty() && self.functions.is_empty() || data_comes {
+            self.gap = None;
+            return false;
+        }
+        let missing = self.window.exp_cmd_sn();
+        match self.gap {
+            Some((same, since)) if same == missing => {
+                now.saturating_sub(since) >= self.settings.data_out_timeout
+            }
+            _ => {
+                self.gap = Some((missing, now));
+                false
+            }
+        }
     }
 
     fn run_one_early<R>(

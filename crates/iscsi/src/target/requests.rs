@@ -100,9 +100,15 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// Pings silent connections, and finds dead ones and such as owe data for too long: a live initiator
-    /// that never sends it would keep all others from their ORDERED commands. To be called about once a
+    /// that never sends it would keep all others from their ORDERED commands. A command that others wait for
+    /// may be missing for as long; then all connections are told. To be called about once a
     /// second; returns the connections that must be closed, each once, and why.
     pub fn tick(&mut self, now: Duration) -> Vec<(usize, ConnectionError)> {
+        if self.command_overdue(now) {
+            let connections = self.connections().map(|(index, _)| index);
+            let dead = connections.map(|index| (index, ConnectionError::CommandMissing));
+            return dead.collect();
+        }
         let mut dead = self.data_out_overdue(now);
         let Some(ping_after) = self.settings.ping_after else {
             return dead;

@@ -142,6 +142,8 @@ pub enum ConnectionError {
     Silent,
     /// Data of a command that was asked for, or announced, does not come.
     DataOutOverdue,
+    /// Requests wait for one with a lower CmdSN that does not come: the session cannot go on.
+    CommandMissing,
 }
 
 impl fmt::Display for ConnectionError {
@@ -151,6 +153,7 @@ impl fmt::Display for ConnectionError {
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
             Self::Silent => f.write_str("no answer to NOP-In"),
             Self::DataOutOverdue => f.write_str("the data of a command does not come"),
+            Self::CommandMissing => f.write_str("a command that others wait for does not come"),
         }
     }
 }
@@ -190,6 +193,8 @@ pub struct Session<P, B> {
     pub(super) considered_received: BTreeSet<u32>,
     /// Functions that wait for commands sent before them.
     pub(super) functions: Vec<WaitingFunction>,
+    /// Which CmdSN is missing while others wait for it, and when that was seen first.
+    pub(super) gap: Option<(u32, Duration)>,
     /// Answers that wait for what must come before them.
     pub(super) answers: Answers,
     pub(super) counters: SessionCounters,
@@ -207,6 +212,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             early: BTreeMap::new(),
             considered_received: BTreeSet::new(),
             functions: Vec::new(),
+            gap: None,
             answers: Answers::default(),
             counters: SessionCounters::default(),
         }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use iscsi::target::ConnectionError;
+
 use super::connection::Role;
 use super::event_loop::{EventLoop, TICK};
 
@@ -34,8 +36,13 @@ impl EventLoop {
         self.close_stalled(now);
         let mut touched = Vec::new();
         let mut dead = Vec::new();
-        for session in self.sessions.values_mut() {
+        let mut stuck = Vec::new();
+        for (key, session) in &mut self.sessions {
             for (index, why) in session.protocol.tick(now) {
+                if why == ConnectionError::CommandMissing {
+                    stuck.push(*key);
+                    break;
+                }
                 dead.extend(session.connections.get(&index).map(|slot| (*slot, why)));
             }
             touched.extend(session.connections.values().copied());
@@ -43,6 +50,12 @@ impl EventLoop {
         for (slot, why) in dead {
             tracing::warn!(peer = %self.connections[slot].peer, "given up: {why}");
             self.close_connection(slot, "it does not answer");
+        }
+        for key in stuck {
+            let session = self.sessions.get(&key);
+            let initiator = session.map(|session| session.name.initiator.clone());
+            tracing::warn!(?initiator, "given up: {}", ConnectionError::CommandMissing);
+            self.dismiss_session(key, "commands wait for one that does not come");
         }
         touched.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();

@@ -1,9 +1,10 @@
 //! Whoever begins a write and never sends its data keeps a place in the task set. ORDERED commands of
-//! others wait behind it, but not for ever.
+//! others wait behind it, but not for ever. Nor does a session for a command that was lost with a connection.
 
 use std::time::{Duration, Instant};
 
 use super::fencing::{logged_in, one_block};
+use super::kill::settings;
 use super::process::free_portal;
 use super::served::{self, Served};
 use super::session::{PipelinedSession, wait};
@@ -52,5 +53,39 @@ fn ordered_commands_go_on_where_others_never_send_their_data() {
     assert!(read.data_in == [3; BLOCK], "in their order");
     drop((begun, queued));
     good.cut();
+    served.stop();
+}
+
+#[test]
+fn a_session_that_waits_for_a_command_lost_with_its_connection_is_ended() {
+    let portal = free_portal();
+    let limits = sandstone::target::DaemonLimits {
+        stall_timeout: Duration::from_secs(1),
+        ..served::limits()
+    };
+    let units = vec![served::unit(0, 2048, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, Vec::new(), limits);
+    let mut first = PipelinedSession::new(portal, settings(0));
+    first.settings.limits.max_connections = 2;
+    first.log_in();
+    first.wait_until_ready(0);
+    // The command before this one was to come on the first connection.
+    let mut second = first.second_connection(1);
+    second.log_in();
+    second.write(1, 0, one_block(0x8a), vec![1; BLOCK]);
+    let mut ended = Vec::new();
+    second.pump(&mut ended).unwrap();
+    first.cut();
+    let give_up = Instant::now() + SOON;
+    while second.pump(&mut ended).is_ok() {
+        assert!(Instant::now() < give_up, "it waits for ever");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(ended.is_empty(), "{ended:?}");
+    second.cut();
+    let mut again = logged_in(portal, 0);
+    let read = again.run(0, one_block(0x88), BLOCK, Vec::new());
+    assert!(read.data_in == [0; BLOCK], "it never began");
+    again.cut();
     served.stop();
 }
