@@ -13,6 +13,7 @@
 //! | target: logins, sessions, pings | [`target`] |
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
 //! | all of it, and the model that judges | [`world`] |
+//! | sessions of several connections, with their own initiator and model | [`mcs`] |
 //!
 //! The crash laboratory is made of these:
 //!
@@ -47,6 +48,7 @@ pub mod disk;
 pub mod history;
 pub mod initiator;
 pub mod laboratory;
+pub mod mcs;
 pub mod model;
 pub mod network;
 pub mod operation;

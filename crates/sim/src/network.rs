@@ -116,6 +116,11 @@ impl Network {
         bytes
     }
 
+    /// When the last of what was sent to `end` arrives.
+    pub fn last_arrival(&mut self, id: ConnectionId, end: End) -> Duration {
+        self.wires[id.0].pipe(end).last_arrival
+    }
+
     /// Breaks the connection: what is on its way is lost.
     pub fn cut(&mut self, id: ConnectionId) {
         self.wires[id.0].broken = true;

@@ -1,0 +1,323 @@
+//! An initiator whose session has several connections, simulated PDU by PDU: it spreads its commands over them,
+//! manages tasks, logs connections out and in again, and recovers from those that it lost as error recovery
+//! level 0 has it (RFC 7143 §7.2.1, §11.14): it logs the lost connection out, or takes its place, sends again
+//! with its CmdSN what the target never had, and begins anew what died with the connection.
+
+mod answers;
+mod habits;
+mod recovery;
+mod sending;
+mod session;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use iscsi::initiator::{LoggedIn, Login, LoginError, LoginProgress, LoginSettings};
+use iscsi::negotiation::{Limits, SessionParameters};
+use iscsi::pdu::{Isid, LogoutReason, TaskManagementFunction as Function};
+
+use super::ledger::{AttemptId, JobId, Ledger, Place};
+use super::unit::{CELLS, LUNS};
+use super::wire::{Phase, Wire};
+use crate::network::ConnectionId;
+use crate::random::Random;
+use crate::target::TARGET;
+
+/// Silence after which the target is pinged.
+const PING_AFTER: Duration = Duration::from_secs(8);
+/// Silence after which a connection is given up.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a target may leave requests waiting for a CmdSN that nobody sends.
+const GAP_PATIENCE: Duration = Duration::from_secs(150);
+/// After this time nothing is done but the jobs, so that they come to an end.
+pub const STORMS_END: Duration = Duration::from_secs(300);
+/// Functions under way at a time.
+const FUNCTIONS: usize = 4;
+
+/// What a request is.
+#[derive(Debug)]
+enum What {
+    Command {
+        attempt: AttemptId,
+        data_in: Vec<u8>,
+    },
+    Ping,
+    /// The ping that confirms a connection which took another's place.
+    Confirmation,
+    Function {
+        function: Function,
+        lun: u64,
+        /// The task that ABORT TASK means.
+        referenced: Option<(u32, Place)>,
+        /// The commands that are over when it is answered.
+        covers: Vec<(u32, AttemptId)>,
+    },
+    Logout {
+        reason: LogoutReason,
+        cid: u16,
+    },
+}
+
+#[derive(Debug)]
+struct Request {
+    what: What,
+    place: Place,
+    immediate: bool,
+    /// The connection that it was sent on, while that is there.
+    wire: Option<ConnectionId>,
+    cid: u16,
+    /// Counts what was sent.
+    sent: u64,
+    since: Duration,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// As the ledger knows it; known once it is established.
+    number: Option<u64>,
+    tsih: u16,
+    parameters: SessionParameters,
+    start: u32,
+    next: Place,
+    max: Place,
+    wanted: usize,
+    wires: Vec<Wire>,
+    requests: BTreeMap<u32, Request>,
+    /// CIDs of connections that were lost; whether something is done about it.
+    lost: BTreeMap<u16, bool>,
+    /// Since when it does nothing about a lost connection.
+    careless: Option<Duration>,
+    /// It is being logged out.
+    ending: bool,
+}
+
+/// A connection that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Want {
+    cid: u16,
+    joins: bool,
+}
+
+/// How the initiator behaves; shares of a thousand bursts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Habits {
+    /// Task management functions.
+    pub functions: u64,
+    /// Logouts of one connection.
+    pub logouts: u64,
+    /// Logouts of the session.
+    pub session_logouts: u64,
+    /// Losses of a connection that nothing is done about.
+    pub careless: u64,
+}
+
+/// The initiator.
+#[derive(Debug)]
+pub struct Initiator {
+    settings: LoginSettings,
+    habits: Habits,
+    session: Option<Session>,
+    sends: u64,
+    left: u64,
+    ready: VecDeque<JobId>,
+    /// Commands of sessions that are gone: over when the next one begins.
+    limbo: Vec<AttemptId>,
+    /// What every cell holds.
+    model: Vec<Vec<JobId>>,
+    busy: Vec<Vec<bool>>,
+    over: bool,
+    /// Bytes to send; the world takes them.
+    pub out: Vec<(ConnectionId, Vec<u8>)>,
+    /// Connections to make; the world takes them.
+    pub wants: Vec<Want>,
+    /// Connections to close; the world takes them.
+    pub closing: Vec<ConnectionId>,
+    /// Cells that a job which was aborted may have written; the world looks.
+    pub unsure: Vec<(u64, usize, JobId)>,
+    /// Jobs that ended.
+    pub ended: u64,
+    /// Those of them that were aborted.
+    pub aborted: u64,
+    /// Commands that were sent again.
+    pub sent_again: u64,
+    random: Random,
+}
+
+impl Initiator {
+    /// An initiator that has `jobs` to do.
+    pub fn new(jobs: u64, limits: Limits, habits: Habits, random: Random) -> Self {
+        let isid = Isid([0x80, 0, 0, 0, 0, 9]);
+        let name = "iqn.2026-01.org.example:host-of-many".to_owned();
+        let mut settings = LoginSettings::new(name, Some(TARGET.into()), isid);
+        settings.limits = limits;
+        // Serial numbers wrap during many a run.
+        settings.cmd_sn = u32::MAX - 20;
+        Self {
+            settings,
+            habits,
+            session: None,
+            sends: 0,
+            left: jobs,
+            ready: VecDeque::new(),
+            limbo: Vec::new(),
+            model: vec![vec![0; CELLS]; LUNS as usize],
+            busy: vec![vec![false; CELLS]; LUNS as usize],
+            over: false,
+            out: Vec::new(),
+            wants: Vec::new(),
+            closing: Vec::new(),
+            unsure: Vec::new(),
+            ended: 0,
+            aborted: 0,
+            sent_again: 0,
+            random,
+        }
+    }
+
+    /// Whether all is done and it has logged out.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// What a cell must hold, and what it was found to hold after a command that was aborted.
+    pub fn cell(&mut self, lun: u64, cell: usize) -> &mut JobId {
+        &mut self.model[lun as usize][cell]
+    }
+
+    /// Its connections.
+    pub fn connections(&self) -> Vec<ConnectionId> {
+        let wires = self.session.iter().flat_map(|session| &session.wires);
+        wires.map(|wire| wire.id).collect()
+    }
+
+    /// Logs in on a connection that was made.
+    pub fn connect(&mut self, want: Want, id: ConnectionId, now: Duration) {
+        let mut settings = self.settings.clone();
+        settings.cid = want.cid;
+        if want.joins {
+            let Some(session) = &self.session else {
+                return self.closing.push(id);
+            };
+            settings.tsih = session.tsih;
+            settings.cmd_sn = session.cmd_sn(session.next);
+        } else if self.session.is_some() {
+            return self.closing.push(id);
+        }
+        let (login, request) = Login::start(settings);
+        let wire = Wire::new(id, want.cid, login, now);
+        match &mut self.session {
+            Some(session) => session.wires.push(wire),
+            None => {
+                let wanted = self.random.within(1..5) as usize;
+                self.session = Some(Session::new(self.settings.cmd_sn, wanted, wire));
+            }
+        }
+        self.out.push((id, request));
+    }
+
+    /// Bytes arrived.
+    pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Duration, ledger: &mut Ledger) {
+        if let Some(wire) = self.wire(id) {
+            wire.push(bytes, now);
+        }
+        while let Some(wire) = self.wire(id)
+            && let Some((bhs, data)) = wire.next_pdu()
+        {
+            if let Phase::LoggingIn(login) = &mut wire.phase {
+                let mut random = Random::new(7);
+                let progress = login.receive(&bhs, &data, &mut random);
+                match progress {
+                    Ok(LoginProgress::Send(bytes)) => self.out.push((id, bytes)),
+                    Ok(LoginProgress::Connected(login)) => self.connected(id, &login, now, ledger),
+                    // The session ended, or a connection was not given up there yet.
+                    Err(LoginError::Refused(_)) => self.lost_wire(id, now),
+                    Err(error) => panic!("the login fails: {error}"),
+                }
+                continue;
+            }
+
+            let window = wire.check_numbers(&bhs);
+            if let Some(session) = &mut self.session {
+                session.take_window(window);
+            }
+            self.handle(id, &bhs, &data, now, ledger);
+        }
+    }
+
+    fn wire(&mut self, id: ConnectionId) -> Option<&mut Wire> {
+        let mut wires = self.session.as_mut()?.wires.iter_mut();
+        wires.find(|wire| wire.id == id)
+    }
+
+    fn connected(
+        &mut self,
+        id: ConnectionId,
+        login: &LoggedIn,
+        now: Duration,
+        ledger: &mut Ledger,
+    ) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let Some(wire) = session.wires.iter_mut().find(|wire| wire.id == id) else {
+            return;
+        };
+        wire.connected(login);
+        wire.phase = Phase::Active;
+        if session.number.is_none() {
+            // The target numbers its sessions so.
+            session.number = Some(u64::from(login.tsih) - 1);
+            session.tsih = login.tsih;
+            session.parameters = login.session.clone();
+            session.max = session.place(login.max_cmd_sn);
+            // The target has ended the session before.
+            for attempt in std::mem::take(&mut self.limbo) {
+                ledger.conclude(attempt);
+                self.ready.push_back(ledger.job_of(attempt));
+            }
+        } else if session.lost.contains_key(&wire.cid) {
+            wire.phase = Phase::Confirming;
+            self.request(id, What::Confirmation, true, now, ledger);
+        }
+    }
+
+    /// A second has passed: pings, silent connections, and sessions that hang.
+    pub fn tick(&mut self, now: Duration, ledger: &mut Ledger) {
+        let Some(session) = &self.session else { return };
+        let silent = session.wires.iter();
+        let silent = silent.filter(|wire| now.saturating_sub(wire.heard) > PATIENCE);
+        for id in silent.map(|wire| wire.id).collect::<Vec<_>>() {
+            self.lost_wire(id, now);
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let mut pings = Vec::new();
+        for wire in &mut session.wires {
+            let quiet = now.saturating_sub(wire.heard) > PING_AFTER;
+            if wire.is_active() && quiet && !wire.pinged {
+                wire.pinged = true;
+                pings.push(wire.id);
+            }
+        }
+        for id in pings {
+            self.request(id, What::Ping, true, now, ledger);
+        }
+        self.check_patience(now);
+    }
+
+    fn check_patience(&mut self, now: Duration) {
+        let Some(session) = &self.session else { return };
+        let Some(since) = session.careless else {
+            return;
+        };
+        let waiting = session.requests.values();
+        let mut waiting = waiting.filter(|it| it.wire.is_some());
+        let hangs = waiting.find(|it| now.saturating_sub(it.since.max(since)) > GAP_PATIENCE);
+        assert!(hangs.is_none(), "the target lets {hangs:?} hang");
+        if now.saturating_sub(since) > 2 * GAP_PATIENCE {
+            // Nothing waited, so that nobody had reason to end the session.
+            self.abandon();
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! One initiator, one target, several connections, faults.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use iscsi::negotiation::{DigestPolicy, Limits};
+
+use super::initiator::{Habits, Initiator, STORMS_END};
+use super::ledger::Ledger;
+use super::target::{Action, Target};
+use super::unit::{CELLS, LUNS, Units};
+use crate::network::{ConnectionId, End, Network, Weather};
+use crate::random::Random;
+use crate::schedule::Schedule;
+
+const TICK: Duration = Duration::from_secs(1);
+/// Longer than any recovery takes.
+const HANGS: Duration = Duration::from_secs(900);
+
+/// What a world is like; shares are of a thousand bursts of commands. Most of it is left to the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Climate {
+    /// Jobs of the initiator.
+    pub jobs: u64,
+    /// Connections that are cut.
+    pub cuts: u64,
+    /// Connections that go silent.
+    pub silences: u64,
+    /// Task management functions.
+    pub functions: u64,
+    /// Logouts of one connection.
+    pub logouts: u64,
+    /// Logouts of the session.
+    pub session_logouts: u64,
+    /// Lost connections that the initiator does nothing about.
+    pub careless: u64,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Jobs that ended.
+    pub ended: u64,
+    /// Those of them that were aborted.
+    pub aborted: u64,
+    /// Commands that began.
+    pub begun: u64,
+    /// Requests that were sent again with their CmdSN.
+    pub sent_again: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Simulated time.
+    pub time: Duration,
+}
+
+#[derive(Debug)]
+enum Event {
+    Arrival(ConnectionId, End),
+    Closed(ConnectionId, End),
+    Flush(ConnectionId),
+    Disk(u64),
+    Wake,
+    Tick,
+}
+
+struct World {
+    climate: Climate,
+    random: Random,
+    schedule: Schedule<Event>,
+    network: Network,
+    target: Target,
+    initiator: Initiator,
+    ledger: Ledger,
+    closed: BTreeSet<ConnectionId>,
+    last_end: Duration,
+    report: Report,
+}
+
+/// Runs the world of a seed to its end.
+///
+/// # Panics
+/// Where something is not as it should be.
+pub fn run(seed: u64, climate: Climate) -> Report {
+    let mut world = World::new(seed, climate);
+    world.schedule.add(Duration::ZERO, Event::Wake);
+    world.schedule.add(TICK, Event::Tick);
+    while !(world.initiator.is_over() && world.target.is_idle()) {
+        let event = world.schedule.advance().expect("there is always a tick");
+        world.happen(event);
+        let idle = world.schedule.now() - world.last_end;
+        assert!(
+            idle < HANGS,
+            "nothing has ended for {idle:?}: {:#?}",
+            world.initiator
+        );
+    }
+    for (lun, cell) in (0..LUNS).flat_map(|lun| (0..CELLS).map(move |cell| (lun, cell))) {
+        let found = world.target.units.cell(lun, cell);
+        assert_eq!(*world.initiator.cell(lun, cell), found, "cell {cell}");
+    }
+    Report {
+        ended: world.initiator.ended,
+        aborted: world.initiator.aborted,
+        sent_again: world.initiator.sent_again,
+        begun: world.ledger.begun,
+        time: world.schedule.now(),
+        ..world.report
+    }
+}
+
+impl World {
+    fn new(seed: u64, climate: Climate) -> Self {
+        let mut random = Random::new(seed);
+        let (units_random, target_random) = (random.fork(), random.fork());
+        let (initiator_random, mut drawn) = (random.fork(), random.fork());
+        let weather = Weather {
+            max_delay: Duration::from_millis(drawn.one_of(&[0, 3, 40, 900])),
+            max_piece: drawn.one_of(&[60, 1500, 100_000]),
+        };
+        let disk_ms = drawn.one_of(&[0, 5, 200, 2000]);
+        let depth = drawn.one_of(&[1, 3, 8, 32]);
+        let congestion = drawn.one_of(&[0, 0, 200]);
+        let habits = Habits {
+            functions: climate.functions,
+            logouts: climate.logouts,
+            session_logouts: climate.session_logouts,
+            careless: climate.careless,
+        };
+        let target = Target::new(
+            Units::new(units_random, disk_ms),
+            limits(&mut drawn),
+            depth,
+            congestion,
+            target_random,
+        );
+        let initiator = Initiator::new(climate.jobs, limits(&mut drawn), habits, initiator_random);
+        Self {
+            climate,
+            random,
+            schedule: Schedule::default(),
+            network: Network::new(weather),
+            target,
+            initiator,
+            ledger: Ledger::default(),
+            closed: BTreeSet::new(),
+            last_end: Duration::ZERO,
+            report: Report::default(),
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.schedule.now();
+        let ended = self.initiator.ended;
+        let actions = match event {
+            Event::Arrival(id, End::Target) => {
+                let bytes = self.network.take(id, End::Target, now);
+                self.target.receive(id, &bytes, now, &mut self.ledger)
+            }
+            Event::Arrival(id, End::Initiator) => {
+                let bytes = self.network.take(id, End::Initiator, now);
+                if !bytes.is_empty() {
+                    self.initiator.receive(id, &bytes, now, &mut self.ledger);
+                }
+                Vec::new()
+            }
+            Event::Closed(id, End::Target) => self.target.closed(id, now, &mut self.ledger),
+            Event::Closed(id, End::Initiator) => {
+                self.initiator.lost_wire(id, now);
+                Vec::new()
+            }
+            Event::Flush(id) => self.target.flush(id, now, &mut self.ledger),
+            Event::Disk(number) => self.target.disk(number, now, &mut self.ledger),
+            Event::Wake => {
+                self.initiator.wake(now, &mut self.ledger);
+                if now < STORMS_END {
+                    self.faults();
+                }
+                let pause = Duration::from_millis(self.random.within(0..300));
+                self.schedule.add(now + pause, Event::Wake);
+                Vec::new()
+            }
+            Event::Tick => {
+                self.initiator.tick(now, &mut self.ledger);
+                self.schedule.add(now + TICK, Event::Tick);
+                self.target.tick(now, &mut self.ledger)
+            }
+        };
+        self.carry_out(actions);
+        self.serve_initiator();
+        for (at, number) in std::mem::take(&mut self.target.units.due) {
+            self.schedule.add(at, Event::Disk(number));
+        }
+        if self.initiator.ended > ended {
+            self.last_end = now;
+        }
+    }
+
+    fn send(&mut self, id: ConnectionId, to: End, bytes: &[u8]) {
+        let now = self.schedule.now();
+        for arrival in self.network.send(id, to, bytes, now, &mut self.random) {
+            self.schedule.add(arrival, Event::Arrival(id, to));
+        }
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send(id, bytes) => self.send(id, End::Initiator, &bytes),
+                Action::FlushLater(id) => {
+                    let pause = Duration::from_millis(self.random.within(1..400));
+                    let at = self.schedule.now() + pause;
+                    self.schedule.add(at, Event::Flush(id));
+                }
+                Action::Close(id) => self.close(id, End::Initiator),
+            }
+        }
+    }
+
+    /// One end closes a connection; the other hears of it behind what was sent before.
+    fn close(&mut self, id: ConnectionId, to: End) {
+        if !self.network.is_silent(id) {
+            let at = self.network.last_arrival(id, to);
+            self.schedule.add(at, Event::Closed(id, to));
+        }
+    }
+
+    /// Does what the initiator wants, and looks where it is unsure.
+    fn serve_initiator(&mut self) {
+        let now = self.schedule.now();
+        for (lun, cell, job) in std::mem::take(&mut self.initiator.unsure) {
+            let found = self.target.units.cell(lun, cell);
+            let known = self.initiator.cell(lun, cell);
+            assert!(found == *known || found == job, "cell {cell} holds {found}");
+            *known = found;
+        }
+        for want in std::mem::take(&mut self.initiator.wants) {
+            let id = self.network.connect();
+            self.report.connections += 1;
+            self.target.accept(id, now);
+            self.initiator.connect(want, id, now);
+        }
+        for (id, bytes) in std::mem::take(&mut self.initiator.out) {
+            self.send(id, End::Target, &bytes);
+        }
+        for id in std::mem::take(&mut self.initiator.closing) {
+            if self.closed.insert(id) {
+                self.close(id, End::Target);
+            }
+        }
+    }
+
+    fn faults(&mut self) {
+        let (cut, silence) = (
+            self.random.per_mille(self.climate.cuts),
+            self.random.per_mille(self.climate.silences),
+        );
+        let connections = self.initiator.connections();
+        if connections.is_empty() {
+            return;
+        }
+        let id = self.random.one_of(&connections);
+        if cut {
+            self.network.cut(id);
+            for end in [End::Initiator, End::Target] {
+                let pause = Duration::from_millis(self.random.within(0..2000));
+                let at = self.schedule.now() + pause;
+                self.schedule.add(at, Event::Closed(id, end));
+            }
+        } else if silence {
+            self.network.silence(id);
+        }
+    }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    let lengths = [512, 4096, 16 << 10, 256 << 10];
+    let digest = |random: &mut Random| random.one_of(&[DigestPolicy::Allow, DigestPolicy::Prefer]);
+    Limits {
+        max_connections: 4,
+        initial_r2t: random.per_mille(500),
+        immediate_data: random.per_mille(700),
+        max_burst_length: random.one_of(&lengths),
+        first_burst_length: random.one_of(&lengths),
+        max_outstanding_r2t: random.within(1..6) as u16,
+        max_recv_data_segment_length: random.one_of(&lengths),
+        header_digest: digest(random),
+        data_digest: digest(random),
+        ..Limits::default()
+    }
+}
