@@ -271,7 +271,9 @@ enum Begun {
 
 /// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
 /// range took their time, and a reservation granted meanwhile fences it. For what it does on other units the
-/// task answers itself; one that outlives its command answers to nobody's gates.
+/// task answers itself; one that outlives its command answers to nobody's gates. What is read is not asked about
+/// again: a reservation need not apply to commands that came before it was granted (SPC-4 5.13), and what an
+/// initiator read before it was fenced harms nobody.
 fn fenced(operation: &mut Operation) -> Option<Response> {
     let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
         return None;
