@@ -85,6 +85,11 @@ impl Opened {
         Some(Reached::of(&device, &sessions))
     }
 
+    /// The name of the logical unit (`naa.…`), where it is one.
+    pub(super) fn unit_name(&self) -> Option<String> {
+        self.unit.as_ref().map(|unit| unit.name())
+    }
+
     /// Says which paths that were asked for are not there.
     pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
         let missing = self.reached().map(|reached| reached.missing());

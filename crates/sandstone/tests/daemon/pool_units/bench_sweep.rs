@@ -1,7 +1,7 @@
 //! A sweep over the properties of the volume beneath the measured unit.
 
 use super::Bench;
-use crate::served::TARGET;
+use crate::served::{TARGET, free_portal};
 
 /// A property of a volume, and where its value comes from.
 fn property(bench: &Bench, name: &str) -> String {
@@ -137,4 +137,44 @@ fn what_a_killed_sweep_left_is_named_and_not_taken_for_new() {
         before,
         "what was made for 8K is gone, the other is not ours"
     );
+}
+
+#[test]
+fn a_unit_that_has_the_name_already_is_not_removed() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    bench.unit(1, "vm-sweep-16k --memory --size 1M");
+    let before = everything(&bench);
+    let sweep = format!(
+        "bench sweep iscsi://{}/{TARGET}/0 --block 4K --time 20ms --repeat 1 -k volblocksize=8K,16K",
+        bench.portal
+    );
+    let told = bench.process.refused(&sweep);
+    assert!(told.contains("a volume with volblocksize=16K"), "{told}");
+    assert_eq!(everything(&bench), before, "it is somebody else's");
+}
+
+#[test]
+fn nothing_is_filled_but_the_volumes_that_were_made() {
+    let bench = Bench::new("--size 512M a");
+    let naa = "6e000000000000010000000000000001";
+    bench.unit(0, &format!("vm --size 64M --naa {naa}"));
+    // Another daemon shows the same unit, as the second head of a cluster does, and what is ours here is not there.
+    let other = crate::process::Process::start();
+    let portal = free_portal();
+    other.done(&format!("target create {TARGET} --portal {portal}"));
+    other.done(&format!("lu create vm --memory --size 64M --naa {naa}"));
+    other.done("lu create precious --memory --size 64M");
+    other.done("map add vm --every-host --lun 0");
+    other.done("map add precious --every-host --lun 2");
+    let before = everything(&bench);
+    let sweep = format!(
+        "bench sweep iscsi://{portal}/{TARGET}/0 --block 4K --time 20ms --repeat 1 -k volblocksize=8K,16K"
+    );
+    let told = bench.process.refused(&sweep);
+    assert!(told.contains("is another unit"), "{told}");
+    assert_eq!(everything(&bench), before);
+    let lus: serde_json::Value =
+        serde_json::from_str(&other.done("lu list precious --json")).unwrap();
+    assert_eq!(lus[0]["status"]["writes"], 0, "{lus}");
 }

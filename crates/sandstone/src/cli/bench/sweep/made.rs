@@ -33,10 +33,20 @@ pub(super) struct MadeVolumes {
 struct Made {
     volume: String,
     unit: String,
+    /// The unit's name to initiators (`naa.…`).
+    name: String,
     /// What to open.
     place: String,
     /// Working sets that hold data; a new volume holds none, and would answer reads from nothing.
     filled: BTreeSet<Option<u64>>,
+}
+
+impl Made {
+    /// What its unit lies on.
+    fn backend(&self) -> BackendSpec {
+        let volume = self.volume.clone();
+        BackendSpec::Volume { volume }
+    }
 }
 
 impl MadeVolumes {
@@ -76,12 +86,11 @@ impl MadeVolumes {
         let made = Made {
             volume,
             unit: unit.clone(),
+            name: String::new(),
             place: String::new(),
             filled: BTreeSet::new(),
         };
-        let backend = BackendSpec::Volume {
-            volume: made.volume.clone(),
-        };
+        let backend = made.backend();
         self.made.insert(block_size.to_owned(), made);
         let spec = &beneath.unit.spec;
         let create = CreateUnit {
@@ -108,20 +117,21 @@ impl MadeVolumes {
             };
             let _: Committed = self.client.send(&Method::POST, "/v1/maps", &add)?;
         }
-        let place = self.place_of(&unit, target)?;
+        let view: UnitView = self.client.get(&unit_path(&unit))?;
+        let name = format!("naa.{}", view.spec.naa);
+        let place = self.place_of(&unit, &name, target)?;
         if let Some(made) = self.made.get_mut(block_size) {
-            made.place = place;
+            (made.name, made.place) = (name, place);
         }
         Ok(())
     }
 
     /// What names this unit as `target` names the measured one.
-    fn place_of(&self, unit: &str, target: &str) -> Result<String, Error> {
+    fn place_of(&self, unit: &str, name: &str, target: &str) -> Result<String, Error> {
         if NamedDevice::is_one(target) {
-            let view: UnitView = self.client.get(&format!("/v1/lus/{}", escape(unit)))?;
             let options = target.split_once('?').map(|(_, options)| options);
             let options = options.map_or(String::new(), |options| format!("?{options}"));
-            return Ok(format!("naa.{}{options}", view.spec.naa));
+            return Ok(format!("{name}{options}"));
         }
         let session = SessionSettings::new(initiator_name());
         let url = LunUrl::parse(target, session, DeviceSettings::default());
@@ -142,6 +152,28 @@ impl MadeVolumes {
     /// What to open under this setting.
     pub(super) fn place(&self, setting: &BTreeMap<String, String>) -> Option<&str> {
         self.of(setting).map(|made| made.place.as_str())
+    }
+
+    /// Refuses to write to what was opened for this setting where it is not what was made: a LUN may be another
+    /// unit's by now, or at a daemon that shows the measured unit too.
+    pub(super) fn check(
+        &self,
+        setting: &BTreeMap<String, String>,
+        opened: Option<String>,
+    ) -> Result<(), Error> {
+        let Some(made) = self.of(setting) else {
+            return Ok(());
+        };
+        let found = opened.unwrap_or_default();
+        if found.eq_ignore_ascii_case(&made.name) {
+            return Ok(());
+        }
+        let (unit, name) = (&made.unit, &made.name);
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("what was opened as {unit} is another unit: {found}, not {name}"),
+            "name a portal of the daemon that makes the volumes, and leave their maps alone while it sweeps",
+        ))
     }
 
     /// Sets the other properties of the volume of this setting.
@@ -181,12 +213,18 @@ impl MadeVolumes {
     }
 
     fn remove_one(&self, made: &Made) -> Result<(), Error> {
-        let path = format!("/v1/lus/{}?cascade=true", escape(&made.unit));
-        let removed: Result<Committed, Error> = self.client.call(&Method::DELETE, &path);
-        match removed {
+        let path = unit_path(&made.unit);
+        let unit: Result<UnitView, Error> = self.client.get(&path);
+        match unit {
+            Ok(view) if view.spec.backend == made.backend() => {
+                let path = format!("{path}?cascade=true");
+                let _: Committed = self.client.call(&Method::DELETE, &path)?;
+            }
+            // It was not made because somebody else's has the name.
+            Ok(_) => {}
             // It may not have been made.
-            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         let destroy = DatasetChange::Destroy {
             names: vec![made.volume.clone()],
@@ -199,6 +237,10 @@ impl MadeVolumes {
     fn of(&self, setting: &BTreeMap<String, String>) -> Option<&Made> {
         self.made.get(setting.get(MADE_WITH)?)
     }
+}
+
+fn unit_path(unit: &str) -> String {
+    format!("/v1/lus/{}", escape(unit))
 }
 
 /// As the measured one, but with these blocks, and thin: only what is measured takes space.

@@ -46,7 +46,11 @@ impl State<'_> {
             .as_ref()
             .and_then(|made| made.place(&setup.volume));
         let place = made.unwrap_or(target.typed());
-        self.opened = target.open_anew(place, &self.opened, &setup.target_options)?;
+        let opened = target.open_anew(place, &self.opened, &setup.target_options)?;
+        if let Some(made) = &self.made {
+            made.check(&setup.volume, opened.unit_name())?;
+        }
+        self.opened = opened;
         Ok(())
     }
 }
@@ -76,6 +80,8 @@ impl Plan {
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
+        // Before there is anything that would have to be removed.
+        let stop = interrupt()?;
         let (volume, made) = self.volumes(args, connection, results)?;
         let mut state = State {
             args,
@@ -86,7 +92,7 @@ impl Plan {
             volume,
             made,
             properties: BTreeMap::new(),
-            stop: interrupt()?,
+            stop,
         };
         let ended = self.run_with_cache(&mut state, results, progress);
         let put_back = state.volume.map_or(Ok(()), |volume| volume.put_back());
