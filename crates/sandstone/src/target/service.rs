@@ -346,13 +346,15 @@ impl Service {
         })
     }
 
-    /// Grows the units whose size was raised.
-    fn grow_units(
+    /// Makes room beneath the units whose size was raised. They are to have that many blocks once nothing can
+    /// fail any more.
+    fn make_room(
         &self,
         old: &Config,
         config: &Config,
         units: &BTreeMap<String, Arc<Unit>>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Vec<(Arc<Unit>, u64)>, ApplyError> {
+        let mut larger = Vec::new();
         for spec in &config.units {
             let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
                 continue;
@@ -382,10 +384,10 @@ impl Service {
                     "see the event log; the old size is still served",
                 )
             })?;
-            unit.logical
-                .resize(geometry.len.min(wanted) / u64::from(spec.block_size));
+            let blocks = geometry.len.min(wanted) / u64::from(spec.block_size);
+            larger.push((Arc::clone(unit), blocks));
         }
-        Ok(())
+        Ok(larger)
     }
 
     /// Empties the write caches that are to be switched off. As long as the result is there, nothing goes into them.
@@ -470,11 +472,14 @@ impl Service {
         let units = self.open_units(current, &config)?;
         let listeners = Self::bind_portals(current, &config)?;
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
-        self.grow_units(&current.config, &config, &units)?;
+        let larger = self.make_room(&current.config, &config, &units)?;
         let layout = group_layout(&config);
         let before = self.opener.groups.layout();
         transition::leave_service(&self.shared, &self.opener.groups, &layout, &units)?;
         // From here on nothing can fail.
+        for (unit, blocks) in larger {
+            unit.logical.resize(blocks);
+        }
         Self::modify_units(&current.config, &config, &units);
         drop(emptied);
         if *before != layout && self.opener.groups.replace(layout).is_ok() {

@@ -1,15 +1,15 @@
 //! An administrator sets the state of a target port group: sessions stay, are told, and obey.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sandstone::block::memory::MemoryDevice;
-use sandstone::config::model::AluaState;
+use sandstone::config::model::{AluaState, BackendSpec, Config};
 use sandstone::control::ApplyError;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::free_portal;
+use super::process::{file_unit, free_portal};
 use super::random::Random;
 use super::served::{self, Served, limits};
 use super::session::{Ended, PATIENCE, PipelinedSession, wait};
@@ -143,6 +143,49 @@ fn a_group_whose_commands_do_not_end_stays_in_service_and_between_two_states_wai
     set(&mut served, AluaState::Unavailable).unwrap();
     assert_eq!(read(&mut other).asc(), Some((0x2a, 0x06)));
     assert_eq!(read(&mut other).asc(), Some((0x04, 0x0c)));
+    served.stop();
+}
+
+#[test]
+fn a_refused_change_of_state_leaves_units_as_large_as_they_were() {
+    let (device, mut served, [_writer, mut other]) = with_a_held_write();
+    served.change(|config| {
+        let (mut unit, map) = file_unit(1, 8, BLOCK as u32, true);
+        unit.backend = BackendSpec::File {
+            path: "grows.img".into(),
+            size: 8 * BLOCK as u64,
+            preallocate: false,
+        };
+        config.units.push(unit);
+        config.maps.push(map);
+    });
+    let ready = |other: &mut PipelinedSession| other.run(1, [0; 16], 0, Vec::new()).asc();
+    // The loops take a change over a moment later.
+    while ready(&mut other).is_some() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let blocks = |other: &mut PipelinedSession| {
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[1], cdb[13]) = (0x9e, 0x10, 32);
+        let told = other.run(1, cdb, 32, Vec::new());
+        assert_eq!(told.status, 0, "{told:?}");
+        u64::from_be_bytes(told.data_in[..8].try_into().unwrap()) + 1
+    };
+    assert_eq!(blocks(&mut other), 8);
+    let larger = |config: &mut Config| {
+        config.targets[0].portal_groups[0].alua_state = AluaState::Standby;
+        if let BackendSpec::File { size, .. } = &mut config.units[1].backend {
+            *size *= 2;
+        }
+    };
+    let refused = served.try_change(larger).unwrap_err();
+    assert!(refused.message.contains("still under way"), "{refused}");
+    assert_eq!(blocks(&mut other), 8, "nothing of it is done");
+    device.let_go();
+    served.change(larger);
+    assert_eq!(ready(&mut other), Some((0x2a, 0x09)));
+    assert_eq!(ready(&mut other), Some((0x2a, 0x06)));
+    assert_eq!(blocks(&mut other), 16);
     served.stop();
 }
 
