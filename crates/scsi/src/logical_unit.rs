@@ -100,12 +100,16 @@ impl UnitConfig {
         if self.lowest_aligned > 0x3fff {
             self.lowest_aligned = 0;
         }
-        self.transfer_granularity = self.transfer_granularity.max(physical);
-        self.optimal_transfer = self.optimal_transfer.min(self.max_transfer);
-        let granularity = u32::from(self.transfer_granularity);
-        if self.optimal_transfer > granularity {
-            self.optimal_transfer -= self.optimal_transfer % granularity;
+        if u32::from(self.transfer_granularity) > self.max_transfer {
+            self.transfer_granularity = physical;
         }
+        self.transfer_granularity = self.transfer_granularity.max(physical);
+        let granularity = u32::from(self.transfer_granularity);
+        self.optimal_transfer = match self.optimal_transfer.min(self.max_transfer) {
+            0 => 0,
+            most if most > granularity => most - most % granularity,
+            _ => granularity.min(self.max_transfer),
+        };
         self
     }
 }

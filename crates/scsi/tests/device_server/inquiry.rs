@@ -347,6 +347,9 @@ fn the_transfer_granularity_is_at_least_a_physical_block_and_divides_the_optimal
     // 512 blocks are the most that one command moves: five stripes of them are whole.
     assert_eq!(told(96, 960), (96, 480));
     assert_eq!(told(128, 0), (128, 0));
+    // No transfer is optimal that is shorter than what is no waste, and none of that is longer than may be.
+    assert_eq!(told(128, 64), (128, 128));
+    assert_eq!(told(600, 100), (8, 96));
 }
 
 #[test]
