@@ -279,6 +279,11 @@ impl LogicalUnit {
         self.config.block_len
     }
 
+    /// Physical block length in bytes, as READ CAPACITY(16) tells it.
+    pub fn physical_block_len(&self) -> u32 {
+        self.config.block_len << self.config.physical_exponent
+    }
+
     /// Capacity in logical blocks.
     #[inline]
     pub fn blocks(&self) -> u64 {

@@ -392,7 +392,8 @@ const COLUMNS: [Column<UnitView>; 18] = [
     left("naa", |u, _| format!("naa.{}", u.spec.naa)),
     extra(left("serial", |u, _| u.spec.serial.clone())),
     extra(right("physical", |u, n| {
-        n.size(u.spec.physical_block_size.into())
+        let told = u.status.physical_block_size;
+        n.size(told.unwrap_or(u.spec.physical_block_size).into())
     })),
     extra(right("avail", |u, n| {
         u.status.available.map_or("-".into(), |b| n.size(b))

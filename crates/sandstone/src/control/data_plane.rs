@@ -135,6 +135,10 @@ pub struct UnitStatus {
     pub fault: Option<String>,
     /// Capacity in bytes.
     pub size: u64,
+    /// Bytes of a physical block, as initiators are told: never fewer than a disk beneath has. `None` where the
+    /// unit is not served.
+    #[serde(default)]
+    pub physical_block_size: Option<u32>,
     /// Bytes allocated for it, where the backend tells.
     pub allocated: Option<u64>,
     /// Bytes it can still take of the pool or file system beneath, where the backend tells.

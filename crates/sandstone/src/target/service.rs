@@ -666,6 +666,7 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         online: !offline && fault.is_none(),
         fault,
         size: unit.logical.blocks() * block_len,
+        physical_block_size: Some(unit.logical.physical_block_len()),
         allocated: usage.map(|usage| usage.allocated),
         available: usage
             .and_then(|usage| usage.pool)

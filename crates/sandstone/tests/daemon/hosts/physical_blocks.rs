@@ -160,4 +160,6 @@ fn no_physical_blocks_are_told_that_are_smaller_than_the_disks() {
     run(front.folder(), &create).good();
     run(front.folder(), "map add gw --every-host --lun 0").good();
     assert_eq!(told(&front).exponent, 3);
+    let listed = run(front.folder(), "lu list -H -p -o physical").good();
+    assert_eq!(listed, "4096\n", "what is told is listed");
 }
