@@ -461,6 +461,26 @@ fn what_a_target_group_holds_or_leads_to_goes_only_with_a_yes() {
 }
 
 #[test]
+fn maps_of_a_target_group_without_targets_have_luns_of_their_own() {
+    let create = CreateTargetGroup {
+        name: "site-a".into(),
+        targets: Vec::new(),
+    };
+    let mut config = does(&good(), Change::CreateTargetGroup(create)).unwrap();
+    config.maps.clear();
+    for unit in ["vol1", "vol2"] {
+        let to_group = AddMap {
+            target: Some("site-a".into()),
+            ..map(unit)
+        };
+        config = does(&config, Change::AddMap(to_group)).unwrap();
+    }
+    let luns: Vec<u16> = config.maps.iter().map(|map| map.lun).collect();
+    assert_eq!(luns, [0, 1]);
+    does(&config, Change::AddTarget("site-a".into(), ONE.into())).unwrap();
+}
+
+#[test]
 fn sharing_where_a_map_of_a_target_group_leads_adds_no_second_map() {
     let config = with_a_target_group();
     let share = |target: Option<&str>| {

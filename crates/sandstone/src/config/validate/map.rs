@@ -99,6 +99,8 @@ pub(in crate::config) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool
     let (x, y) = (a.targets(config), b.targets(config));
     let at_one_target = match (x, y) {
         (None, None) => true,
+        // Of one group that has no targets yet: it may get some.
+        _ if a.target == b.target => true,
         // One that leads nowhere meets none.
         (Some(some), None) | (None, Some(some)) => !some.is_empty(),
         (Some(x), Some(y)) => x.iter().any(|target| y.contains(target)),
