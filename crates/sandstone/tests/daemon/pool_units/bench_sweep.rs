@@ -178,3 +178,18 @@ fn nothing_is_filled_but_the_volumes_that_were_made() {
         serde_json::from_str(&other.done("lu list precious --json")).unwrap();
     assert_eq!(lus[0]["status"]["writes"], 0, "{lus}");
 }
+
+#[test]
+fn a_pool_is_not_filled_to_the_brim_for_a_sweep() {
+    let bench = Bench::new("--size 512M a");
+    bench.process.done("volume create -s -V 1G tank/vm");
+    bench.unit(0, "vm --volume tank/vm");
+    let before = everything(&bench);
+    let sweep = format!(
+        "bench sweep iscsi://{}/{TARGET}/0 --block 4K --time 20ms --repeat 1 -k volblocksize=8K,16K",
+        bench.portal
+    );
+    let told = bench.process.refused(&sweep);
+    assert!(told.contains("2 values 1G would be filled"), "{told}");
+    assert_eq!(everything(&bench), before);
+}

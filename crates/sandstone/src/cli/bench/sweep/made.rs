@@ -12,6 +12,7 @@ use crate::bench::sweep::volume_knobs::{MADE_WITH, PROPERTIES};
 use crate::config::change::{AddMap, CreateUnit};
 use crate::config::explain::Explanation;
 use crate::config::model::BackendSpec;
+use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::answer::UnitView;
@@ -237,6 +238,31 @@ impl MadeVolumes {
     fn of(&self, setting: &BTreeMap<String, String>) -> Option<&Made> {
         self.made.get(setting.get(MADE_WITH)?)
     }
+}
+
+/// Refuses to fill `count` volumes in a pool that has no room for them: others write to it too. `parts` are how much of
+/// a volume is measured, where that is not all.
+pub(super) fn fits(
+    beneath: &Beneath,
+    count: usize,
+    parts: impl Iterator<Item = Option<u64>>,
+) -> Result<(), Error> {
+    let (Some(size), Some(available)) = (beneath.volume.size, beneath.volume.available) else {
+        return Ok(());
+    };
+    let largest = parts.map(|part| part.map_or(size, |part| part.min(size)));
+    let largest = largest.max().unwrap_or(size);
+    if largest.saturating_mul(count as u64) <= available {
+        return Ok(());
+    }
+    let (largest, available) = (format_size(largest), format_size(available));
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!(
+            "{MADE_WITH}: for each of {count} values {largest} would be filled, and the pool has room for {available}"
+        ),
+        "measure a part (--working-set 1G), or fewer values",
+    ))
 }
 
 fn unit_path(unit: &str) -> String {

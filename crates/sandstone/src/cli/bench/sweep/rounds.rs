@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::beneath::Beneath;
-use super::made::MadeVolumes;
+use super::made::{MadeVolumes, fits};
 use super::volume::Volume;
 use super::{Args, Plan};
 use crate::bench::results::{FailedRun, Results, Run};
@@ -127,6 +127,8 @@ impl Plan {
         if block_sizes.is_empty() {
             return Ok((Some(Volume::of(beneath, &properties)), None));
         }
+        let parts = self.setups.iter().map(|setup| setup.parameters.working_set);
+        fits(&beneath, block_sizes.len(), parts)?;
         let made = MadeVolumes::make(&beneath, &block_sizes, args.target.typed())?;
         Ok((None, Some(made)))
     }
