@@ -172,7 +172,11 @@ impl Connection {
         while !done(&self.exchange) {
             self.stream.write_all(&out)?;
             out.clear();
-            let count = self.stream.read(&mut buffer)?;
+            let count = match self.stream.read(&mut buffer) {
+                // A sweep that is told to end still puts back what it turned.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -63,6 +63,13 @@ impl Initiator {
                         self.manage(id, function, lun, true, since, ledger);
                     }
                 }
+                What::Logout { cid, .. } => {
+                    // It may have been heard or not: it is asked for again.
+                    let session = self.session.as_mut();
+                    if let Some(cleaning) = session.and_then(|it| it.lost.get_mut(&cid)) {
+                        *cleaning = false;
+                    }
+                }
                 _ => {}
             }
         }

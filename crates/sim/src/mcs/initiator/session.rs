@@ -32,7 +32,10 @@ impl Session {
     pub(super) fn logs_out(&self, of: u16) -> bool {
         let requests = self.requests.values();
         let mut logouts = requests.filter(|it| it.wire.is_some());
-        logouts.any(|it| matches!(it.what, What::Logout { cid, .. } if cid == of))
+        logouts.any(|it| match it.what {
+            What::Logout { reason, cid } => reason == LogoutReason::CloseConnection && cid == of,
+            _ => false,
+        })
     }
 
     pub(super) fn cmd_sn(&self, place: Place) -> u32 {
