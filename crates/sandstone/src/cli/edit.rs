@@ -112,12 +112,10 @@ pub(super) fn remove<B: Serialize>(
     if args.edit.dry_run {
         return tell(t, &args.edit, &preview);
     }
-    let takes_more = preview
-        .differences
-        .iter()
-        .filter(|d| d.action == Action::Remove)
-        .count()
-        > 1;
+    let mut differences = preview.differences.iter();
+    let removes = differences.any(|difference| difference.action == Action::Remove);
+    // Whatever else goes with it, or is changed by that.
+    let takes_more = removes && preview.differences.len() > 1;
     let hurts = grave || takes_more || preview.sessions.iter().any(|session| session.loses);
     if hurts && !args.yes {
         confirm(t, &preview)?;

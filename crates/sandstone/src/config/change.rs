@@ -193,6 +193,9 @@ impl Edit {
                         None => identity::new_relative_port_id(&mut after.identity)?,
                     };
                 }
+                if let Some(same) = same {
+                    keep_target_port_group(&target.iqn, same, group)?;
+                }
             }
         }
         for group in &mut after.target_groups {
@@ -260,6 +263,26 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// A target port stays in its target port group: those who are logged in to it know it by that (VPD page 83h), and
+/// follow the states of that group.
+fn keep_target_port_group(
+    iqn: &str,
+    before: &PortalGroupSpec,
+    after: &PortalGroupSpec,
+) -> Result<(), Error> {
+    let is_same_port = before.relative_port_id == after.relative_port_id;
+    if !is_same_port || before.target_port_group == after.target_port_group {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!(
+            "portal group {} of {iqn} is in target port group {}; its sessions would not hear that it is in {}",
+            before.tag, before.target_port_group, after.target_port_group
+        ),
+        "give the portal group another tag and leave relative_port_id out: that makes another target port",
+    ))
 }
 
 fn complete_unit(

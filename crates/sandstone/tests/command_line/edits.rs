@@ -377,6 +377,8 @@ fn a_map_names_a_target_group_and_explain_follows_it() {
             && unknown.err.contains("sandstone target-group create site-b"),
         "{unknown:?}"
     );
+    let refused = daemon.run(&format!("target delete {TWO}"));
+    assert!(refused.err.contains("target group site-a"), "{refused:?}");
     let refused = daemon.run("target-group delete site-a");
     assert!(refused.err.contains("- map vol2"), "{refused:?}");
     let removed = daemon.run("target-group delete site-a --yes");

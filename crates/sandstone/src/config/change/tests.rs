@@ -493,3 +493,24 @@ fn sharing_where_a_map_of_a_target_group_leads_adds_no_second_map() {
     let after = does(&config, share(Some(&elsewhere))).unwrap();
     assert_eq!(after.maps[1].target, Some(elsewhere));
 }
+
+/// Its sessions would go on by the states of a group that it is in no more.
+#[test]
+fn a_target_port_keeps_its_target_port_group() {
+    let before = good();
+    let mut wanted = before.clone();
+    wanted.targets[0].portal_groups[1].target_port_group = 7;
+    let replace = |wanted: &Config| does(&before, Change::Replace(Box::new(wanted.clone())));
+    let refused = replace(&wanted).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Invalid);
+    assert!(refused.message.contains("portal group 2 of"), "{refused}");
+    // As a file may leave it out, it is the same port.
+    wanted.targets[0].portal_groups[1].relative_port_id = 0;
+    assert!(replace(&wanted).is_err());
+    // With another tag it is another port.
+    wanted.targets[0].portal_groups[1].tag = 3;
+    let after = replace(&wanted).unwrap();
+    let ports = &after.targets[0].portal_groups;
+    assert_eq!((ports[1].tag, ports[1].target_port_group), (3, 7));
+    assert_ne!(ports[1].relative_port_id, 2);
+}
