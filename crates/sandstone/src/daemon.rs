@@ -11,11 +11,15 @@ use signal_hook::iterator::Signals;
 use crate::block::budget::Budget;
 use crate::config::{Error, ErrorKind, store::Store};
 use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
-use crate::pool::{Pools, PoolsOptions};
+use crate::initiator::host::Host;
+use crate::pool::{Disks, Pools, PoolsOptions};
 use crate::target::{DaemonLimits, Service, ServiceOptions};
 
 /// Bytes in flight where nothing else is said.
 pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
+/// How long I/O of logical units to another machine's disks may take at the end: storage that is gone is not
+/// waited for. A pool is, where it lies there: what it has taken is to be written.
+const LAST_IO: Duration = Duration::from_secs(10);
 /// Sessions at once, where there is memory for as many.
 const MAX_SESSIONS: usize = 4096;
 
@@ -70,6 +74,7 @@ pub struct Daemon {
     service: Arc<Service>,
     plane: Arc<Plane>,
     pools: Arc<Pools>,
+    initiator: Arc<Host>,
     control: ControlServer,
 }
 
@@ -82,11 +87,15 @@ impl Daemon {
         let (store, config) = Store::open(&options.state)?;
         let config = Arc::new(config);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Pools and logical units may lie on what it reaches. Its sessions come up by themselves.
+        let initiator = Arc::new(Host::new());
+        initiator.begin(&config.initiator);
         let pools = Pools::start(PoolsOptions {
             state: options.state.clone(),
             installation: config.identity.installation.clone(),
             cache: options.cache,
             io_uring: options.io_uring,
+            disks: Disks::with(Arc::clone(&initiator)),
         })?;
         let service_options = ServiceOptions {
             state: options.state.clone(),
@@ -101,6 +110,7 @@ impl Daemon {
             },
             layer: None,
             pools: Arc::clone(&pools),
+            initiator: Arc::clone(&initiator),
         };
         let service = Service::start(service_options, config.clone()).map_err(|error| {
             Error::new(
@@ -121,6 +131,7 @@ impl Daemon {
             service,
             plane,
             pools,
+            initiator,
             control,
         })
     }
@@ -151,7 +162,11 @@ impl Daemon {
         self.pools.begin_ending();
         drop(self.control);
         self.service.shutdown();
+        if self.pools.remote_disks().is_empty() {
+            self.initiator.end_at(Instant::now() + LAST_IO);
+        }
         self.service.join();
         self.pools.close();
+        self.initiator.stop();
     }
 }

@@ -12,7 +12,7 @@ use sandstone::pool::administer::VdevChange;
 use sandstone::pool::create::CreatePool;
 use sandstone::pool::dataset::DatasetChange;
 use sandstone::pool::import::ImportPool;
-use sandstone::pool::{Pools, PoolsOptions};
+use sandstone::pool::{Disks, Pools, PoolsOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -72,6 +72,7 @@ impl Bench {
             installation: "bench".to_owned(),
             cache,
             io_uring: true,
+            disks: Disks::default(),
         };
         Ok(Self {
             pools: Pools::start(options).map_err(|error| error.message)?,

@@ -13,6 +13,7 @@ use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
 use crate::pool::create::CreatePool;
+use crate::pool::disks::is_remote;
 use crate::pool::import::{FoundPool, ImportPool};
 use crate::pool::rewind::Reach;
 use crate::pool::status::{PoolView, VdevView};
@@ -25,7 +26,7 @@ mod vdev;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Make a pool on files and devices
+    /// Make a pool on files, devices and other machines' disks (naa.…)
     Create(Create),
     /// List pools
     List(List),
@@ -113,7 +114,8 @@ pub(super) struct Status {
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev]
+    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev, and
+    /// other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Also where another host has it by its labels
@@ -201,8 +203,11 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
     Ok(())
 }
 
-/// A path that means the same to the daemon.
+/// A path that means the same to the daemon. The name of another machine's disk does as it is.
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    if is_remote(path) {
+        return Ok(path.to_owned());
+    }
     std::path::absolute(path)
         .map_err(|error| Error::storage(format!("find {}", path.display()), error))
 }

@@ -1,6 +1,7 @@
 //! What an administrator does with an adapter that runs: logging out, other settings, looking.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::adapter::{Adapter, AdapterError, addresses};
 use super::device::MultipathDevice;
@@ -47,6 +48,13 @@ impl Adapter {
     /// Puts other settings of devices in force, for I/Os from now on.
     pub fn set_devices(&self, settings: DeviceSettings) {
         self.fabric().set_devices(settings);
+        self.ring();
+    }
+
+    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as is set.
+    pub(super) fn set_patience(&self, device: usize, patience: Option<Duration>) {
+        let us = patience.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
+        self.fabric().set_patience(device, us);
         self.ring();
     }
 

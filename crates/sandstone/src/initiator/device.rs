@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::adapter::Adapter;
+use super::claims::Claim;
 use super::view::{InitiatorDevice, InitiatorSession};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, LatencySplit, Request, Submitted,
@@ -14,19 +16,50 @@ use crate::block::{
 pub struct MultipathDevice {
     adapter: Arc<Adapter>,
     index: usize,
+    /// Held by whoever uses it alone.
+    claim: Option<Claim>,
+    is_impatient: bool,
+}
+
+impl Drop for MultipathDevice {
+    fn drop(&mut self) {
+        if self.is_impatient {
+            self.adapter.set_patience(self.index, None);
+        }
+    }
 }
 
 impl fmt::Debug for MultipathDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MultipathDevice")
             .field("index", &self.index)
+            .field("claim", &self.claim)
             .finish_non_exhaustive()
     }
 }
 
 impl MultipathDevice {
     pub(super) fn new(adapter: Arc<Adapter>, index: usize) -> Self {
-        Self { adapter, index }
+        Self {
+            adapter,
+            index,
+            claim: None,
+            is_impatient: false,
+        }
+    }
+
+    /// The same, used by one alone for as long as this lives.
+    pub(super) fn held_by(mut self, claim: Claim) -> Self {
+        self.claim = Some(claim);
+        self
+    }
+
+    /// The same, whose I/O fails when all paths have been down for so long (or for as long as is set, where that
+    /// is less): for whoever has copies elsewhere and would rather go on with these.
+    pub fn with_patience(mut self, limit: Duration) -> Self {
+        self.adapter.set_patience(self.index, Some(limit));
+        self.is_impatient = true;
+        self
     }
 
     /// Its name: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.

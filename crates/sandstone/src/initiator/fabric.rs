@@ -113,6 +113,9 @@ pub(super) struct Device {
     pub(super) paths: Vec<Way>,
     /// Writes that were reported as done are lost: every flush fails from then on.
     pub(super) has_lost_writes: bool,
+    /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are down,
+    /// microseconds.
+    pub(super) patience_us: Option<u64>,
 }
 
 /// Where a path of a device leads through.

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, AdapterError};
+use super::claims::Claims;
 use super::configured::{device_settings, name_of, needs_new_sessions, same_ways, target_settings};
 use super::device::MultipathDevice;
 use super::settings::DeviceSettings;
@@ -21,9 +22,14 @@ use crate::config::initiator::InitiatorSpec;
 /// Called, on the adapter's thread, when a device came, grew or lost a session. Must not wait.
 pub type OnChange = Arc<dyn Fn() + Send + Sync>;
 
+/// Who is to be called.
+type Listeners = Arc<Mutex<Vec<OnChange>>>;
+
 /// The adapter of a daemon.
+#[derive(Default)]
 pub struct Host {
-    on_change: OnChange,
+    listeners: Listeners,
+    claims: Claims,
     state: Mutex<State>,
 }
 
@@ -67,13 +73,61 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
+/// Why a device cannot be had for one alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotHad {
+    /// No session shows it.
+    NotShown {
+        /// What may be the reason, as a clause.
+        why: Option<String>,
+    },
+    /// It is used.
+    InUse {
+        /// What uses it, a noun phrase.
+        by: String,
+    },
+}
+
+impl fmt::Display for NotHad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotShown { why: None } => f.write_str("no session shows it"),
+            Self::NotShown { why: Some(why) } => write!(f, "no session shows it; {why}"),
+            Self::InUse { by } => write!(f, "{by} uses it"),
+        }
+    }
+}
+
+impl std::error::Error for NotHad {}
+
+impl NotHad {
+    /// What to try, a clause without a full stop.
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::NotShown { .. } => {
+                "log in to its target with sandstone initiator login; sandstone initiator session list shows why a \
+                 session is down"
+            }
+            Self::InUse { .. } => {
+                "name another disk: sandstone initiator device list shows them; two on one would destroy each other's data"
+            }
+        }
+    }
+}
+
 impl Host {
     /// An adapter without targets.
-    pub fn new(on_change: OnChange) -> Self {
-        Self {
-            on_change,
-            state: Mutex::default(),
-        }
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has `on_change` called from now on.
+    pub fn listen(&self, on_change: OnChange) {
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push(on_change);
     }
 
     /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which may
@@ -138,7 +192,7 @@ impl Host {
             if spec.targets.is_empty() {
                 return Ok(());
             }
-            let running = start(device_settings(spec), Arc::clone(&self.on_change));
+            let running = start(device_settings(spec), Arc::clone(&self.listeners));
             state.running = Some(running.map_err(|error| HostError {
                 target: String::new(),
                 message: format!("the initiator cannot start: {error}"),
@@ -249,6 +303,35 @@ impl Host {
         }
     }
 
+    /// The device of that name for `user` alone, a noun phrase such as `a pool`; waits like
+    /// [`Self::device`].
+    ///
+    /// # Errors
+    /// No session shows it, or somebody else uses it.
+    pub fn device_for(
+        &self,
+        user: &str,
+        name: &str,
+        limit: Duration,
+    ) -> Result<MultipathDevice, NotHad> {
+        let Some(device) = self.device(name, limit) else {
+            let sessions = self.sessions();
+            let down = sessions.iter().find_map(|session| {
+                let error = session.last_error.as_ref()?;
+                Some(format!("{} at {}: {error}", session.target, session.portal))
+            });
+            let why = match sessions.is_empty() {
+                true => Some("no target is logged in to".to_owned()),
+                false => down,
+            };
+            return Err(NotHad::NotShown { why });
+        };
+        match self.claims.claim(name, user) {
+            Ok(claim) => Ok(device.held_by(claim)),
+            Err(by) => Err(NotHad::InUse { by }),
+        }
+    }
+
     /// Looks again at the units of one target, or of all; whether there is such a target.
     pub fn rescan(&self, iqn: Option<&str>) -> bool {
         let state = self.lock();
@@ -297,7 +380,7 @@ impl Drop for Host {
     }
 }
 
-fn start(devices: DeviceSettings, on_change: OnChange) -> io::Result<Running> {
+fn start(devices: DeviceSettings, listeners: Listeners) -> io::Result<Running> {
     let end = Arc::new(Mutex::new(None));
     let theirs = Arc::clone(&end);
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -313,7 +396,7 @@ fn start(devices: DeviceSettings, on_change: OnChange) -> io::Result<Running> {
                 Ok((lane, adapter)) => {
                     // Whoever started us waits for this.
                     let _ = sender.send(Ok((Arc::clone(&adapter), lane.waker())));
-                    run(lane, &adapter, &theirs, &on_change);
+                    run(lane, &adapter, &theirs, &listeners);
                 }
                 Err(error) => drop(sender.send(Err(error))),
             }
@@ -327,7 +410,7 @@ fn start(devices: DeviceSettings, on_change: OnChange) -> io::Result<Running> {
     })
 }
 
-fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, on_change: &OnChange) {
+fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, listeners: &Listeners) {
     let mut completions = Vec::new();
     let mut seen = adapter.changes();
     loop {
@@ -337,7 +420,8 @@ fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, on_chang
         let changes = adapter.changes();
         if changes != seen {
             seen = changes;
-            on_change();
+            let listeners = listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            listeners.iter().for_each(|on_change| on_change());
         }
         let until = *end.lock().unwrap_or_else(PoisonError::into_inner);
         if until.is_some_and(|until| until <= Instant::now()) {

@@ -17,6 +17,7 @@
 
 pub mod adapter;
 mod administration;
+mod claims;
 mod commands;
 pub mod configured;
 pub mod connection;

@@ -18,6 +18,7 @@ use store::pool::{PoolError, PoolStatus};
 use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 use utoipa::ToSchema;
 
+use super::disks::Disks;
 use super::host::Hands;
 use super::registry::{OpenPool, Pools};
 use super::vdev_request::{Additions, VdevRequest};
@@ -114,6 +115,7 @@ pub enum VdevChange {
 /// A pool at which something is changed.
 struct Site<'a> {
     name: &'a str,
+    disks: &'a Disks,
     pool: &'a OpenPool,
     status: PoolStatus,
 }
@@ -138,6 +140,7 @@ impl Pools {
         let status = status.map_err(|error| failed(name, "change", &error))?;
         let site = Site {
             name,
+            disks: &self.options.disks,
             pool: &pool,
             status,
         };

@@ -13,6 +13,7 @@ use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{LeafLabels, Pool, examine};
 use utoipa::ToSchema;
 
+use super::disks::Disks;
 use super::import::{Found, describe, open_all, scan_paths};
 use super::overlay::Drive;
 use crate::block::BlockDevice;
@@ -66,11 +67,13 @@ pub fn check(
     wanted: Option<&str>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckView, Error> {
-    let found = scan_paths(paths);
+    // The disks of other machines are reached by the daemon only, which has no pool checked that is not open.
+    let disks = Disks::default();
+    let found = scan_paths(&disks, paths);
     let guid = choose(&found, wanted)?;
     let described = describe(guid, &found[&guid]);
     let mut opened = Vec::new();
-    for (path, result) in open_all(&described.devices) {
+    for (path, result) in open_all(&disks, &described.devices) {
         match result {
             Ok((device, labels)) => opened.push((device, labels)),
             Err(error) => return Err(in_use(&described.name, &path, error)),

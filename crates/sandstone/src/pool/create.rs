@@ -9,12 +9,13 @@ use store::pool::PoolStatus;
 use store::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 use utoipa::ToSchema;
 
+use super::disks::{self, Disks};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::registry::{OpenPool, Pools};
 use super::vdev_request::{Additions, VdevRequest};
-use super::{devices, label, opening};
-use crate::block::BlockDevice;
+use super::{label, opening};
 use crate::block::file::FileDevice;
+use crate::block::{BlockDevice, BlockError};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 
@@ -89,7 +90,10 @@ impl Pools {
     fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
         let mut leaves: Vec<Leaf> = Vec::new();
         let mut take = |path: &PathBuf| {
-            let (guid, device) = (super::random_u64(), open_new(path, request.force)?);
+            let (guid, device) = (
+                super::random_u64(),
+                open_new(&self.options.disks, path, request.force)?,
+            );
             let spec = LeafSpec::new(guid, device.geometry().len);
             leaves.push((guid, path.clone(), device));
             Ok::<_, Error>(spec)
@@ -108,10 +112,13 @@ impl Pools {
         let guid = config.guid;
         (config.caches, config.spares) = (caches, spares);
         let beside = config.caches.iter().chain(&config.spares);
-        for (spec, path) in beside.zip(request.caches.iter().chain(&request.spares)) {
-            label::write_beside(path, &config, spec.guid).map_err(|error| {
-                Error::storage(format!("write the labels of {}", path.display()), error)
-            })?;
+        for spec in beside {
+            let leaf = leaves.iter().find(|(guid, _, _)| *guid == spec.guid);
+            let Some((_, path, device)) = leaf else {
+                continue;
+            };
+            label::write_beside(&**device, &config, spec.guid)
+                .map_err(|error| label_failed("write", path, error))?;
         }
         let setup = Setup {
             begin: Begin::Create(Box::new(config)),
@@ -172,13 +179,15 @@ impl Pools {
         drop(pool);
         self.remove(name)?;
         // Where a device was missing there is nothing of it; or another one by now.
-        let places = places.iter().filter(|(_, place)| place.path.exists());
+        let disks = &self.options.disks;
+        let places = places.iter().filter(|(_, place)| disks.exists(&place.path));
         for (guid, Place { path, .. }) in places {
-            label::wipe_leaf(path, *guid).map_err(|error| {
-                Error::storage(format!("wipe the labels of {}", path.display()), error).not_changed(
-                    "the pool is not open any more, but labels of it are left on this device",
-                )
+            let left = "the pool is not open any more, but labels of it are left on this device";
+            let device = disks.open(path).map_err(|error| {
+                Error::new(ErrorKind::InUse, error.problem(), error.advice()).not_changed(left)
             })?;
+            label::wipe_leaf(&*device, *guid)
+                .map_err(|error| label_failed("wipe", path, error).not_changed(left))?;
         }
         Ok(())
     }
@@ -250,7 +259,8 @@ pub(super) fn make_files<'a>(
 ) -> Result<Vec<PathBuf>, Error> {
     let mut made: Vec<PathBuf> = Vec::new();
     for path in paths {
-        if path.exists() {
+        // Another machine's disk is there, or is not: opening it says why.
+        if disks::is_remote(path) || path.exists() {
             continue;
         }
         let result = match file_size {
@@ -259,7 +269,7 @@ pub(super) fn make_files<'a>(
                 "check the path, or say how large a file to make of it, as in --size 10G",
             )),
             Some(size) if size < MIN_DEVICE => Err(too_small(path, size)),
-            Some(size) => FileDevice::create(path, size - size % 4096, devices::FILE_OPTIONS)
+            Some(size) => FileDevice::create(path, size - size % 4096, disks::FILE_OPTIONS)
                 .map_err(|error| Error::invalid(error.problem(), error.advice())),
         };
         if let Err(error) = result {
@@ -275,8 +285,12 @@ pub(super) fn make_files<'a>(
 }
 
 /// Opens a device for a new pool.
-pub(super) fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>, Error> {
-    let (device, labels) = devices::open_with_labels(path)?;
+pub(super) fn open_new(
+    disks: &Disks,
+    path: &Path,
+    force: bool,
+) -> Result<Arc<dyn BlockDevice>, Error> {
+    let (device, labels) = disks.open_with_labels(path)?;
     if let Some((config, _)) = label::newest(&labels)
         && !force
     {
@@ -300,6 +314,12 @@ pub(super) fn open_new(path: &Path, force: bool) -> Result<Arc<dyn BlockDevice>,
         return Err(too_small(path, len));
     }
     Ok(device)
+}
+
+/// Labels of a device could not be written or wiped.
+pub(super) fn label_failed(doing: &str, path: &Path, error: BlockError) -> Error {
+    let labels = format!("{doing} the labels of {}", path.display());
+    Error::storage(labels, std::io::Error::other(error))
 }
 
 fn too_small(path: &Path, size: u64) -> Error {

@@ -1,91 +1,23 @@
-//! The devices of an open pool: what the engine asks of a leaf goes to a file or device node, and the
-//! answer comes back in the engine's words.
+//! The devices of an open pool: what the engine asks of a leaf goes to its device, and the answer comes back
+//! in the engine's words.
 
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pages::Pages;
 use slab::Slab;
 use smallvec::{SmallVec, smallvec};
-use store::format::SECTOR_SIZE;
-use store::pool::{Event, LeafLabels, Pool};
+use store::pool::{Event, Pool};
 use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 
-use super::label;
-use crate::block::device::NodeDevice;
-use crate::block::file::{FileDevice, FileOptions};
 use crate::block::lane::{Outcome, Waker};
-use crate::block::open::OpenError;
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket,
 };
-use crate::config::{Error, ErrorKind};
-
-/// How files of vdevs are used.
-pub(super) const FILE_OPTIONS: FileOptions = FileOptions {
-    block_size: SECTOR_SIZE as u32,
-    preallocate: false,
-    direct: true,
-};
-
-/// Opens a file or device node for this pool alone.
-///
-/// # Errors
-/// It is not there, is in use, or is neither.
-pub(super) fn open(path: &Path) -> Result<Arc<dyn BlockDevice>, OpenError> {
-    let is_node = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
-    Ok(if is_node {
-        Arc::new(NodeDevice::open(path, SECTOR_SIZE as u32)?)
-    } else {
-        Arc::new(FileDevice::open(path, FILE_OPTIONS)?)
-    })
-}
-
-/// So long a device may take to be opened and say who it is.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Opens a file or device node for this pool alone, and reads its labels. First locked, then read: nobody
-/// writes labels in between. One that does not answer is given up.
-///
-/// # Errors
-/// It is not there, is in use, cannot be read, or does not answer.
-pub(super) fn open_with_labels(path: &Path) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
-    let (reply, answer) = channel();
-    let at = path.to_owned();
-    let work = move || {
-        let opened = open(&at)
-            .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
-        let opened = opened.and_then(|device| {
-            let labels = label::read(&at)
-                .map_err(|error| Error::storage(format!("read {}", at.display()), error))?;
-            Ok((device, labels))
-        });
-        // Nobody may wait any more.
-        drop(reply.send(opened));
-    };
-    let thread = std::thread::Builder::new().name("opening".to_owned());
-    thread
-        .spawn(work)
-        .map_err(|error| Error::storage("start a thread", error))?;
-    answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "{} did not answer within {} seconds",
-                path.display(),
-                PATIENCE.as_secs()
-            ),
-            "see the kernel's log, and check the device and its cables",
-        ))
-    })
-}
 
 /// The leaves of a pool and the lane that their requests take.
 #[derive(Debug)]

@@ -439,8 +439,8 @@ impl Farewell {
     /// keep who talks to it waiting for long.
     fn end(self, is_wiped: bool) {
         let work = move || {
-            if let Some(path) = self.path.filter(|_| is_wiped)
-                && let Err(error) = super::label::wipe_leaf(&path, self.guid)
+            if let (Some(path), Some(device)) = (self.path.filter(|_| is_wiped), &self.device)
+                && let Err(error) = super::label::wipe_leaf(&**device, self.guid)
             {
                 let path = path.display();
                 tracing::warn!(%path, %error, "the labels of a device that left its pool are not wiped");

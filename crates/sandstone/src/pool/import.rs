@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use store::pool::{Examined, LeafLabels, PoolConfig, examine};
 use utoipa::ToSchema;
 
+use super::disks::{Disks, is_remote};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
+use super::label;
 use super::registry::{OpenPool, Pools};
 use super::rewind::{self, Reach, RewindView};
-use super::{devices, label};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
@@ -148,9 +149,12 @@ impl Pools {
         let guid = u64::from_str_radix(&known.guid, 16)
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
         let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
-        let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
+        // Whether another machine's disk is there is found out for all at once.
+        let is_there = |path: &PathBuf| is_remote(path) || path.exists();
+        let there: Vec<PathBuf> = paths.into_iter().filter(is_there).collect();
         let devices = self.had(guid, &there, false)?;
         self.check_owner(&devices.examined.config, false)?;
+        require_account(&devices.examined, known)?;
         self.open_on(devices, None, Some(known))
     }
 
@@ -159,7 +163,7 @@ impl Pools {
     fn had(&self, guid: u64, paths: &[PathBuf], without_log: bool) -> Result<Had, Error> {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
-        for (path, result) in open_all(paths) {
+        for (path, result) in open_all(&self.options.disks, paths) {
             match result {
                 Ok((device, labels)) => opened.push((path, device, labels)),
                 Err(error) => {
@@ -282,31 +286,35 @@ impl Pools {
     fn scan(&self, paths: &[PathBuf]) -> Found {
         let own = self.all();
         let open: Vec<u64> = own.iter().map(|(_, pool)| pool.guid).collect();
-        let mut found = scan_paths(paths);
+        let mut found = scan_paths(&self.options.disks, paths);
         found.retain(|guid, _| !open.contains(guid));
         found
     }
 }
 
-/// All pools on what `paths` name; of none, on the devices of /dev.
-pub(super) fn scan_paths(paths: &[PathBuf]) -> Found {
+/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines.
+pub(super) fn scan_paths(disks: &Disks, paths: &[PathBuf]) -> Found {
     let mut found = Found::new();
     let mut seen = std::collections::HashSet::new();
-    let default = [PathBuf::from("/dev")];
+    let mut default = vec![PathBuf::from("/dev")];
+    default.extend(disks.remote_names());
     let paths = if paths.is_empty() {
         &default[..]
     } else {
         paths
     };
     for path in paths.iter().flat_map(|path| candidates(path)) {
-        let Ok(real) = std::fs::canonicalize(&path) else {
-            continue;
+        let real = match is_remote(&path) {
+            true => path.clone(),
+            false => match std::fs::canonicalize(&path) {
+                Ok(real) => real,
+                Err(_) => continue,
+            },
         };
         if !seen.insert(real) {
             continue;
         }
-        // What cannot be read holds no pool that could be imported.
-        let Ok(labels) = label::read(&path) else {
+        let Some(labels) = disks.look_at(&path) else {
             continue;
         };
         if let Some((config, _)) = label::newest(&labels) {
@@ -341,11 +349,11 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
 pub(super) type Opened = Result<(Arc<dyn BlockDevice>, LeafLabels), Error>;
 
 /// Opens all devices at once: those that do not answer keep nobody waiting for longer than one of them.
-pub(super) fn open_all(paths: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
+pub(super) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
     std::thread::scope(|scope| {
         let opening: Vec<_> = paths
             .iter()
-            .map(|path| (path, scope.spawn(|| devices::open_with_labels(path))))
+            .map(|path| (path, scope.spawn(|| disks.open_with_labels(path))))
             .collect();
         opening
             .into_iter()
@@ -372,6 +380,38 @@ fn name_of(config: &PoolConfig, leaf: u64) -> String {
     path.unwrap_or_else(|| format!("{leaf:016x}"))
 }
 
+/// Refuses a pool that may have gone on, on another machine's disk alone, after what is here was last in use. Two
+/// machines seldom come back in the same moment, and the first may be the one that was left behind.
+fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> {
+    let config = &examined.config;
+    let was_at = |guid: &u64| {
+        let number = format!("{guid:016x}");
+        let known = known.devices.iter().find(|on| on.guid == number);
+        let path = known.map(|on| on.path.clone());
+        path.or_else(|| config.paths.get(guid).map(PathBuf::from))
+    };
+    let away = examined.unaccounted.iter().filter_map(was_at);
+    let away: Vec<String> = away
+        .filter(|path| is_remote(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    if away.is_empty() {
+        return Ok(());
+    }
+    let (name, away) = (&config.name, away.join(", "));
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "pool {name} waits for {away}: its newest changes may be there only, if it was in use there after what is \
+             here was last"
+        ),
+        format!(
+            "it opens by itself when sessions show that (sandstone initiator session list tells why they do not); \
+             `sandstone pool import {name}` opens it without, and then the two cannot be joined any more"
+        ),
+    ))
+}
+
 /// Refuses a pool whose log may be somewhere else.
 fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     let Some(problem) = missing_log(examined) else {
@@ -379,7 +419,8 @@ fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     };
     let name = &examined.config.name;
     // Where the pool's other devices are, to be copied.
-    let at = paths.first().and_then(|path| path.parent());
+    let local = paths.iter().find(|path| !is_remote(path));
+    let at = local.and_then(|path| path.parent());
     let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
     Err(Error::new(
         ErrorKind::Refused,

@@ -1,9 +1,6 @@
-//! The labels of files and devices: read to find pools, wiped when one is destroyed.
-//!
-//! Both by ordinary reads and writes, without a lock: looking at a device that something else uses must
-//! be possible, and do no harm.
+//! The labels of devices: read to find pools, written where a device is no vdev's leaf, wiped when one leaves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -14,27 +11,47 @@ use store::format::label::{COPIES, LABEL_SIZE};
 use store::pool::{LeafLabels, PoolConfig};
 use store::vdev::layout::label_offset;
 
-/// What the labels of a file or device say. One that is too small for a leaf has none.
+use crate::block::lane::ask;
+use crate::block::{BlockDevice, BlockError, Done, Request};
+
+/// What the labels of a device say. One that is too small for a leaf has none.
+pub(super) fn read(device: &dyn BlockDevice) -> LeafLabels {
+    let size = device.geometry().len;
+    gathered(size, |offset| {
+        let len = LABEL_SIZE as u32;
+        match ask(device, Request::Read { offset, len }) {
+            Ok(Done::Pages(bytes)) if bytes.len() == LABEL_SIZE => Some(bytes),
+            _ => None,
+        }
+    })
+}
+
+/// What the labels of a file or device node say, read without a lock: looking at a device that something else
+/// uses must be possible, and do no harm.
 ///
 /// # Errors
 /// It cannot be opened, or its size is not known.
-pub(super) fn read(path: &Path) -> io::Result<LeafLabels> {
+pub(super) fn read_unlocked(path: &Path) -> io::Result<LeafLabels> {
     let mut file = File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
+    Ok(gathered(size, |offset| {
+        let mut bytes = vec![0; LABEL_SIZE];
+        file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(Pages::from_bytes(&bytes))
+    }))
+}
+
+/// A copy that cannot be read is one that says nothing; the others may.
+fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels {
     let mut labels = LeafLabels {
         size,
         ..LeafLabels::default()
     };
     for (number, copy) in (0..).zip(&mut labels.copies) {
-        if let Some(offset) = label_offset(number, size) {
-            let mut bytes = vec![0; LABEL_SIZE];
-            // A copy that cannot be read is one that says nothing; the others may.
-            if file.read_exact_at(&mut bytes, offset).is_ok() {
-                *copy = Pages::from_bytes(&bytes);
-            }
-        }
+        let bytes = label_offset(number, size).and_then(&mut read);
+        *copy = bytes.unwrap_or_default();
     }
-    Ok(labels)
+    labels
 }
 
 /// The newest configuration in the labels of a device, and the guid of its leaf; `None` where there is
@@ -52,48 +69,49 @@ pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
 /// generation, so that what other labels say of the pool counts.
 ///
 /// # Errors
-/// It cannot be opened or written.
-pub(super) fn write_beside(path: &Path, config: &PoolConfig, leaf: u64) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
-    let size = file.seek(SeekFrom::End(0))?;
+/// It cannot be written.
+pub(super) fn write_beside(
+    device: &dyn BlockDevice,
+    config: &PoolConfig,
+    leaf: u64,
+) -> Result<(), BlockError> {
     let label = Label {
         pool: config.guid,
         leaf,
         generation: 0,
         config: config.encode(),
     };
-    let bytes = label.encode();
-    let zeros = vec![0; LABEL_SIZE];
-    for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
-        file.write_all_at(&zeros, offset)?;
-        file.write_all_at(&bytes, offset)?;
-    }
-    file.sync_all()
+    let mut bytes = vec![0; LABEL_SIZE];
+    let encoded = label.encode();
+    bytes[..encoded.len()].copy_from_slice(&encoded);
+    overwrite(device, &bytes)
 }
 
-/// Wipes the labels of a device that was this leaf, where it still is: there may be another one at the same
-/// path by now.
+/// Wipes the labels of a device that was this leaf, durably, where it still is: there may be another one at the
+/// same place by now.
 ///
 /// # Errors
-/// It cannot be opened, read or written.
-pub(super) fn wipe_leaf(path: &Path, leaf: u64) -> io::Result<()> {
-    let labels = read(path)?;
-    match newest(&labels) {
-        Some((_, found)) if found == leaf => wipe(path),
+/// It cannot be written.
+pub(super) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), BlockError> {
+    match newest(&read(device)) {
+        Some((_, found)) if found == leaf => overwrite(device, &[0; LABEL_SIZE]),
         _ => Ok(()),
     }
 }
 
-/// Overwrites all labels with zeros, durably.
-///
-/// # Errors
-/// It cannot be opened or written.
-pub(super) fn wipe(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
-    let size = file.seek(SeekFrom::End(0))?;
-    let zeros = vec![0; LABEL_SIZE];
+fn overwrite(device: &dyn BlockDevice, bytes: &[u8]) -> Result<(), BlockError> {
+    let size = device.geometry().len;
     for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
-        file.write_all_at(&zeros, offset)?;
+        let data = Pages::from_bytes(bytes);
+        let durable = false;
+        ask(
+            device,
+            Request::Write {
+                offset,
+                data,
+                durable,
+            },
+        )?;
     }
-    file.sync_all()
+    ask(device, Request::Flush).map(drop)
 }

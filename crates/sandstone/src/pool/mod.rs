@@ -3,7 +3,8 @@
 //! | question | file |
 //! |---|---|
 //! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
-//! | what are its devices | `devices.rs`; their labels: `label.rs` |
+//! | what are its devices | `devices.rs`; where they come from, also from other machines: `disks.rs`; their labels: `label.rs` |
+//! | which come back by themselves | `returning.rs` |
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
 //! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs`; which devices are named for it: `vdev_request.rs` |
@@ -22,6 +23,7 @@ pub mod check;
 pub mod create;
 pub mod dataset;
 mod devices;
+pub(crate) mod disks;
 mod engine;
 pub mod events;
 pub mod host;
@@ -33,6 +35,7 @@ mod opening;
 mod overlay;
 mod read_ahead;
 pub mod registry;
+mod returning;
 pub mod rewind;
 pub mod scan;
 pub mod status;
@@ -43,6 +46,7 @@ pub mod volume;
 #[cfg(test)]
 mod tests;
 
+pub use disks::Disks;
 pub use registry::{Pools, PoolsOptions};
 pub use volume::PoolVolume;
 

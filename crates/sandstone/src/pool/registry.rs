@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use store::cache::Cache;
 
+use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{self, KnownDevice, KnownPool};
 use super::volume::PoolVolume;
@@ -24,6 +25,8 @@ pub struct PoolsOptions {
     pub cache: usize,
     /// Use io_uring where the kernel allows it.
     pub io_uring: bool,
+    /// Where devices come from.
+    pub disks: Disks,
 }
 
 /// All pools.
@@ -102,6 +105,7 @@ impl Pools {
                 installation: String::new(),
                 cache: 0,
                 io_uring: true,
+                disks: Disks::default(),
             },
             state: Mutex::default(),
             changing: Mutex::default(),

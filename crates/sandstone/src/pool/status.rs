@@ -9,6 +9,7 @@ use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, 
 use utoipa::ToSchema;
 
 use super::advice::advice;
+use super::disks::Disks;
 use super::host::Place;
 use super::io::IoView;
 use super::registry::{AbsentPool, OpenPool, Pools};
@@ -131,7 +132,12 @@ impl Pools {
     pub fn views(&self) -> Vec<PoolView> {
         let open = self.all();
         let mut views: Vec<PoolView> = open.iter().map(|(name, pool)| view(name, pool)).collect();
-        views.extend(self.absent().iter().map(absent));
+        let absent = self.absent();
+        views.extend(
+            absent
+                .iter()
+                .map(|pool| absent_view(pool, &self.options.disks)),
+        );
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
     }
@@ -177,12 +183,12 @@ fn view(name: &str, pool: &OpenPool) -> PoolView {
     }
 }
 
-fn absent(pool: &AbsentPool) -> PoolView {
+fn absent_view(pool: &AbsentPool, disks: &Disks) -> PoolView {
     let said = format!("pool {} cannot be opened: ", pool.known.name);
     let reason = pool.reason.strip_prefix(&said).unwrap_or(&pool.reason);
     let leaves = pool.known.devices.iter().map(|device| VdevView {
         name: device.path.display().to_string(),
-        state: if device.path.exists() {
+        state: if disks.is_there_now(&device.path) {
             "ONLINE"
         } else {
             "UNAVAIL"

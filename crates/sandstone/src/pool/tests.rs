@@ -7,6 +7,7 @@ use pages::Pages;
 
 use super::create::CreatePool;
 use super::dataset::DatasetChange;
+use super::disks::Disks;
 use super::import::ImportPool;
 use super::vdev_request::{VdevKind, VdevRequest};
 use super::{PoolVolume, Pools, PoolsOptions};
@@ -23,6 +24,7 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
         installation: "0123456789".to_owned(),
         cache: 16 << 20,
         io_uring: true,
+        disks: Disks::default(),
     })
     .expect("pools")
 }
@@ -271,6 +273,7 @@ fn a_pool_of_another_host_is_left_alone() {
         installation: "another".to_owned(),
         cache: 16 << 20,
         io_uring: false,
+        disks: Disks::default(),
     });
     let second = second.expect("pools");
     let mut wanted = ImportPool {

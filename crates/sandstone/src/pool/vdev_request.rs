@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::vdev::Kind;
 use utoipa::ToSchema;
 
+use super::disks::is_remote;
 use crate::config::Error;
 
 /// A top-level vdev that is to be made.
@@ -130,10 +131,10 @@ impl<'a> Additions<'a> {
         }
         let mut seen = HashSet::new();
         for path in self.paths() {
-            if !path.is_absolute() {
+            if !path.is_absolute() && !is_remote(path) {
                 return Err(Error::invalid(
                     format!("{} is no absolute path", path.display()),
-                    "write it in full",
+                    "write it in full, or the name of another machine's disk (naa.…)",
                 ));
             }
             let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

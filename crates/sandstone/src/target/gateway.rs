@@ -8,11 +8,10 @@ use crate::block::BlockDevice;
 use crate::config::model::{BackendSpec, Config, UnitSpec};
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
+use crate::pool::Pools;
 
 /// How long a change waits for a device whose sessions are still coming up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long I/O under way may take at the end of the daemon: storage that is gone is not waited for.
-pub(super) const LAST_IO: Duration = Duration::from_secs(10);
 
 /// Opens the device of a unit.
 ///
@@ -29,11 +28,10 @@ pub(super) fn open(
         message,
         next,
     };
-    let Some(opened) = host.device(device, patience) else {
-        let message = format!("no session shows {device}{}", why_not(host));
-        let next = "log in to its target with sandstone initiator login; sandstone initiator session list shows why a session is down";
-        return Err(failed(message, next.to_owned()));
-    };
+    let user = format!("lu {}", spec.name);
+    let opened = host
+        .device_for(&user, device, patience)
+        .map_err(|error| failed(format!("{device}: {error}"), error.next().to_owned()))?;
     let block = opened.geometry().granularity;
     if !spec.block_size.is_multiple_of(block) {
         return Err(failed(
@@ -47,22 +45,6 @@ pub(super) fn open(
     Ok(Arc::new(opened))
 }
 
-fn why_not(host: &Host) -> String {
-    let sessions = host.sessions();
-    let failed = sessions.iter().find_map(|session| {
-        let error = session.last_error.as_ref()?;
-        Some(format!(
-            "; {} at {}: {error}",
-            session.target, session.portal
-        ))
-    });
-    match (failed, sessions.is_empty()) {
-        (Some(failed), _) => failed,
-        (None, true) => "; no target is logged in to".to_owned(),
-        (None, false) => String::new(),
-    }
-}
-
 /// Refuses a configuration that would log out of the only way to a device that a unit needs.
 ///
 /// # Errors
@@ -71,6 +53,7 @@ pub(super) fn refuse_to_cut(
     host: &Host,
     before: &Config,
     after: &Config,
+    pools: &Pools,
 ) -> Result<(), ApplyError> {
     let left = before
         .initiator
@@ -84,19 +67,28 @@ pub(super) fn refuse_to_cut(
         return Ok(());
     }
     let cut = host.devices_only_behind(&left);
+    let refused = |what: String, next: String| ApplyError {
+        object: format!("login {}", left.join(", ")),
+        message: format!("{what}, which has no other path"),
+        next,
+    };
+    for (pool, disk) in pools.remote_disks() {
+        if cut.contains(&disk) {
+            let next = format!(
+                "take {disk} out of the pool first, or export it: sandstone pool export {pool}"
+            );
+            return Err(refused(format!("pool {pool} lies on {disk}"), next));
+        }
+    }
     for unit in &after.units {
         let BackendSpec::Iscsi { device } = &unit.backend else {
             continue;
         };
         if cut.contains(device) {
-            return Err(ApplyError {
-                object: format!("login {}", left.join(", ")),
-                message: format!(
-                    "lu {} is served from {device}, which has no other path",
-                    unit.name
-                ),
-                next: format!("sandstone lu delete {} first; the data stays", unit.name),
-            });
+            return Err(refused(
+                format!("lu {} is served from {device}", unit.name),
+                format!("sandstone lu delete {} first; the data stays", unit.name),
+            ));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Poll, Waker};
 use scsi::WriteThrough;
@@ -49,6 +49,8 @@ pub struct ServiceOptions {
     pub layer: Option<DeviceLayer>,
     /// Where volumes come from.
     pub pools: Arc<Pools>,
+    /// Reaches other machines' disks; at what the configuration says already.
+    pub initiator: Arc<Host>,
 }
 
 /// The running data plane.
@@ -136,7 +138,8 @@ impl Service {
         let (second_try, orders) = Recurring::new();
         let second_try = Arc::new(second_try);
         let news = Arc::clone(&second_try);
-        let host = Arc::new(Host::new(Arc::new(move || news.now())));
+        let host = options.initiator;
+        host.listen(Arc::new(move || news.now()));
         let opener = Opener {
             state: options.state,
             layer: options.layer,
@@ -174,7 +177,6 @@ impl Service {
             let _ = thread.join();
         }
         self.isns.join();
-        self.host.stop();
     }
 
     /// The first configuration: serves what can be served.
@@ -186,8 +188,7 @@ impl Service {
         if let Err(error) = self.opener.groups.replace(group_layout(&config)) {
             tracing::error!(%error, "the target port groups cannot be served");
         }
-        // Their sessions come up by themselves; units over them follow then.
-        self.host.begin(&config.initiator);
+        // Units over other machines' disks follow when the sessions have come up.
         for spec in &config.units {
             match self
                 .opener
@@ -217,6 +218,9 @@ impl Service {
     pub(super) fn try_again(&self) {
         let before = self.lock().clone();
         self.host.try_again(&before.config.initiator);
+        // First: units may be volumes of them.
+        self.opener.pools.try_again();
+        self.second_try.set_needed(self.is_waiting(&before));
         let units = before.config.units.iter();
         gateway::follow_devices(
             units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
@@ -256,6 +260,14 @@ impl Service {
         self.publish(&mut current, applied);
     }
 
+    /// Whether something is not served that may be later.
+    fn is_waiting(&self, applied: &Applied) -> bool {
+        !applied.faults.is_empty()
+            || !applied.unbound.is_empty()
+            || self.host.is_incomplete()
+            || self.opener.pools.waits_for_disks()
+    }
+
     fn publish(&self, current: &mut Applied, applied: Applied) {
         let directory = Arc::new(Directory {
             config: applied.config.clone(),
@@ -263,9 +275,7 @@ impl Service {
         });
         self.shared.set_directory(directory.clone());
         self.space_monitor.watch(&directory);
-        let missing =
-            !applied.faults.is_empty() || !applied.unbound.is_empty() || self.host.is_incomplete();
-        self.second_try.set_needed(missing);
+        self.second_try.set_needed(self.is_waiting(&applied));
         self.acceptor.listen(applied.listeners.clone());
         let announcement = Announcement::of(&applied.config, &applied.portals());
         self.isns
@@ -547,7 +557,7 @@ impl DataPlane for Service {
 
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         let mut current = self.lock();
-        gateway::refuse_to_cut(&self.host, &current.config, &config)?;
+        gateway::refuse_to_cut(&self.host, &current.config, &config, &self.opener.pools)?;
         self.host.apply(&config.initiator).map_err(host_refused)?;
         let before = Arc::clone(&current.config);
         let applied = self.apply_all_but_logins(&mut current, config);
@@ -636,7 +646,6 @@ impl DataPlane for Service {
     }
 
     fn shutdown(&self) {
-        self.host.end_at(Instant::now() + gateway::LAST_IO);
         self.isns.stop();
         self.space_monitor.stop();
         self.second_try.stop();

@@ -17,6 +17,7 @@ mod pool;
 mod pool_devices;
 mod pool_iostat;
 mod pool_logs_and_caches;
+mod pool_over_iscsi;
 mod pool_rewind;
 mod pool_units;
 mod process;

@@ -44,6 +44,7 @@ impl Slow {
             },
             layer: Some(layer),
             pools: sandstone::pool::Pools::none(state.path()),
+            initiator: std::sync::Arc::default(),
         };
         Self {
             service: Service::start(options, Arc::new(config)).unwrap(),

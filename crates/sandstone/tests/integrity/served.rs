@@ -75,6 +75,7 @@ impl Served {
             limits,
             layer: Some(layer),
             pools: sandstone::pool::Pools::none(state.path()),
+            initiator: std::sync::Arc::default(),
         };
         Self {
             portal: portals[0],

@@ -232,21 +232,33 @@ impl Fabric {
 
     /// Puts other settings of devices in force, for I/Os from now on.
     pub(in super::super) fn set_devices(&mut self, settings: DeviceSettings) {
-        let now = self.now_us();
         self.device_settings = settings;
         for at in 0..self.devices.len() {
-            let device = &mut self.devices[at];
-            let name = device.policy.name().to_owned();
-            let wanted = self.device_settings.claim(&name, &device.identity);
-            let max_io = self.device_settings.max_io(&name);
-            device.limits = CommandLimits {
-                write_same: device.limits.write_same,
-                ..CommandLimits::new(&device.portrait, device.limits.block, max_io)
-            };
-            if *device.policy.settings() != wanted {
-                device.policy.set_settings(wanted, now, &mut self.actions);
-                self.carry_out(at, now);
-            }
+            self.settle_settings(at);
+        }
+    }
+
+    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as is set.
+    pub(in super::super) fn set_patience(&mut self, device: usize, patience_us: Option<u64>) {
+        self.devices[device].patience_us = patience_us;
+        self.settle_settings(device);
+    }
+
+    fn settle_settings(&mut self, at: usize) {
+        let now = self.now_us();
+        let device = &mut self.devices[at];
+        let name = device.policy.name().to_owned();
+        let mut wanted = self.device_settings.claim(&name, &device.identity);
+        let patience_us = device.patience_us.unwrap_or(u64::MAX);
+        wanted.apd_timeout_us = wanted.apd_timeout_us.min(patience_us);
+        let max_io = self.device_settings.max_io(&name);
+        device.limits = CommandLimits {
+            write_same: device.limits.write_same,
+            ..CommandLimits::new(&device.portrait, device.limits.block, max_io)
+        };
+        if *device.policy.settings() != wanted {
+            device.policy.set_settings(wanted, now, &mut self.actions);
+            self.carry_out(at, now);
         }
     }
 

@@ -279,6 +279,7 @@ impl Fabric {
             limits: CommandLimits::new(portrait, block, self.device_settings.max_io(name)),
             paths: Vec::new(),
             has_lost_writes: false,
+            patience_us: None,
         });
         self.devices.len() - 1
     }

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use store::vdev::{Class, Kind, TopLevelSpec, TopLevelStatus};
 
-use super::super::create::{make_files, redundancies};
+use super::super::create::{label_failed, make_files, redundancies};
 use super::super::host::Place;
 use super::super::label;
 use super::super::opening::paths;
 use super::super::vdev_request::{Additions, VdevRequest};
 use super::new_device::settle_in;
 use super::{Site, failed, is_meant};
+use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
 /// What can be taken away from a pool, because no block lies there that is nowhere else.
@@ -69,7 +70,7 @@ impl Site<'_> {
     fn add_caches(&self, caches: &[PathBuf], force: bool) -> Result<(), Error> {
         for path in caches {
             let (spec, device) = self.open_new(path, force)?;
-            self.write_first_label(path, spec.guid)?;
+            self.write_first_label(path, &*device, spec.guid)?;
             let path = path.clone();
             let added = self.handle("add a cache to", move |hands| {
                 let leaf = hands.pool.add_cache(&spec)?;
@@ -82,18 +83,22 @@ impl Site<'_> {
     }
 
     /// Says on a device that is no vdev's leaf whose it is.
-    fn write_first_label(&self, path: &Path, guid: u64) -> Result<(), Error> {
+    fn write_first_label(
+        &self,
+        path: &Path,
+        device: &dyn BlockDevice,
+        guid: u64,
+    ) -> Result<(), Error> {
         let config = self.pool.host.ask(|pool| pool.config().clone());
         let config = config.map_err(|error| failed(self.name, "add a device to", &error))?;
-        label::write_beside(path, &config, guid).map_err(|error| {
-            Error::storage(format!("write the labels of {}", path.display()), error)
-        })
+        label::write_beside(device, &config, guid)
+            .map_err(|error| label_failed("write", path, error))
     }
 
     fn add_spares(&self, spares: &[PathBuf], force: bool) -> Result<(), Error> {
         for path in spares {
             let (spec, device) = self.open_new(path, force)?;
-            self.write_first_label(path, spec.guid)?;
+            self.write_first_label(path, &*device, spec.guid)?;
             let path = path.clone();
             self.handle("add a spare to", move |hands| {
                 let guid = spec.guid;
@@ -198,18 +203,20 @@ impl Site<'_> {
     }
 
     fn remove_spare(&self, guid: u64, path: PathBuf) -> Result<(), Error> {
-        self.handle("remove a spare from", move |hands| {
+        let device = self.handle("remove a spare from", move |hands| {
             let mut spares = hands.pool.config().spares.clone();
             spares.retain(|spare| spare.guid != guid);
             hands.pool.set_spares(spares);
-            hands.devices.take_spare(guid);
             hands.shared.places().remove(&guid);
             hands.pool.set_paths(paths(&hands.shared.places()));
+            hands.devices.take_spare(guid)
         })?;
         let synced = self.pool.host.sync();
         synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
         // What is not there, or cannot be written, is no spare any more either way.
-        if let Err(error) = label::wipe_leaf(&path, guid) {
+        if let Some(device) = device
+            && let Err(error) = label::wipe_leaf(&*device, guid)
+        {
             let path = path.display();
             tracing::warn!(%path, %error, "the labels of a spare that was removed are not wiped");
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use store::vdev::{LeafId, LeafSpec};
 
 use super::super::create::{make_files, open_new};
+use super::super::disks::is_remote;
 use super::super::host::{Hands, Place};
 use super::super::opening::paths;
 use super::super::random_u64;
@@ -20,13 +21,13 @@ impl Site<'_> {
         path: &Path,
         force: bool,
     ) -> Result<(LeafSpec, Arc<dyn BlockDevice>), Error> {
-        if !path.is_absolute() {
+        if !path.is_absolute() && !is_remote(path) {
             return Err(Error::invalid(
                 format!("{} is no absolute path", path.display()),
-                "write it in full",
+                "write it in full, or the name of another machine's disk (naa.…)",
             ));
         }
-        let device = open_new(path, force)?;
+        let device = open_new(self.disks, path, force)?;
         let spec = LeafSpec::new(random_u64(), device.geometry().len);
         Ok((spec, device))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use store::vdev::State;
 
-use super::super::{devices, label};
+use super::super::label;
 use super::{Named, Site, failed};
 use crate::block::BlockDevice;
 use crate::config::quantity::format_size;
@@ -116,7 +116,7 @@ impl Site<'_> {
                 ),
             )
         };
-        let (device, labels) = devices::open_with_labels(path).map_err(|error| {
+        let (device, labels) = self.disks.open_with_labels(path).map_err(|error| {
             let advice = error.next.clone();
             let mut refused = refused(error.message);
             refused.next = format!("{advice}; or {}", refused.next);

@@ -1,0 +1,264 @@
+//! Where the devices of pools come from: files and device nodes of this machine by their paths, and disks of other
+//! machines by their names (`naa.…`), which the daemon's initiator reaches.
+//!
+//! A disk of another machine is written durably (FUA), whatever its cache: were that machine to restart between a
+//! write and the flush behind it, its cache would be empty and the flush would succeed, and nobody could tell.
+
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use store::format::SECTOR_SIZE;
+use store::pool::LeafLabels;
+
+use super::label;
+use crate::block::device::NodeDevice;
+use crate::block::file::{FileDevice, FileOptions};
+use crate::block::open::OpenError;
+use crate::block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use crate::config::{Error, ErrorKind};
+use crate::initiator::device::MultipathDevice;
+use crate::initiator::host::Host;
+use crate::initiator::named::NamedDevice;
+
+/// How files of vdevs are used.
+pub(super) const FILE_OPTIONS: FileOptions = FileOptions {
+    block_size: SECTOR_SIZE as u32,
+    preallocate: false,
+    direct: true,
+};
+
+/// So long a device may take to be opened and say who it is.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// So long of that for its sessions to come up, where it is another machine's.
+const LOGIN: Duration = Duration::from_secs(10);
+
+/// So long I/O waits for a disk of another machine all of whose paths are down; then the pool goes on without it.
+/// Less than the engine's own patience, after which a disk is faulted instead of away.
+const ALL_PATHS_DOWN: Duration = Duration::from_secs(10);
+
+/// Opens devices for pools.
+#[derive(Clone, Debug, Default)]
+pub struct Disks {
+    initiator: Option<Arc<Host>>,
+}
+
+/// Whether a device is another machine's: its name stands where a path would.
+pub(crate) fn is_remote(path: &Path) -> bool {
+    name_of(path).is_some()
+}
+
+/// The name of another machine's disk.
+fn name_of(path: &Path) -> Option<&str> {
+    let name = path.to_str()?;
+    (NamedDevice::is_one(name) && !name.contains('/')).then_some(name)
+}
+
+impl Disks {
+    /// This machine's, and what `initiator` reaches.
+    pub fn with(initiator: Arc<Host>) -> Self {
+        let initiator = Some(initiator);
+        Self { initiator }
+    }
+
+    /// Opens a device for one pool alone.
+    ///
+    /// # Errors
+    /// It is not there, is in use, or is nothing that a pool can lie on.
+    pub(super) fn open(&self, path: &Path) -> Result<Arc<dyn BlockDevice>, OpenError> {
+        if let Some(name) = name_of(path) {
+            return Ok(Arc::new(self.remote(name)?));
+        }
+        let is_node =
+            std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        Ok(if is_node {
+            Arc::new(NodeDevice::open(path, SECTOR_SIZE as u32)?)
+        } else {
+            Arc::new(FileDevice::open(path, FILE_OPTIONS)?)
+        })
+    }
+
+    fn remote(&self, name: &str) -> Result<RemoteDisk, OpenError> {
+        let Some(initiator) = &self.initiator else {
+            return Err(OpenError::new(
+                format!("{name} is a disk of another machine, which only the daemon reaches"),
+                "name files and devices of this machine, or ask the daemon (sandstone pool)",
+            ));
+        };
+        let opened = initiator.device_for("a pool", name, LOGIN);
+        let device =
+            opened.map_err(|error| OpenError::new(format!("{name}: {error}"), error.next()))?;
+        let block = device.geometry().granularity;
+        if !(SECTOR_SIZE as u32).is_multiple_of(block) {
+            return Err(OpenError::new(
+                format!("{name} has blocks of {block} bytes, and a pool writes {SECTOR_SIZE}"),
+                "use a disk with blocks of 512 or 4096 bytes",
+            ));
+        }
+        Ok(RemoteDisk(device.with_patience(ALL_PATHS_DOWN)))
+    }
+
+    /// Opens a device for one pool alone, and reads its labels. First locked, then read: nobody writes labels in
+    /// between. One that does not answer is given up.
+    ///
+    /// # Errors
+    /// It is not there, is in use, cannot be read, or does not answer.
+    pub(super) fn open_with_labels(
+        &self,
+        path: &Path,
+    ) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
+        let (reply, answer) = channel();
+        let (disks, at) = (self.clone(), path.to_owned());
+        let work = move || {
+            let opened = disks
+                .open(&at)
+                .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
+            let opened = opened.map(|device| {
+                let labels = label::read(&*device);
+                (device, labels)
+            });
+            // Nobody may wait any more.
+            drop(reply.send(opened));
+        };
+        let thread = std::thread::Builder::new().name("opening".to_owned());
+        thread
+            .spawn(work)
+            .map_err(|error| Error::storage("start a thread", error))?;
+        answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "{} did not answer within {} seconds",
+                    path.display(),
+                    PATIENCE.as_secs()
+                ),
+                "see the kernel's log, and check the device and its cables",
+            ))
+        })
+    }
+
+    /// Whether there is something to open: a file or node, or a disk that a session shows.
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        match (name_of(path), &self.initiator) {
+            (None, _) => path.exists(),
+            (Some(name), Some(initiator)) => initiator.device(name, LOGIN).is_some(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Whether there is something to open now: another machine's disk has a path that lives. Waits for nothing.
+    pub(super) fn is_there_now(&self, path: &Path) -> bool {
+        match (name_of(path), &self.initiator) {
+            (None, _) => path.exists(),
+            (Some(name), Some(initiator)) => {
+                let device = initiator.device(name, Duration::ZERO);
+                device.is_some_and(|device| device.fault().is_none())
+            }
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The disks of other machines that sessions show.
+    pub(super) fn remote_names(&self) -> Vec<PathBuf> {
+        let devices = self.initiator.iter().flat_map(|host| host.devices());
+        let names = devices.map(|device| PathBuf::from(device.nmp.name));
+        names.filter(|name| is_remote(name)).collect()
+    }
+
+    /// The labels of a device as they are, whoever uses it: looking must be possible, and do no harm. `None` where
+    /// it cannot be read; that holds no pool that could be imported.
+    pub(super) fn look_at(&self, path: &Path) -> Option<LeafLabels> {
+        match (name_of(path), &self.initiator) {
+            (None, _) => label::read_unlocked(path).ok(),
+            (Some(name), Some(initiator)) => {
+                let device = initiator.device(name, LOGIN)?;
+                // One that cannot be asked would keep us waiting.
+                device.fault().is_none().then(|| label::read(&device))
+            }
+            (Some(_), None) => None,
+        }
+    }
+}
+
+/// A disk of another machine.
+#[derive(Debug)]
+struct RemoteDisk(MultipathDevice);
+
+impl BlockDevice for RemoteDisk {
+    fn geometry(&self) -> Geometry {
+        let of_disk = self.0.geometry();
+        let sector = SECTOR_SIZE as u64;
+        Geometry {
+            len: of_disk.len / sector * sector,
+            volatile_cache: false,
+            ..of_disk
+        }
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        self.0.submit(durable(request), ticket, lane)
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.0.usage()
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.0.fault()
+    }
+}
+
+/// The same, answered when it is durable.
+fn durable(request: Request) -> Request {
+    match request {
+        Request::Write { offset, data, .. } => Request::Write {
+            offset,
+            data,
+            durable: true,
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_path() {
+        for (path, expected) in [
+            ("naa.652534e0000000000000100000000001", true),
+            ("t10.ATA_X", true),
+            ("./naa.652534e0000000000000100000000001", false),
+            ("/tmp/naa.6", false),
+            ("naa.6/x", false),
+            ("/dev/sda", false),
+        ] {
+            assert_eq!(is_remote(Path::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn without_the_daemon_there_are_no_disks_of_other_machines() {
+        let error = Disks::default().open(Path::new("naa.6"));
+        let error = error.expect_err("nobody logs in").to_string();
+        assert!(error.contains("only the daemon reaches"), "{error}");
+        assert!(!Disks::default().exists(Path::new("naa.6")));
+    }
+
+    #[test]
+    fn every_write_is_durable() {
+        let data = pages::Pages::zeroes(4096);
+        let write = Request::Write {
+            offset: 0,
+            data,
+            durable: false,
+        };
+        assert!(matches!(
+            durable(write),
+            Request::Write { durable: true, .. }
+        ));
+    }
+}

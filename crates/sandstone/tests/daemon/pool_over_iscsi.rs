@@ -1,0 +1,152 @@
+//! A pool over disks of other machines: three real daemons, two that serve a disk each and one that mirrors them,
+//! by the command line, with a client that writes meanwhile.
+
+use std::time::{Duration, Instant};
+
+use crate::pool_devices::{
+    flat, line_of, resilvered, scrubbed_clean, serve, verify_all, write_all,
+};
+use crate::process::Process;
+use crate::served::free_portal;
+
+/// A daemon that serves one disk, and the disk's name.
+struct Array {
+    process: Process,
+    naa: String,
+    portal: std::net::SocketAddr,
+    target: String,
+}
+
+impl Array {
+    /// A disk of so many bytes.
+    fn start(number: u32, size: u64) -> Self {
+        let process = Process::start();
+        let portal = free_portal();
+        let target = format!("iqn.2026-01.io.sandstone:array{number}");
+        // Its writes are in a volatile cache until they are flushed.
+        process.done(&format!(
+            "lu create disk --file disk.img --size {size} --write-cache"
+        ));
+        process.done(&format!("target create {target} --portal {portal}"));
+        process.done(&format!(
+            "map add disk --every-host --target {target} --lun 0"
+        ));
+        let naa = process.done("lu list -H -o naa");
+        Self {
+            process,
+            naa: naa.trim().to_owned(),
+            portal,
+            target,
+        }
+    }
+
+    fn log_in(&self, front: &Process) {
+        front.done(&format!(
+            "initiator login {} --portal {}",
+            self.target, self.portal
+        ));
+    }
+}
+
+/// Waits until a verb says this.
+fn until(process: &Process, line: &str, wanted: &str) -> String {
+    let start = Instant::now();
+    loop {
+        let (_, said) = process.verb(line);
+        if said.contains(wanted) {
+            return said;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{line}: {said}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Two arrays, and a daemon with a pool mirrored over them; one disk is no multiple of the pool's sectors.
+fn mirrored() -> (Array, Array, Process) {
+    let (a, b) = (
+        Array::start(1, 128 << 20),
+        Array::start(2, (128 << 20) + 512),
+    );
+    let front = Process::start();
+    a.log_in(&front);
+    b.log_in(&front);
+    front.done(&format!("pool create tank mirror {} {}", a.naa, b.naa));
+    (a, b, front)
+}
+
+#[test]
+fn an_array_dies_and_comes_back_by_itself() {
+    let (a, mut b, mut front) = mirrored();
+    let portal = serve(&front, "64M");
+    write_all(portal, 0..16);
+    b.process.kill();
+    // Nothing fails, and it goes on with one copy.
+    write_all(portal, 16..48);
+    let status = front.done("pool status tank");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    assert_eq!(line_of(&front, &b.naa)[0], "REMOVED", "{status}");
+    // What an administrator wants to take from under it is refused.
+    let refused = front.refused(&format!("initiator logout {} --yes", a.target));
+    assert!(flat(&refused).contains("pool tank lies on"), "{refused}");
+    b.process.restart();
+    let status = resilvered(&front);
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    verify_all(portal, 0..48);
+    scrubbed_clean(&front);
+    // The other one dies: the copy that was rebuilt is whole.
+    drop(a);
+    verify_all(portal, 0..48);
+    front.kill();
+}
+
+#[test]
+fn power_is_cut_everywhere_and_the_one_that_was_left_behind_is_back_first() {
+    let (mut a, mut b, mut front) = mirrored();
+    let portal = serve(&front, "64M");
+    write_all(portal, 0..8);
+    a.process.kill();
+    write_all(portal, 8..24);
+    let status = until(&front, "pool status tank", "DEGRADED");
+    assert!(status.contains("REMOVED"), "{status}");
+    b.process.kill();
+    front.kill();
+    // All that it knows is old, and it does not know that.
+    a.process.restart();
+    front.restart();
+    let status = until(&front, "pool status tank", "waits for");
+    assert!(flat(&status).contains("opens by itself"), "{status}");
+    assert!(status.contains(&b.naa), "{status}");
+    b.process.restart();
+    until(&front, "pool status tank", " state: ");
+    until(&front, "lu list -H -o state", "online");
+    resilvered(&front);
+    verify_all(portal, 0..24);
+    scrubbed_clean(&front);
+}
+
+#[test]
+fn a_disk_is_used_once_and_what_is_not_there_is_said() {
+    let (a, b, front) = mirrored();
+    let said = front.refused(&format!("pool create other {}", a.naa));
+    assert!(flat(&said).contains("a pool uses it"), "{said}");
+    let said = front.refused(&format!("lu create disk --backend {}", b.naa));
+    assert!(flat(&said).contains("a pool uses it"), "{said}");
+    let said = front.refused("pool create other naa.6000000000000000000000000000000a");
+    assert!(flat(&said).contains("no session shows it"), "{said}");
+    assert!(flat(&said).contains("initiator login"), "{said}");
+    // Exported, anybody may have them; found again without a word of where they are.
+    front.done("pool export tank");
+    let found = front.done("pool import");
+    assert!(found.contains("tank") && found.contains(&a.naa), "{found}");
+    front.done(&format!("lu create disk --backend {}", b.naa));
+    // One of them is a unit's by now: the pool goes without it, until it is free again.
+    front.done("pool import tank");
+    let status = front.done("pool status tank");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    front.done("lu delete disk --yes");
+    until(&front, "pool status tank", " state: ONLINE\n");
+    front.done("pool destroy tank --yes");
+    let found = front.done("pool import");
+    assert!(!found.contains("tank"), "{found}");
+    front.done(&format!("pool create other {}", a.naa));
+}
