@@ -59,14 +59,15 @@ pub(crate) const LABS: &[Lab] = &[
 ];
 
 /// A server of the kind that is tried, where our initiator is there to try it.
-fn serve(bench: &Bench, tgt: bool, spec: Spec) -> Result<Server> {
+pub(crate) fn serve(bench: &Bench, tgt: bool, spec: Spec) -> Result<Server> {
     match tgt {
         true => Server::start(&Kind::Tgt, &bench.tools, spec),
         false => bench.serve(spec),
     }
 }
 
-fn no_initiator(bench: &Bench) -> Option<Outcome> {
+/// Why a lab of the initiator cannot run, where something else is tried.
+pub(crate) fn no_initiator(bench: &Bench) -> Option<Outcome> {
     let why = "the peer is no initiator";
     bench.is_peer().then(|| Outcome::Skipped(why.to_owned()))
 }
@@ -116,7 +117,8 @@ fn logins(bench: &Bench, tgt: bool) -> Result<Outcome> {
     )))
 }
 
-fn attached(bench: &Bench, url: &str) -> Result<Attached> {
+/// `initiator attach` of this unit.
+pub(crate) fn attached(bench: &Bench, url: &str) -> Result<Attached> {
     let folder = crate::scratch::folder("initiator")?;
     Attached::start(bench, folder, url, &[])?.context("this program has no initiator")
 }
@@ -172,13 +174,15 @@ fn refused(bench: &Bench, url: &str, why: &str) -> Result<()> {
     Ok(())
 }
 
-fn nbd(bench: &Bench, program: &str, arguments: &[&str]) -> Result<String> {
+/// Runs a tool of libnbd.
+pub(crate) fn nbd(bench: &Bench, program: &str, arguments: &[&str]) -> Result<String> {
     let mut command = bench.tools.nbd()?.command(program)?;
     command.args(arguments);
     process::output(command, LIMIT)
 }
 
-fn same(one: &str, other: &str) -> Result<()> {
+/// Fails unless two files hold the same.
+pub(crate) fn same(one: &str, other: &str) -> Result<()> {
     ensure!(
         fs::read(one)? == fs::read(other)?,
         "the image read back differs from the one written"
@@ -191,7 +195,7 @@ fn same(one: &str, other: &str) -> Result<()> {
 /// lets it land over newer data (seen with tgt): here only the end of the session counts. And tgt says that
 /// a session is over while threads of it are still at writes: what our initiator waits after that for tgt by
 /// itself, it is told here, for the lab's tgt names another vendor.
-fn two_paths(server: &Server, tgt: bool) -> Result<([PathProxy; 2], String)> {
+pub(crate) fn two_paths(server: &Server, tgt: bool) -> Result<([PathProxy; 2], String)> {
     let paths = [
         PathProxy::start(server.portal(0))?,
         PathProxy::start(server.portal(0))?,
@@ -251,7 +255,7 @@ fn attach(bench: &Bench, tgt: bool) -> Result<Outcome> {
 }
 
 /// Does `work` while one path after the other dies and comes back.
-fn while_paths_die<T: Send>(
+pub(crate) fn while_paths_die<T: Send>(
     paths: &[PathProxy; 2],
     failures: &mut u32,
     work: impl FnOnce() -> Result<T> + Send,

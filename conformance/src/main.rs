@@ -16,6 +16,7 @@ mod libiscsi_tools;
 mod libvirt;
 mod linux_guest;
 mod nbd;
+mod nbdkit;
 mod network;
 mod packages;
 mod path_proxy;
@@ -85,6 +86,7 @@ fn labs() -> Vec<Lab> {
         qemu_img::LABS,
         nbd::LABS,
         initiator::LABS,
+        nbdkit::LABS,
         libvirt::LABS,
         isns::LABS,
         bench_network::LABS,

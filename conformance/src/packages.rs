@@ -47,8 +47,8 @@ pub(crate) const MACHINES: &[&str] = &[
     "e2fsprogs",
 ];
 
-/// libnbd's tools, fio with its engine nbd, openssl to make certificates.
-pub(crate) const NBD: &[&str] = &["libnbd-bin", "fio", "openssl"];
+/// libnbd's tools, nbdkit with its plugins and filters, fio with its engine nbd, openssl to make certificates.
+pub(crate) const NBD: &[&str] = &["libnbd-bin", "nbdkit", "fio", "openssl"];
 
 /// An unpacked set of packages.
 #[derive(Clone, Debug)]
@@ -117,6 +117,11 @@ impl Bundle {
                 libraries.join("libvirt/storage-backend"),
             );
         Ok(command)
+    }
+
+    /// The folder of what the program `name` loads by itself while it runs.
+    pub(crate) fn modules(&self, name: &str) -> PathBuf {
+        self.root.join(LIBRARIES).join(name)
     }
 
     /// The program `name` and the libraries it loads: each as its path in a root file system and the
