@@ -21,6 +21,7 @@ pub mod compare;
 pub mod contents;
 pub mod data;
 pub mod deck;
+pub mod esxtop_queue;
 pub mod facts;
 pub mod fio;
 pub mod generator;

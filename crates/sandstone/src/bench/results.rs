@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::esxtop_queue::EsxtopQueue;
 use super::measure::latency::{Latencies, LatencySummary};
 use super::measure::window::{Direction, Second};
 use super::parameters::Parameters;
@@ -236,6 +237,9 @@ pub struct Measurement {
     /// Where the time went, for a device at the end of a wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub esxtop: Option<EsxtopLatency>,
+    /// The queue of such a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<EsxtopQueue>,
     /// Longest time between two completions of one worker: how long a failover took.
     pub longest_gap_ns: u64,
     /// Accesses that were in flight when the time was over. They are in the latencies, in no rate.

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::device::Device;
 use super::path::{Link, Path, PathId};
 use super::path_selection::{Psp, each, get};
+use super::queue_load;
 use super::round_robin::{LimitType, RoundRobin};
 use super::satp::Satp;
 
@@ -59,7 +60,7 @@ pub struct PathSnapshot {
 }
 
 /// The queue of a device, in esxtop's terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueSnapshot {
     /// DQLEN: the queue depth.
     pub dqlen: u32,
@@ -67,22 +68,14 @@ pub struct QueueSnapshot {
     pub actv: u32,
     /// QUED: I/Os that wait, for whatever reason.
     pub qued: u32,
-    /// Of them, those that wait for the end of a lost session's writes.
+    /// %USD: ACTV of DQLEN, in percent.
+    pub used_percent: f64,
+    /// LOAD: ACTV and QUED over DQLEN.
+    pub load: f64,
+    /// Of those that wait, those that wait for the end of a lost session's writes.
     pub held: u32,
     /// Writes of lost sessions that may still land.
     pub ghosts: u32,
-}
-
-impl QueueSnapshot {
-    /// %USD: ACTV of DQLEN, in percent.
-    pub fn used_percent(&self) -> f64 {
-        100.0 * f64::from(self.actv) / f64::from(self.dqlen.max(1))
-    }
-
-    /// LOAD: ACTV and QUED over DQLEN.
-    pub fn load(&self) -> f64 {
-        f64::from(self.actv + self.qued) / f64::from(self.dqlen.max(1))
-    }
 }
 
 impl DeviceSnapshot {
@@ -103,10 +96,14 @@ impl Device {
     /// The queue now.
     pub fn queue_snapshot(&self) -> QueueSnapshot {
         let waiting = self.queue.len() + self.held.len() + self.delayed.len();
+        let (dqlen, actv) = (self.settings.depth(), self.in_flight);
+        let qued = u32::try_from(waiting).unwrap_or(u32::MAX);
         QueueSnapshot {
-            dqlen: self.settings.depth(),
-            actv: self.in_flight,
-            qued: u32::try_from(waiting).unwrap_or(u32::MAX),
+            dqlen,
+            actv,
+            qued,
+            used_percent: queue_load::used_percent(f64::from(actv), dqlen),
+            load: queue_load::load(f64::from(actv), f64::from(qued), dqlen),
             held: u32::try_from(self.held.len()).unwrap_or(u32::MAX),
             ghosts: u32::try_from(self.ghosts.len()).unwrap_or(u32::MAX),
         }

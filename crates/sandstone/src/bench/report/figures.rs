@@ -96,6 +96,8 @@ const CONDUCT: &[Column<Measurement>] = &[
     ("DAVG", |m| ns(m.esxtop?.davg_us * 1e3)),
     ("QAVG", |m| ns(m.esxtop?.qavg_us * 1e3)),
     ("commands", |m| whole(m.esxtop?.commands)),
+    ("%USD", |m| rate(m.queue?.used_percent)),
+    ("LOAD", |m| rate(m.queue?.load)),
     ("errors", |m| whole(m.errors())),
     ("longest gap", |m| ns(m.longest_gap_ns as f64)),
     ("late", |m| whole(m.late)),

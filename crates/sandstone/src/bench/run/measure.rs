@@ -13,6 +13,7 @@ use super::pace::Pacer;
 use super::region::{self, Assignment, RegionError};
 use super::worker::{Content, Ended, Operations, Task};
 use crate::bench::data::DataSource;
+use crate::bench::esxtop_queue::{EsxtopQueue, QueueReadings};
 use crate::bench::generator::Generator;
 use crate::bench::machine::cpu_time;
 use crate::bench::measure::record::Record;
@@ -55,6 +56,11 @@ pub trait Watch {
 
     /// A second of it is over.
     fn second(&mut self, second: &Second);
+
+    /// The device's queue as it is now, where it is at the end of a wire; told before a second of measuring.
+    fn queue(&mut self, queue: EsxtopQueue) {
+        let _ = queue;
+    }
 }
 
 /// Why a run cannot begin or go on.
@@ -422,6 +428,7 @@ struct Measured {
     begun: Option<Reading>,
     ended: Option<Reading>,
     last_tick: Duration,
+    queue: QueueReadings,
 }
 
 /// What goes on counting by itself, at one time.
@@ -438,6 +445,7 @@ struct Counted {
     streams: Vec<(Direction, Direction)>,
     cpu: Option<CpuTime>,
     esxtop: Option<EsxtopLatency>,
+    queue: Option<EsxtopQueue>,
 }
 
 impl<'w> Collecting<'w> {
@@ -453,6 +461,7 @@ impl<'w> Collecting<'w> {
     }
 
     fn counted(self) -> Counted {
+        let queue = self.measures.as_ref().and_then(|all| all.queue.mean());
         let readings = self.measures.and_then(|measured| measured.readings());
         Counted {
             all: self.all,
@@ -464,6 +473,7 @@ impl<'w> Collecting<'w> {
             }),
             esxtop: readings
                 .and_then(|(begun, ended)| EsxtopLatency::between(begun.split?, ended.split?)),
+            queue,
         }
     }
 }
@@ -474,6 +484,10 @@ impl Collector for Collecting<'_> {
             let (read, write) = &mut self.streams[stream];
             read.add(&window.read);
             write.add(&window.write);
+        }
+        let measured = self.measures.as_ref();
+        if let Some(split) = measured.and_then(|measured| measured.device.latency_split()) {
+            self.watch.queue(EsxtopQueue::at(split));
         }
         for second in self.all.add(window) {
             self.watch.second(second);
@@ -488,6 +502,10 @@ impl Collector for Collecting<'_> {
             measured.begun = Some(measured.read(elapsed));
             self.watch
                 .phase(Phase::Measure, measured.amount, measured.run_time);
+        }
+        let is_measured = measured.begun.is_some() && measured.ended.is_none();
+        if is_measured && let Some(split) = measured.device.latency_split() {
+            measured.queue.add(split);
         }
         let end = measured.run_time.map(|time| measured.ramp_up + time);
         if measured.ended.is_none() && end.is_some_and(|end| elapsed >= end) {
@@ -512,6 +530,7 @@ impl Measured {
             begun: None,
             ended: None,
             last_tick: Duration::ZERO,
+            queue: QueueReadings::default(),
         }
     }
 
@@ -571,6 +590,7 @@ fn summarize(
         },
         cpu: counted.cpu,
         esxtop: counted.esxtop,
+        queue: counted.queue,
         longest_gap_ns: ended
             .iter()
             .map(|ended| ended.longest_gap_ns)

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
+use crate::bench::esxtop_queue::EsxtopQueue;
 use crate::bench::measure::window::Second;
 use crate::bench::run::measure::{Phase, Watch};
 use crate::config::quantity::format_size;
@@ -17,6 +18,7 @@ pub(super) struct Progress<'a> {
     bytes: Option<u64>,
     time: Option<Duration>,
     moved: u64,
+    queue: Option<EsxtopQueue>,
 }
 
 impl<'a> Progress<'a> {
@@ -30,6 +32,7 @@ impl<'a> Progress<'a> {
             bytes: None,
             time: None,
             moved: 0,
+            queue: None,
         }
     }
 
@@ -82,6 +85,10 @@ impl Watch for Progress<'_> {
         self.line(&state);
     }
 
+    fn queue(&mut self, queue: EsxtopQueue) {
+        self.queue = Some(queue);
+    }
+
     fn second(&mut self, second: &Second) {
         let bytes = second.read_bytes + second.written_bytes;
         self.moved += bytes;
@@ -89,8 +96,12 @@ impl Watch for Progress<'_> {
             0 => String::new(),
             errors => format!("  {errors} ERRORS"),
         };
+        let queue = self.queue.take().map_or_else(String::new, |queue| {
+            let (used, load) = (queue.used_percent, queue.load);
+            format!("  %USD {used:.0}  LOAD {load:.2}")
+        });
         let line = format!(
-            "{}  {} IOPS  {:.1} MB/s  mean {:.2} ms  p99 {:.2} ms  max {:.1} ms{errors}",
+            "{}  {} IOPS  {:.1} MB/s  mean {:.2} ms  p99 {:.2} ms  max {:.1} ms{queue}{errors}",
             self.state(Some(second)),
             second.reads + second.writes,
             bytes as f64 / 1e6,

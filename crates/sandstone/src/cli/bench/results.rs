@@ -13,7 +13,8 @@ pub(super) fn print(t: &mut Terminal<'_>, args: &ListArgs, results: &Results) ->
     }
     table::print(t, args, COLUMNS, &results.runs, "nothing was measured")?;
     for run in &results.runs {
-        for remark in remarks(run).into_iter().chain(split(run)) {
+        let esxtop = split(run).into_iter().chain(queue(run));
+        for remark in remarks(run).into_iter().chain(esxtop) {
             writeln!(t.err, "{}: {remark}", run.workload.name)?;
         }
     }
@@ -107,5 +108,14 @@ fn split(run: &Run) -> Option<String> {
         split.davg_us / 1e3,
         split.qavg_us / 1e3,
         split.commands
+    ))
+}
+
+/// How full the queue was, in esxtop's words.
+fn queue(run: &Run) -> Option<String> {
+    let queue = run.measurement.queue?;
+    Some(format!(
+        "ACTV {:.1}, QUED {:.1} of DQLEN {}: %USD {:.0}, LOAD {:.2} on average",
+        queue.actv, queue.qued, queue.dqlen, queue.used_percent, queue.load
     ))
 }

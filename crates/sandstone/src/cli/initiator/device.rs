@@ -143,6 +143,7 @@ fn get(t: &mut Terminal<'_>, device: &DeviceView, json: bool) -> Done {
             "Active, Queued",
             format!("{}, {}", nmp.queue.actv, nmp.queue.qued),
         ),
+        ("%USD, LOAD", format!("{}, {}", used(device), load(device))),
         ("Largest I/O", format_size(state.max_io.into())),
         ("APD Timeout", format_time(state.apd_timeout_s * 1000)),
         ("Fence Timeout", shown_fence(state.fence_timeout_ms)),
@@ -153,7 +154,17 @@ fn get(t: &mut Terminal<'_>, device: &DeviceView, json: bool) -> Done {
     super::print_lines(t, &nmp.name, &lines)
 }
 
-const COLUMNS: [Column<DeviceView>; 15] = [
+/// %USD as esxtop shows it.
+fn used(device: &DeviceView) -> String {
+    format!("{:.0}", device.state.nmp.queue.used_percent)
+}
+
+/// LOAD as esxtop shows it.
+fn load(device: &DeviceView) -> String {
+    format!("{:.2}", device.state.nmp.queue.load)
+}
+
+const COLUMNS: [Column<DeviceView>; 17] = [
     left("device", |d, _| d.state.nmp.name.clone()),
     right("size", |d, n| n.size(d.state.size)),
     left("vendor", |d, _| or_dash(&d.state.vendor)),
@@ -170,6 +181,8 @@ const COLUMNS: [Column<DeviceView>; 15] = [
     }),
     extra(right("actv", |d, _| d.state.nmp.queue.actv.to_string())),
     extra(right("qued", |d, _| d.state.nmp.queue.qued.to_string())),
+    extra(right("%usd", |d, _| used(d))),
+    extra(right("load", |d, _| load(d))),
     extra(right("block", |d, _| d.state.block_size.to_string())),
     extra(left("working", |d, _| {
         or_dash(&d.state.nmp.working_paths.join(","))

@@ -20,7 +20,7 @@ fn what_exceeds_the_depth_waits_in_order() {
     assert_eq!(host.sent(), [(0, 0), (1, 0)]);
     let queue = host.device.queue_snapshot();
     assert_eq!((queue.dqlen, queue.actv, queue.qued), (2, 2, 2));
-    assert_eq!((queue.used_percent(), queue.load()), (100.0, 2.0));
+    assert_eq!((queue.used_percent, queue.load), (100.0, 2.0));
     host.ended(1, 0, Ended::Good);
     assert_eq!(host.actions(), [good(1), super::host::send(2, 0)]);
     host.ended(0, 0, Ended::Good);

@@ -161,6 +161,21 @@ fn a_daemon_ends_although_its_array_is_gone_with_io_under_way() {
         }
     });
     until(state, "initiator device list -H -o qued", "1");
+    let queue = run(
+        state,
+        "initiator device list -H -o actv,qued,dqlen,%usd,load",
+    )
+    .good();
+    assert_eq!(queue, "0\t1\t128\t0\t0.01\n");
+    let lines = run(state, &format!("initiator device get -d {DEVICE}")).good();
+    assert!(lines.contains("%USD, LOAD: 0, 0.01\n"), "{lines}");
+    let json = run(state, "initiator device list --json").good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let queue = &json[0]["state"]["nmp"]["queue"];
+    assert_eq!(
+        (&queue["used_percent"], &queue["load"]),
+        (&0.0.into(), &(1.0 / 128.0).into())
+    );
     let begun = Instant::now();
     front.stop();
     assert!(begun.elapsed() < Duration::from_secs(25));

@@ -301,8 +301,16 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
         assert_eq!(count(reached, "sessions"), 2, "{reached}");
     }
     // Another's sessions go on, and so would the daemon's.
-    let (ran, _) = measured("run", &format!("{name}?psp=rr&iops=1"), &here, &saved);
+    let (ran, results) = measured("run", &format!("{name}?psp=rr&iops=1"), &here, &saved);
     assert_eq!(ran.code, 0, "{}", ran.err);
+    // Its queue in esxtop's words; two accesses in flight are most that was seen.
+    let queue = &results["runs"][0]["measurement"]["queue"];
+    let of = |figure: &str| queue[figure].as_f64().unwrap();
+    assert_eq!(queue["dqlen"], 128, "{queue}");
+    assert!((0.0..=2.0).contains(&(of("actv") + of("qued"))), "{queue}");
+    assert!((of("used_percent") - of("actv") / 1.28).abs() < 1e-9);
+    assert!((of("load") - (of("actv") + of("qued")) / 128.0).abs() < 1e-9);
+    assert!(ran.err.contains("of DQLEN 128: %USD "), "{}", ran.err);
     for (name, told) in [
         (
             "naa.5000000000000009",
