@@ -4,6 +4,7 @@
 //! time they wait. A lab that cannot run on this machine is skipped with the reason; it never passes
 //! by doing nothing.
 
+mod bench_bars;
 mod bench_network;
 mod browser;
 mod cpio;
@@ -90,6 +91,7 @@ fn labs() -> Vec<Lab> {
         libvirt::LABS,
         isns::LABS,
         bench_network::LABS,
+        bench_bars::LABS,
         report_page::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
