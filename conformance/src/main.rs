@@ -52,9 +52,12 @@ options:
   --peer           run against Debian's tgt instead, to see whether the labs work
   --quick          leave out the labs that boot a guest
   --one            one lab after the other
-  --seconds N      how long a storm of path failures rages (default 60)
+  --seconds N      how long a storm of path failures rages (default: SANDSTONE_STORM_SECONDS, else 60)
 
 SANDSTONE_SEED=N repeats a storm.";
+
+/// Says how long storms rage where labs are run by another program, which passes no options on.
+const STORM_SECONDS: &str = "SANDSTONE_STORM_SECONDS";
 
 /// How many labs without a guest run side by side.
 const LANES: usize = 2;
@@ -70,7 +73,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)).and_then(|arguments| run(&arguments)) {
+    let storms = std::env::var(STORM_SECONDS).ok();
+    let arguments = parse(std::env::args().skip(1), storms.as_deref());
+    match arguments.and_then(|arguments| run(&arguments)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -99,14 +104,18 @@ fn labs() -> Vec<Lab> {
     .concat()
 }
 
-fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
+/// `storms` is what the environment says of the length of storms.
+fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Result<Arguments> {
     let mut parsed = Arguments {
         list: false,
         quick: false,
         one: false,
         peer: false,
         server: None,
-        seconds: 60,
+        seconds: match storms {
+            Some(seconds) => whole_seconds(seconds, STORM_SECONDS)?,
+            None => 60,
+        },
         names: Vec::new(),
     };
     let mut arguments = arguments;
@@ -121,7 +130,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
             }
             "--seconds" => {
                 let value = arguments.next().context("--seconds needs a number")?;
-                parsed.seconds = value.parse().context("--seconds takes a whole number")?;
+                parsed.seconds = whole_seconds(&value, "--seconds")?;
             }
             "-h" | "--help" => {
                 println!("{USAGE}");
@@ -132,6 +141,14 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments> {
         }
     }
     Ok(parsed)
+}
+
+/// A length of time that `what` says; none would be a storm that proves nothing.
+fn whole_seconds(text: &str, what: &str) -> Result<u64> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(seconds),
+        _ => bail!("{what} takes whole seconds, at least 1, not {text:?}; no lab was run"),
+    }
 }
 
 /// True when nothing failed.
@@ -315,5 +332,27 @@ fn report_skips(rows: &[Row]) {
     }
     for (skip, labs) in labs_of {
         println!("  {skip}\n      in {}", labs.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(words: &[&str], storms: Option<&str>) -> Result<u64> {
+        let words = words.iter().map(|word| (*word).to_owned());
+        parse(words, storms).map(|arguments| arguments.seconds)
+    }
+
+    #[test]
+    fn storms_last_as_long_as_options_or_the_environment_say() {
+        assert_eq!(seconds(&[], None).unwrap(), 60);
+        assert_eq!(seconds(&[], Some("300")).unwrap(), 300);
+        assert_eq!(seconds(&["--seconds", "5"], Some("300")).unwrap(), 5);
+        for wrong in ["", "0", "-1", "5m", "1.5"] {
+            let error = seconds(&[], Some(wrong)).unwrap_err().to_string();
+            assert!(error.contains(STORM_SECONDS), "{error}");
+            assert!(seconds(&["--seconds", wrong], None).is_err(), "{wrong}");
+        }
     }
 }
