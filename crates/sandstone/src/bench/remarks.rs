@@ -30,6 +30,13 @@ pub fn remarks(run: &Run) -> Vec<String> {
     if run.measurement.interrupted {
         remarks.push("interrupted: the figures are those of the time until then".to_owned());
     }
+    if run.measurement.abandoned > 0 {
+        remarks.push(format!(
+            "NOT ENDED: {} accesses got no answer, not even after the run was to end; they are in no figure, and what they \
+             write may still reach the target: see why it hangs before it is used again",
+            run.measurement.abandoned
+        ));
+    }
     let cores = run.measurement.cpu_cores().unwrap_or(0.0);
     if cores > 0.95 * f64::from(run.measurement.workers) {
         remarks.push(

@@ -253,6 +253,10 @@ pub struct Measurement {
     /// Whether the user ended it before its time.
     #[serde(default)]
     pub interrupted: bool,
+    /// Accesses without an answer when it was interrupted, which nobody waited for: they are in no figure, and writes
+    /// among them may still reach the target.
+    #[serde(default)]
+    pub abandoned: u64,
     /// Whether it ended because everything failed.
     #[serde(default)]
     pub gave_up: bool,

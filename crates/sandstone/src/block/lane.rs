@@ -87,6 +87,8 @@ pub struct Lane {
     residents: Residents,
     /// Where the lane sleeps by itself.
     sleep: Option<Sleep>,
+    /// Nobody waits for what is pending.
+    is_abandoned: bool,
 }
 
 /// Brings outcomes from other threads to a lane.
@@ -140,6 +142,7 @@ impl Lane {
             answered: Vec::new(),
             residents: Residents::default(),
             sleep: None,
+            is_abandoned: false,
         }
     }
 
@@ -255,6 +258,12 @@ impl Lane {
         Submitted::Pending
     }
 
+    /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program that ends
+    /// although a device hangs. Its memory leaks, and writes among it may still reach the device.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
     /// Counts a request that becomes pending; exactly one completion follows.
     pub(crate) fn count_pending(&mut self) {
         self.in_flight += 1;
@@ -337,11 +346,15 @@ impl fmt::Debug for Lane {
 impl Drop for Lane {
     /// Waits for what the kernel and the pool are working on: the memory must stay, and no write
     /// may reach a device after whoever asked for it is gone. What still waits for its time is
-    /// forgotten.
+    /// forgotten. What was abandoned is not waited for.
     fn drop(&mut self) {
         self.in_flight -= self.timers.len();
         self.timers.clear();
         self.each_resident(|resident, lane| resident.leave(lane));
+        if self.is_abandoned {
+            // The ring never frees what the kernel may still write to.
+            return;
+        }
         let mut taken = Vec::new();
         loop {
             self.take_completions(&mut taken);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line;
+mod hangs;
 mod lies;
 mod panics;
 mod slow;

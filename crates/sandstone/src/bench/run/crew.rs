@@ -118,6 +118,9 @@ impl Shared<'_> {
             environment.wait(until_ns, &mut nothing)?;
             nothing.clear();
         }
+        if matches!(&ended, Ok(Ok(ended)) if ended.abandoned > 0) {
+            lane.abandon();
+        }
         ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }

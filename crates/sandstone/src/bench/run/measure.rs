@@ -11,7 +11,7 @@ use super::crew::{self, Collector};
 use super::environment::{Environment as _, LaneEnvironment};
 use super::pace::Pacer;
 use super::region::{self, Assignment, RegionError};
-use super::worker::{Content, Ended, Operations, Task};
+use super::worker::{Content, Ended, LOOK_NS, Operations, PATIENCE_NS, Task};
 use crate::bench::data::DataSource;
 use crate::bench::esxtop_queue::{EsxtopQueue, QueueReadings};
 use crate::bench::generator::Generator;
@@ -186,6 +186,7 @@ pub fn measure(
         device.geometry().granularity,
     );
     let mut run = Running {
+        abandoned: 0,
         workload,
         parameters,
         assignments,
@@ -205,6 +206,7 @@ pub fn measure(
             ..run.verify_report()
         });
     }
+    measurement.abandoned = run.abandoned;
     measurement.interrupted = stop.load(Ordering::Relaxed);
     Ok(measurement)
 }
@@ -230,6 +232,8 @@ fn contents(
 }
 
 struct Running<'a> {
+    /// Accesses that nobody waited for any more.
+    abandoned: u64,
     workload: &'a Workload,
     parameters: &'a Parameters,
     assignments: Vec<Assignment>,
@@ -284,7 +288,9 @@ impl Running<'_> {
             });
         let tasks = tasks.collect::<Vec<_>>();
         let mut collecting = Collecting::new(tasks.len(), Vec::new(), self.watch);
-        crew::work(self.device, lane, tasks, &mut collecting)
+        let ended = crew::work(self.device, lane, tasks, &mut collecting)?;
+        self.abandoned += abandoned(&ended);
+        Ok(ended)
     }
 
     fn measure(&mut self, lane: &mut Lane) -> Result<Measurement, RunError> {
@@ -339,6 +345,7 @@ impl Running<'_> {
         collecting.measures = Some(Measured::new(self.device, ramp_up, run_time, amount));
         let ended = crew::work(self.device, lane, tasks, &mut collecting)?;
         let counted = collecting.counted();
+        self.abandoned += abandoned(&ended);
         Ok(summarize(
             workload,
             &self.assignments,
@@ -358,7 +365,10 @@ impl Running<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let flushed = flush(self.device, lane)?;
+        let Some(flushed) = flush(self.device, lane, self.stop)? else {
+            self.abandoned += 1;
+            return Ok(true);
+        };
         if let Err(error) = &flushed {
             measurement.failures.push(Failures {
                 kind: "flush".to_owned(),
@@ -393,18 +403,35 @@ impl Running<'_> {
     }
 }
 
-/// Makes what was written durable.
-fn flush(device: &Arc<dyn BlockDevice>, lane: &mut Lane) -> io::Result<Outcome> {
+/// Accesses that nobody waited for any more.
+fn abandoned(ended: &[Ended]) -> u64 {
+    ended.iter().map(|ended| ended.abandoned).sum()
+}
+
+/// Makes what was written durable; `None` where the user had no more patience with it.
+fn flush(
+    device: &Arc<dyn BlockDevice>,
+    lane: &mut Lane,
+    stop: &AtomicBool,
+) -> io::Result<Option<Outcome>> {
     let mut environment = LaneEnvironment::new(Arc::clone(device), lane, std::time::Instant::now());
     if let Some(outcome) = environment.submit(Request::Flush, 0) {
-        return Ok(outcome);
+        return Ok(Some(outcome));
     }
     let mut completions = Vec::new();
+    let mut abandon_at_ns = u64::MAX;
     loop {
-        let until_ns = environment.now_ns() + super::worker::SECOND_NS;
-        environment.wait(until_ns, &mut completions)?;
+        let now_ns = environment.now_ns();
+        if stop.load(Ordering::Relaxed) {
+            abandon_at_ns = abandon_at_ns.min(now_ns + PATIENCE_NS);
+        }
+        if now_ns >= abandon_at_ns {
+            lane.abandon();
+            return Ok(None);
+        }
+        environment.wait(now_ns + LOOK_NS, &mut completions)?;
         if let Some((_, outcome)) = completions.pop() {
-            return Ok(outcome);
+            return Ok(Some(outcome));
         }
     }
 }
@@ -602,6 +629,7 @@ fn summarize(
         gave_up: ended.iter().any(|ended| ended.gave_up),
         series: counted.all.series(),
         interrupted: false,
+        abandoned: 0,
         verify: None,
     }
 }

@@ -25,6 +25,13 @@ const MAX_FAILURES_IN_A_ROW: u32 = 100;
 /// A second, in nanoseconds.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
+/// How long accesses in flight are waited for once the user wants no more: a device that hangs must not keep
+/// what was measured from whoever has lost patience with it.
+pub(super) const PATIENCE_NS: u64 = 2 * SECOND_NS;
+
+/// How long a worker waits at most before it looks whether the user still wants it.
+pub(super) const LOOK_NS: u64 = SECOND_NS / 5;
+
 /// Bytes of each access of a pass over a whole part.
 const PASS_LEN: u32 = 1 << 20;
 
@@ -119,6 +126,9 @@ pub struct Ended {
     pub failures: BTreeMap<&'static str, (u64, String)>,
     /// Whether it gave up because everything failed.
     pub gave_up: bool,
+    /// Accesses without an answer so long after the user wanted no more that they were not waited for. They are in
+    /// no figure, and may still reach the device.
+    pub abandoned: u64,
 }
 
 /// Takes a second that is over and leaves an empty one in its place.
@@ -146,6 +156,7 @@ pub fn run<E: Environment>(
         failures_in_a_row: 0,
         time_over_ns: task.stop_at_ns,
         stopping: false,
+        abandon_at_ns: u64::MAX,
         ended: Ended::default(),
         task,
         full,
@@ -182,24 +193,32 @@ struct Worker<'t, 'r, E> {
     time_over_ns: u64,
     /// Nothing starts any more, for whatever reason.
     stopping: bool,
+    /// When what is in flight is given up; never, unless the user wants no more.
+    abandon_at_ns: u64,
     ended: Ended,
 }
 
 impl<E: Environment> Worker<'_, '_, E> {
     fn run(&mut self) -> io::Result<()> {
         let mut completions = Vec::with_capacity(self.task.outstanding as usize);
+        let mut now_ns = self.environment.now_ns();
         loop {
             let next_start_ns = self.start_what_may();
             if self.stopping && self.slots.in_flight() == 0 {
                 return Ok(());
             }
+            if now_ns >= self.abandon_at_ns {
+                self.ended.abandoned = self.slots.in_flight() as u64;
+                return Ok(());
+            }
             let until_ns = if self.stopping {
-                u64::MAX
+                self.abandon_at_ns
             } else {
                 next_start_ns.min(self.window_end_ns).min(self.time_over_ns)
             };
+            let until_ns = until_ns.min(now_ns.saturating_add(LOOK_NS));
             self.environment.wait(until_ns, &mut completions)?;
-            let now_ns = self.environment.now_ns();
+            now_ns = self.environment.now_ns();
             for (token, outcome) in completions.drain(..) {
                 self.piece_back(token, outcome, now_ns);
             }
@@ -272,8 +291,13 @@ impl<E: Environment> Worker<'_, '_, E> {
 
     /// Starts nothing more where the time is over or the user has had enough.
     fn stop_if_over(&mut self, now_ns: u64) -> bool {
-        if now_ns >= self.time_over_ns || self.task.stop.load(Ordering::Relaxed) {
+        let is_enough = self.task.stop.load(Ordering::Relaxed);
+        if now_ns >= self.time_over_ns || is_enough {
             self.stop_at(now_ns);
+        }
+        if is_enough {
+            let patient_until_ns = now_ns.saturating_add(PATIENCE_NS);
+            self.abandon_at_ns = self.abandon_at_ns.min(patient_until_ns);
         }
         self.stopping
     }

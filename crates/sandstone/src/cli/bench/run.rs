@@ -123,10 +123,13 @@ fn failed(results: &mut Results, workload: &Workload, round: u32, mut error: Err
     error
 }
 
-/// Data that is wrong or not proven to be right, or nothing but failures, is a failure of the whole, and its
-/// words are said.
+/// Data that is wrong or not proven to be right, nothing but failures, or accesses that nobody waited for, are a
+/// failure of the whole, and its words are said.
 pub(super) fn verdict(results: &Results) -> Done {
-    let failed = |run: &Run| run.measurement.is_unproven() || run.measurement.gave_up;
+    let failed = |run: &Run| {
+        let measured = &run.measurement;
+        measured.is_unproven() || measured.gave_up || measured.abandoned > 0
+    };
     match results.runs.iter().any(failed) {
         true => Err(Failure::Said),
         false => Ok(()),
@@ -311,6 +314,11 @@ mod tests {
             ..Measurement::default()
         };
         assert!(verdict(&results(given_up)).is_err());
+        let hung = Measurement {
+            abandoned: 1,
+            ..Measurement::default()
+        };
+        assert!(verdict(&results(hung)).is_err());
         assert!(verdict(&results(Measurement::default())).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iscsi::negotiation::DigestPolicy;
@@ -335,4 +336,71 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
         "{}",
         ran.err
     );
+}
+
+/// `bench run` with four READs under way at a target that answers none of them.
+fn hung(saved: &Path) -> (FakeTarget, Child) {
+    let (sender, reads) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let fake = FakeTarget::start(disk(), move |_, command| {
+        if command.is_io() {
+            // Nobody counts more than four.
+            let _ = sender.lock().unwrap().send(());
+        }
+        Ok(command.is_io())
+    });
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args(["bench", "run", &fake.url(""), "--block", "4K", "-q", "4"])
+        .args(["--time", "1h", "--ramp-up", "0", "--save"])
+        .arg(saved)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..4 {
+        reads.recv().unwrap();
+    }
+    (fake, child)
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("run.json");
+    let (_fake, child) = hung(&saved);
+    signal(&child, rustix::process::Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("NOT ENDED: 4 accesses got no answer"), "{err}");
+    assert!(err.contains("interrupted: the figures are"), "{err}");
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.contains("IOPS"), "{out}");
+    let text = std::fs::read_to_string(&saved).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let measurement = &results["runs"][0]["measurement"];
+    assert_eq!(measurement["abandoned"], 4, "{measurement}");
+    // esxtop would have shown them where they are.
+    let used = measurement["queue"]["used_percent"].as_f64().unwrap();
+    assert!(used > 0.0, "{measurement}");
+}
+
+#[test]
+fn a_second_signal_ends_a_run_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_fake, mut child) = hung(&folder.path().join("run.json"));
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        // Two that come at once are one to the kernel.
+        signal(&child, rustix::process::Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(130));
 }

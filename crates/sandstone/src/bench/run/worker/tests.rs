@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::*;
 use crate::bench::data::DataPattern;
@@ -25,6 +26,9 @@ struct Simulated {
     requests: Vec<(u64, u64)>,
     failing: bool,
     store: Vec<u8>,
+    /// Set by the user when so much time has passed.
+    stop: Arc<AtomicBool>,
+    stop_at_ns: u64,
 }
 
 impl Simulated {
@@ -39,6 +43,8 @@ impl Simulated {
             requests: Vec::new(),
             failing: false,
             store: vec![0; 4 << 20],
+            stop: Arc::default(),
+            stop_at_ns: u64::MAX,
         }
     }
 }
@@ -74,6 +80,9 @@ impl Environment for Simulated {
             "it spins at {wake_ns}"
         );
         self.now_ns = self.now_ns.max(wake_ns);
+        if self.now_ns >= self.stop_at_ns {
+            self.stop.store(true, Ordering::Relaxed);
+        }
         while let Some(Reverse((end_ns, token))) = self.pending.peek().copied() {
             if end_ns > self.now_ns {
                 break;
@@ -148,7 +157,7 @@ impl Setup {
             len: 4 * MIB,
         };
         let generator = Generator::new(&specification, part, 512, 1, Random::new(1));
-        let stop = AtomicBool::new(false);
+        let stop = Arc::clone(&device.stop);
         let task = Task {
             operations: Operations::Workload(Box::new(generator)),
             content: &mut content,
@@ -384,6 +393,40 @@ fn what_is_stuck_when_the_time_is_over_is_waited_for_and_said() {
     assert!(shown.ended.late.read.latencies.max_ns() >= 2_500 * MS);
     assert_eq!(shown.ended.longest_gap_ns, 2_501 * MS);
     assert_eq!(shown.seconds.len(), 10, "the silent seconds are there");
+}
+
+/// A device that hangs from 1.5 s on until `back_ns`, a run of so long, and a user who has had enough after 3 s.
+fn hung(run_time_ms: u64, back_ns: u64) -> (Simulated, Ended, u64) {
+    let mut device = Simulated::new(MS, None);
+    device.stall = 1_500 * MS..back_ns;
+    device.stop_at_ns = 3_000 * MS;
+    let mut setup = Setup::new(random_read(), 4);
+    setup.run_time_ms = run_time_ms;
+    let shown = setup.run(&mut device);
+    let count = shown.count();
+    (device, shown.ended, count)
+}
+
+#[test]
+fn what_hangs_is_given_up_when_the_user_has_had_enough() {
+    // While it measures, and while it waits for what was in flight when the time was over.
+    for run_time_ms in [10_000, 2_000] {
+        let (device, ended, count) = hung(run_time_ms, u64::MAX);
+        assert_eq!((ended.abandoned, ended.gave_up), (4, false));
+        assert_eq!(count, 4 * 1_499, "what was measured until then is there");
+        let latest = 3_000 * MS + PATIENCE_NS + 2 * LOOK_NS;
+        assert!((3_000 * MS + PATIENCE_NS..=latest).contains(&device.now_ns));
+        let over = device.now_ns.min(run_time_ms * MS);
+        assert!(ended.at_ns <= over && ended.longest_gap_ns >= 500 * MS);
+    }
+}
+
+#[test]
+fn what_comes_back_in_time_is_not_given_up() {
+    let (device, ended, count) = hung(10_000, 4_000 * MS);
+    assert_eq!((ended.abandoned, count), (0, 4 * 1_499));
+    assert_eq!(ended.late.read.latencies.count(), 4);
+    assert_eq!(device.now_ns, 4_000 * MS, "and nobody waits on");
 }
 
 #[test]
