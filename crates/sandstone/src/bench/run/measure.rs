@@ -36,6 +36,9 @@ pub const VERIFY_MEMORY: u64 = 1 << 30;
 /// Accesses in flight of a pass over the whole working set.
 const PASS_OUTSTANDING: u32 = 8;
 
+/// An end that takes less is not waited for by anybody.
+const NOTICED: Duration = Duration::from_millis(400);
+
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -53,6 +56,9 @@ pub enum Phase {
 pub trait Watch {
     /// A phase begins that will move so many bytes or last so long, whatever is first.
     fn phase(&mut self, phase: Phase, bytes: Option<u64>, time: Option<Duration>);
+
+    /// The user wants no more, and what is in flight keeps the run from ending; told once in a phase.
+    fn waits_to_end(&mut self) {}
 
     /// A second of it is over.
     fn second(&mut self, second: &Second);
@@ -287,7 +293,7 @@ impl Running<'_> {
                 stop,
             });
         let tasks = tasks.collect::<Vec<_>>();
-        let mut collecting = Collecting::new(tasks.len(), Vec::new(), self.watch);
+        let mut collecting = Collecting::new(tasks.len(), Vec::new(), stop, self.watch);
         let ended = crew::work(self.device, lane, tasks, &mut collecting)?;
         self.abandoned += abandoned(&ended);
         Ok(ended)
@@ -341,7 +347,7 @@ impl Running<'_> {
         if !ramp_up.is_zero() {
             self.watch.phase(Phase::RampUp, None, Some(ramp_up));
         }
-        let mut collecting = Collecting::new(tasks.len(), streams, self.watch);
+        let mut collecting = Collecting::new(tasks.len(), streams, stop, self.watch);
         collecting.measures = Some(Measured::new(self.device, ramp_up, run_time, amount));
         let ended = crew::work(self.device, lane, tasks, &mut collecting)?;
         let counted = collecting.counted();
@@ -444,6 +450,9 @@ struct Collecting<'w> {
     stream_of: Vec<usize>,
     streams: Vec<(Direction, Direction)>,
     measures: Option<Measured>,
+    stop: &'w AtomicBool,
+    /// When it was first seen that the user wants no more, and whether the wait for that was told.
+    stop_seen: Option<(Duration, bool)>,
 }
 
 /// The times of a measuring phase, and what is read where it begins and ends.
@@ -476,7 +485,12 @@ struct Counted {
 }
 
 impl<'w> Collecting<'w> {
-    fn new(workers: usize, stream_of: Vec<usize>, watch: &'w mut dyn Watch) -> Self {
+    fn new(
+        workers: usize,
+        stream_of: Vec<usize>,
+        stop: &'w AtomicBool,
+        watch: &'w mut dyn Watch,
+    ) -> Self {
         let streams = stream_of.iter().max().map_or(0, |last| last + 1);
         Self {
             watch,
@@ -484,6 +498,20 @@ impl<'w> Collecting<'w> {
             stream_of,
             streams: (0..streams).map(|_| Default::default()).collect(),
             measures: None,
+            stop,
+            stop_seen: None,
+        }
+    }
+
+    /// Tells, where it takes longer than whoever wants to end it would notice, what is waited for.
+    fn tell_wait(&mut self, elapsed: Duration) {
+        if !self.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let (since, is_told) = self.stop_seen.get_or_insert((elapsed, false));
+        if !*is_told && elapsed.saturating_sub(*since) >= NOTICED {
+            *is_told = true;
+            self.watch.waits_to_end();
         }
     }
 
@@ -522,6 +550,7 @@ impl Collector for Collecting<'_> {
     }
 
     fn tick(&mut self, elapsed: Duration) {
+        self.tell_wait(elapsed);
         let Some(measured) = &mut self.measures else {
             return;
         };
@@ -645,4 +674,35 @@ fn failures(ended: &[Ended]) -> Vec<Failures> {
         first: first.to_owned(),
     });
     failures.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Told(u32);
+
+    impl Watch for Told {
+        fn phase(&mut self, _: Phase, _: Option<u64>, _: Option<Duration>) {}
+        fn second(&mut self, _: &Second) {}
+        fn waits_to_end(&mut self) {
+            self.0 += 1;
+        }
+    }
+
+    #[test]
+    fn a_wait_for_the_end_is_told_once_where_it_is_noticed() {
+        // Ticks after the user had enough, in milliseconds, and how often the wait is told.
+        for (ticks, times) in [(&[][..], 0), (&[0, 399], 0), (&[0, 400, 410, 2_000], 1)] {
+            let (mut told, stop) = (Told::default(), AtomicBool::new(false));
+            let mut collecting = Collecting::new(1, vec![0], &stop, &mut told);
+            collecting.tick(Duration::from_secs(9));
+            stop.store(true, Ordering::Relaxed);
+            for ms in ticks {
+                collecting.tick(Duration::from_millis(10_000 + ms));
+            }
+            assert_eq!(told.0, times, "{ticks:?}");
+        }
+    }
 }

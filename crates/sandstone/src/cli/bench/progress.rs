@@ -12,6 +12,7 @@ use crate::config::quantity::format_size;
 pub(super) struct Progress<'a> {
     out: &'a mut dyn Write,
     shown: bool,
+    is_quiet: bool,
     /// What runs.
     title: String,
     phase: Phase,
@@ -26,6 +27,7 @@ impl<'a> Progress<'a> {
     pub(super) fn new(out: &'a mut dyn Write, quiet: bool) -> Self {
         Self {
             out,
+            is_quiet: quiet,
             shown: !quiet && std::io::stderr().is_terminal(),
             title: String::new(),
             phase: Phase::Measure,
@@ -83,6 +85,18 @@ impl Watch for Progress<'_> {
         (self.phase, self.bytes, self.time, self.moved) = (phase, bytes, time, 0);
         let state = self.state(None);
         self.line(&state);
+    }
+
+    fn waits_to_end(&mut self) {
+        if self.is_quiet {
+            return;
+        }
+        self.clear();
+        // Whoever cannot be told is still given the results.
+        let _ = writeln!(
+            self.out,
+            "ending: what is in flight is waited for, but not for long; a second signal ends at once, without figures"
+        );
     }
 
     fn queue(&mut self, queue: EsxtopQueue) {
