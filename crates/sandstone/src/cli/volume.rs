@@ -341,7 +341,7 @@ fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
     print(t, &args.list, &COLUMNS, &rows, "no datasets available")
 }
 
-const COLUMNS: [Column<DatasetView>; 20] = [
+const COLUMNS: [Column<DatasetView>; 24] = [
     left("name", |d, _| d.name.clone()),
     right("used", |d, n| n.size(d.used)),
     right("avail", |d, n| match d.kind.as_str() {
@@ -372,6 +372,14 @@ const COLUMNS: [Column<DatasetView>; 20] = [
         figure(d, n, "refreservation")
     })),
     extra(right("written", |d, n| figure(d, n, "written"))),
+    extra(right("logicalused", |d, n| figure(d, n, "logicalused"))),
+    extra(right("logicalreferenced", |d, n| {
+        figure(d, n, "logicalreferenced")
+    })),
+    extra(right("compressratio", |d, n| figure(d, n, "compressratio"))),
+    extra(right("refcompressratio", |d, n| {
+        figure(d, n, "refcompressratio")
+    })),
     extra(left("compression", |d, _| property(d, "compression"))),
     extra(left("checksum", |d, _| property(d, "checksum"))),
     extra(left("sync", |d, _| property(d, "sync"))),

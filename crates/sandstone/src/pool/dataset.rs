@@ -14,7 +14,7 @@ use store::catalog::{
     Source,
 };
 use store::format::{DatasetId, Epoch};
-use store::pool::{DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
+use store::pool::{BlockBytes, DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
 use utoipa::ToSchema;
 
 use super::registry::{OpenPool, Pools};
@@ -571,14 +571,49 @@ fn figures(kind: &Kind, usage: DatasetUsage, available: Option<u64>) -> Vec<Prop
         figures.push(("available", available));
     }
     let figures = figures.into_iter();
-    figures
-        .map(|(name, bytes)| PropertyView {
-            name: name.to_owned(),
-            value: bytes.to_string(),
-            rounded: print_size(bytes),
-            source: "-".to_owned(),
-        })
-        .collect()
+    let figures = figures.map(|(name, bytes)| computed(name, bytes.to_string(), print_size(bytes)));
+    figures.chain(compression_figures(kind, usage)).collect()
+}
+
+/// What compression saves. Figures that are not known of what an older program wrote are `-`.
+fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
+    let (used, referenced) = (usage.used_blocks, usage.referenced_blocks);
+    let unknown = |name| computed(name, "-".to_owned(), "-".to_owned());
+    let logical = |name, of: Option<BlockBytes>| match of {
+        Some(of) => computed(name, of.logical.to_string(), print_size(of.logical)),
+        None => unknown(name),
+    };
+    let ratio = |name, of: Option<BlockBytes>| match of.map(|of| of.ratio_percent()) {
+        Some(percent) => {
+            let value = format!("{}.{:02}", percent / 100, percent % 100);
+            computed(name, value.clone(), value + "x")
+        }
+        None => unknown(name),
+    };
+    match kind {
+        Kind::Folder => vec![logical("logicalused", used), ratio("compressratio", used)],
+        Kind::Volume(_) => vec![
+            logical("logicalused", used),
+            logical("logicalreferenced", referenced),
+            ratio("compressratio", used),
+            ratio("refcompressratio", referenced),
+        ],
+        // As in zfs, what a snapshot can reach counts for both.
+        Kind::Snapshot(_) => vec![
+            logical("logicalreferenced", referenced),
+            ratio("compressratio", referenced),
+            ratio("refcompressratio", referenced),
+        ],
+    }
+}
+
+fn computed(name: &str, value: String, rounded: String) -> PropertyView {
+    PropertyView {
+        name: name.to_owned(),
+        value,
+        rounded,
+        source: "-".to_owned(),
+    }
 }
 
 fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) -> DatasetView {

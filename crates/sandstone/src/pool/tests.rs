@@ -139,6 +139,49 @@ fn what_was_durable_is_there_after_the_end_without_warning() {
 }
 
 #[test]
+fn what_compression_saves_is_told_in_zfs_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lane = Lane::standing().expect("a lane");
+    let first = pools(folder.path());
+    first
+        .create(&request(folder.path(), VdevKind::Mirror, 2))
+        .expect("a pool");
+    create_volume(&first, "tank/a", 8 << 20);
+    let volume = first.open_volume("tank/a", 4096).expect("opens");
+    // Three blocks of 16 KiB, each of which becomes one sector.
+    write(&volume, &mut lane, 0, &[7; 48 << 10], true);
+    drop(volume);
+    // Only checkpoints count.
+    first.close();
+    let second = pools(folder.path());
+    let all = second.datasets();
+    let property = |dataset: &str, name: &str| {
+        let dataset = all
+            .iter()
+            .find(|of| of.name == dataset)
+            .expect("it is there");
+        let found = dataset.properties.iter().find(|of| of.name == name);
+        found.map(|of| (of.value.clone(), of.rounded.clone()))
+    };
+    let told = |value: &str, rounded: &str| Some((value.to_owned(), rounded.to_owned()));
+    for dataset in ["tank", "tank/a"] {
+        assert_eq!(property(dataset, "logicalused"), told("49152", "48K"));
+        assert_eq!(property(dataset, "compressratio"), told("4.00", "4.00x"));
+    }
+    assert_eq!(
+        property("tank/a", "logicalreferenced"),
+        told("49152", "48K")
+    );
+    assert_eq!(
+        property("tank/a", "refcompressratio"),
+        told("4.00", "4.00x")
+    );
+    assert_eq!(property("tank/a", "referenced"), told("12288", "12K"));
+    assert_eq!(property("tank", "logicalreferenced"), None);
+    second.close();
+}
+
+#[test]
 fn what_was_not_durable_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lane = Lane::standing().expect("a lane");

@@ -29,6 +29,7 @@ pub enum Native {
     SnapshotCount,
     Logicalused,
     Logicalreferenced,
+    Refcompressratio,
     Usedbydataset,
     Usedbysnapshots,
     Usedbychildren,
@@ -141,7 +142,13 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Compressratio,
         "compressratio",
         "fvs",
-        "bytes written per byte stored",
+        "bytes written per byte stored, of all that it and its snapshots keep",
+    ),
+    computed(
+        Native::Refcompressratio,
+        "refcompressratio",
+        "vs",
+        "bytes written per byte stored, of what can be reached through it",
     ),
     computed(
         Native::Origin,
@@ -245,13 +252,13 @@ pub const PROPERTIES: &[PropertyInfo] = &[
     computed(
         Native::Logicalused,
         "logicalused",
-        "fvs",
-        "used, before compression",
+        "fv",
+        "used, before compression, without reservations",
     ),
     computed(
         Native::Logicalreferenced,
         "logicalreferenced",
-        "fvs",
+        "vs",
         "referenced, before compression",
     ),
     computed(

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::request::{PoolError, PoolErrorKind, RequestId};
-use super::state::{Contents, Pool};
+use super::state::{Contents, Pool, Referenced};
 use crate::catalog::{Applied, Catalog, CatalogError, Operation, Settings, Stamp, Step};
 use crate::checksum;
 use crate::format::record::MAX_OPERATION;
@@ -180,7 +180,9 @@ impl Pool {
                 block_size,
             } => {
                 let map = Map::new(Tree::new(volume));
-                self.add_contents(volume, map, 0, (size, block_size), Deadlist::new());
+                let geometry = (size, block_size);
+                let nothing = Referenced::NOTHING;
+                self.add_contents(volume, map, nothing, geometry, Deadlist::new());
             }
             Step::Snapshot { volume, snapshot } => self.take_snapshot(volume, snapshot),
             Step::Clone {
@@ -220,7 +222,7 @@ impl Pool {
         &mut self,
         dataset: DatasetId,
         map: Map,
-        referenced: u64,
+        referenced: Referenced,
         (size, block_size): (u64, u32),
         dead: Deadlist,
     ) {

@@ -91,7 +91,7 @@ impl Pool {
     /// Where it builds on a snapshot, it may have to write all of it again.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
         let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
-        let used = if is_shared { 0 } else { of.referenced };
+        let used = if is_shared { 0 } else { of.referenced.sectors };
         self.reservation(of.settings.refreservation, used, of.block_size)
     }
 

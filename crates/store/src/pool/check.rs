@@ -23,8 +23,9 @@ use pages::Pages;
 use super::scan::ScanState;
 use super::state::Pool;
 use crate::format::list::Chunk;
-use crate::format::{Address, Algorithm, Entry, Extent, Pointer, Record};
+use crate::format::{Address, Algorithm, Entry, Epoch, Extent, Pointer, Record};
 use crate::map::Missing;
+use crate::snapshot::deadlist::BlockCount;
 use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority, Verify};
 use ledger::Bitmap;
 pub use report::{Finding, FindingKind, Owner, Report};
@@ -45,6 +46,8 @@ pub struct Check<'a> {
     reached: Bitmap,
     /// What one dataset has no more, by first sectors.
     dead: Bitmap,
+    /// Blocks of volumes among these, by their birth.
+    dead_counts: BTreeMap<Epoch, BlockCount>,
     tasks: VecDeque<Task>,
     /// The walk waits for a block.
     is_waiting: bool,
@@ -106,6 +109,7 @@ impl<'a> Check<'a> {
             report: Report::default(),
             reached: Bitmap::new(&pool.space),
             dead: Bitmap::new(&pool.space),
+            dead_counts: BTreeMap::new(),
             tasks: VecDeque::new(),
             is_waiting: false,
             reading: BTreeMap::new(),

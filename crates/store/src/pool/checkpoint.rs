@@ -71,6 +71,7 @@ struct Writes {
     /// Nodes that must not be read from the devices yet, by the write they wait for.
     held: HashMap<u64, Arc<Node>, BuildNumberHasher>,
     dropped: Vec<Pointer>,
+    dropped_nodes: Vec<Pointer>,
     /// Nodes whose place others take in the new trees.
     replaced: Vec<Pointer>,
 }

@@ -25,7 +25,7 @@ impl Pool {
         let size = self.space.counts().size;
         Some(DatasetSpace {
             size: contents.size,
-            referenced: bytes(contents.referenced),
+            referenced: bytes(contents.referenced.sectors),
             available: bytes(self.available_to(dataset)),
             capacity: bytes(size.saturating_sub(self.slop())),
         })

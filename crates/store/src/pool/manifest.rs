@@ -22,10 +22,10 @@ pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
     let damaged = |context: String| OpenError::new(OpenErrorKind::Damaged, context);
     let manifest: Manifest = serde_json::from_slice(bytes)
         .map_err(|error| damaged(format!("the manifest cannot be understood: {error}")))?;
-    let has_contents = manifest.contents.iter().all(|record| {
-        let dead = from_hex(&record.dead).and_then(|bytes| Deadlist::decode(&bytes));
-        record.tree.open().is_some() && dead.is_some()
-    });
+    let has_contents = manifest
+        .contents
+        .iter()
+        .all(|record| record.tree.open().is_some() && record.open_dead().is_some());
     let has_jobs = manifest.jobs.iter().all(|job| match job {
         JobRecord::Tree { tree, .. } => tree.open().is_some(),
         JobRecord::Dead { list } | JobRecord::Chunks { list } => {
@@ -107,8 +107,26 @@ pub(super) struct ContentsRecord {
     pub(super) tree: TreeRecord,
     /// Sectors of its blocks, parity not counted.
     pub(super) referenced: u64,
+    /// How many blocks; not known of what an older program wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) blocks: Option<u64>,
     /// The records of its dead list, hexadecimal.
     pub(super) dead: String,
+    /// For each of these how many of its blocks are nodes, and their sectors; not known of what an older program
+    /// wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dead_nodes: Option<Vec<[u64; 2]>>,
+}
+
+impl ContentsRecord {
+    /// Its dead list; `None` where it is none.
+    pub(super) fn open_dead(&self) -> Option<Deadlist> {
+        let mut dead = Deadlist::decode(&from_hex(&self.dead)?)?;
+        match &self.dead_nodes {
+            Some(nodes) if !dead.note_nodes(nodes) => None,
+            _ => Some(dead),
+        }
+    }
 }
 
 /// A tree.

@@ -67,5 +67,5 @@ pub use request::{
 };
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
-pub use usage::DatasetUsage;
+pub use usage::{BlockBytes, DatasetUsage};
 pub use vdevs::PoolStatus;

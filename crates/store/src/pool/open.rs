@@ -37,7 +37,7 @@ use super::config::PoolConfig;
 use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
-use super::state::{Contents, Limits, Pool};
+use super::state::{Contents, Limits, Pool, Referenced};
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::{Address, Epoch, Pointer, Root};
@@ -480,15 +480,17 @@ impl Opening {
                 let dataset = pool.catalog.dataset(record.id).ok_or_else(damaged)?;
                 let (size, block_size) = dataset.geometry().ok_or_else(damaged)?;
                 let tree = record.tree.open().ok_or_else(damaged)?;
-                let dead = from_hex(&record.dead).and_then(|bytes| Deadlist::decode(&bytes));
                 let contents = Contents {
                     map: Map::new(tree),
                     size,
                     block_size,
                     settings: pool.catalog.settings(record.id),
                     attempt: pool.catalog.receiving(record.id).map(|of| of.attempt),
-                    dead: dead.ok_or_else(damaged)?,
-                    referenced: record.referenced,
+                    dead: record.open_dead().ok_or_else(damaged)?,
+                    referenced: Referenced {
+                        sectors: record.referenced,
+                        blocks: record.blocks,
+                    },
                 };
                 Ok((record.id, contents))
             })

@@ -86,8 +86,25 @@ pub(super) struct Contents {
     pub(super) attempt: Option<u64>,
     /// Blocks of the snapshot before it that are not its own any more.
     pub(super) dead: Deadlist,
-    /// Sectors of its blocks as of the last checkpoint, parity not counted.
-    pub(super) referenced: u64,
+    /// Its blocks as of the last checkpoint.
+    pub(super) referenced: Referenced,
+}
+
+/// The blocks of a volume or snapshot, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Referenced {
+    /// Their sectors, parity not counted.
+    pub(super) sectors: u64,
+    /// How many they are; `None` where a program wrote the checkpoint that did not count them.
+    pub(super) blocks: Option<u64>,
+}
+
+impl Referenced {
+    /// No block.
+    pub(super) const NOTHING: Self = Self {
+        sectors: 0,
+        blocks: Some(0),
+    };
 }
 
 /// A volume or snapshot that was deleted and whose blocks are still to be freed.

@@ -7,6 +7,33 @@ use std::collections::BTreeMap;
 use super::state::{Contents, Pool};
 use crate::catalog::{Dataset, Kind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
+use crate::snapshot::deadlist::BlockCount;
+
+/// Blocks of volumes, in bytes. Nodes of maps, parity, and what is only kept are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockBytes {
+    /// As they were written.
+    pub logical: u64,
+    /// As they lie on disks, compressed.
+    pub physical: u64,
+}
+
+impl BlockBytes {
+    /// How many bytes were written for each byte that is stored, in hundredths; 100 where there is nothing.
+    pub fn ratio_percent(&self) -> u64 {
+        match self.physical {
+            0 => 100,
+            stored => (u128::from(self.logical) * 100 / u128::from(stored)) as u64,
+        }
+    }
+
+    fn new(count: BlockCount, block_size: u32) -> Self {
+        Self {
+            logical: count.blocks.saturating_mul(block_size.into()),
+            physical: bytes(count.sectors),
+        }
+    }
+}
 
 /// Space that a dataset takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +52,11 @@ pub struct DatasetUsage {
     pub by_refreservation: u64,
     /// What lies below a folder takes.
     pub by_children: u64,
+    /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
+    /// wrote some of it that did not count blocks.
+    pub used_blocks: Option<BlockBytes>,
+    /// The blocks of `referenced`, in the same way; not told of folders.
+    pub referenced_blocks: Option<BlockBytes>,
 }
 
 impl Pool {
@@ -52,11 +84,19 @@ impl Pool {
     ) -> Option<DatasetUsage> {
         let children = self.catalog.children(folder);
         // A folder's snapshots have no blocks of their own.
-        let used = children.filter_map(|child| below.get(&child.id));
-        let by_children = used.map(|usage| usage.used).sum();
+        let children: Vec<_> = children.filter_map(|child| below.get(&child.id)).collect();
+        let by_children = children.iter().map(|usage| usage.used).sum();
+        let mut blocks = children.iter().map(|usage| usage.used_blocks);
+        let used_blocks = blocks.try_fold(BlockBytes::default(), |sum, of| {
+            Some(BlockBytes {
+                logical: sum.logical.saturating_add(of?.logical),
+                physical: sum.physical.saturating_add(of?.physical),
+            })
+        });
         Some(DatasetUsage {
             used: by_children,
             by_children,
+            used_blocks,
             ..DatasetUsage::default()
         })
     }
@@ -71,20 +111,42 @@ impl Pool {
         let sum = |after| lists.iter().map(|of| self.dead_after(*of, after)).sum();
         let (lost, by_snapshots): (u64, u64) = (sum(Epoch(0)), sum(since));
         let origin_has = origin.and_then(|origin| self.contents.get(&origin));
-        let shared = origin_has.map_or(0, |of| of.referenced);
+        let shared = origin_has.map_or(0, |of| of.referenced.sectors);
         let shared = shared.saturating_sub(lost.saturating_sub(by_snapshots));
-        let by_dataset = bytes(contents.referenced.saturating_sub(shared));
+        let by_dataset = bytes(contents.referenced.sectors.saturating_sub(shared));
         let by_snapshots = bytes(by_snapshots);
         let by_refreservation = self.kept_for(volume, contents);
         Some(DatasetUsage {
             used: by_dataset + by_snapshots + by_refreservation,
-            referenced: bytes(contents.referenced),
+            referenced: bytes(contents.referenced.sectors),
             written: self.written(volume, contents),
             by_dataset,
             by_snapshots,
             by_refreservation,
             by_children: 0,
+            used_blocks: self.used_blocks(volume, contents),
+            referenced_blocks: referenced_blocks(contents),
         })
+    }
+
+    /// The blocks that a volume and its snapshots have, and its origin has not.
+    fn used_blocks(&self, volume: DatasetId, contents: &Contents) -> Option<BlockBytes> {
+        let origin = self.catalog.origin(volume);
+        let since = origin.map_or(Epoch(0), |origin| self.epoch_of(origin));
+        let own = self.catalog.snapshots(volume);
+        let lists: Vec<DatasetId> = own.iter().map(|of| of.id).chain([volume]).collect();
+        let lost_after = |after| {
+            let mut counts = lists.iter().map(|of| self.dead_blocks_after(*of, after));
+            counts.try_fold(BlockCount::default(), |sum, of| Some(sum.and(of?)))
+        };
+        let (lost, by_snapshots) = (lost_after(Epoch(0))?, lost_after(since)?);
+        let shared = match origin.and_then(|origin| self.contents.get(&origin)) {
+            // What the volume and its snapshots have lost of the origin's blocks is not theirs.
+            Some(origin) => count_of(origin)?.without(lost.without(by_snapshots)),
+            None => BlockCount::default(),
+        };
+        let own = count_of(contents)?.without(shared).and(by_snapshots);
+        Some(BlockBytes::new(own, contents.block_size))
     }
 
     fn snapshot_usage(&self, snapshot: &Dataset) -> Option<DatasetUsage> {
@@ -96,8 +158,9 @@ impl Pool {
         let before = self.catalog.shared_until(snapshot.id);
         Some(DatasetUsage {
             used: bytes(self.dead_after(next, before)),
-            referenced: bytes(contents.referenced),
+            referenced: bytes(contents.referenced.sectors),
             written: self.written(snapshot.id, contents),
+            referenced_blocks: referenced_blocks(contents),
             ..DatasetUsage::default()
         })
     }
@@ -106,10 +169,9 @@ impl Pool {
         let before = self.catalog.chain(dataset).next();
         let before = before.and_then(|of| self.contents.get(&of.id));
         let kept = before.map_or(0, |of| {
-            of.referenced
-                .saturating_sub(self.dead_after(dataset, Epoch(0)))
+            (of.referenced.sectors).saturating_sub(self.dead_after(dataset, Epoch(0)))
         });
-        bytes(contents.referenced.saturating_sub(kept))
+        bytes(contents.referenced.sectors.saturating_sub(kept))
     }
 
     /// What is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
@@ -117,7 +179,7 @@ impl Pool {
         let wanted = contents.settings.refreservation;
         match self.catalog.chain(volume).next() {
             Some(_) => wanted,
-            None => wanted.saturating_sub(bytes(contents.referenced)),
+            None => wanted.saturating_sub(bytes(contents.referenced.sectors)),
         }
     }
 
@@ -133,11 +195,36 @@ impl Pool {
         listed + making
     }
 
+    /// The same as blocks of volumes; `None` where they were not counted.
+    fn dead_blocks_after(&self, dataset: DatasetId, after: Epoch) -> Option<BlockCount> {
+        let listed = self.contents.get(&dataset).map(|of| &of.dead);
+        let making = self.checkpoint.iter().flat_map(|making| {
+            let lists = making.dead.iter();
+            let own = lists.filter(move |(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
+            own.map(|(_, list)| list)
+        });
+        let mut lists = listed.into_iter().chain(making);
+        lists.try_fold(BlockCount::default(), |sum, list| {
+            Some(sum.and(list.volume_blocks_after(after)?))
+        })
+    }
+
     fn epoch_of(&self, snapshot: DatasetId) -> Epoch {
         let of = self.catalog.dataset(snapshot);
         of.and_then(Dataset::as_snapshot)
             .map_or(Epoch(0), |of| of.epoch)
     }
+}
+
+/// A dataset's blocks, where they were counted.
+fn count_of(contents: &Contents) -> Option<BlockCount> {
+    let blocks = contents.referenced.blocks?;
+    let sectors = contents.referenced.sectors;
+    Some(BlockCount { blocks, sectors })
+}
+
+fn referenced_blocks(contents: &Contents) -> Option<BlockBytes> {
+    Some(BlockBytes::new(count_of(contents)?, contents.block_size))
 }
 
 fn bytes(sectors: u64) -> u64 {

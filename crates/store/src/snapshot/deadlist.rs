@@ -73,6 +73,42 @@ pub struct Taken {
     pub chunks: Vec<Pointer>,
 }
 
+/// What a dead pointer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dead {
+    /// A block of a volume.
+    Block,
+    /// A node of its map.
+    Node,
+}
+
+/// Volumes' blocks, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCount {
+    /// How many.
+    pub blocks: u64,
+    /// Their sectors, parity not counted.
+    pub sectors: u64,
+}
+
+impl BlockCount {
+    /// These, and others.
+    pub fn and(self, others: Self) -> Self {
+        Self {
+            blocks: self.blocks.saturating_add(others.blocks),
+            sectors: self.sectors.saturating_add(others.sectors),
+        }
+    }
+
+    /// These without some of them.
+    pub fn without(self, some: Self) -> Self {
+        Self {
+            blocks: self.blocks.saturating_sub(some.blocks),
+            sectors: self.sectors.saturating_sub(some.sectors),
+        }
+    }
+}
+
 /// Blocks that only a snapshot still has. A walk that leaves the list as it is takes from a clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deadlist {
@@ -93,6 +129,16 @@ struct Part {
     outdated: Vec<Pointer>,
     blocks: u64,
     sectors: u64,
+    nodes: Nodes,
+}
+
+/// How many of a part's blocks are nodes of maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Nodes {
+    count: u64,
+    sectors: u64,
+    /// Some of it was written by a program that did not count them.
+    is_unknown: bool,
 }
 
 impl Deadlist {
@@ -123,9 +169,26 @@ impl Deadlist {
         parts.map(|(_, part)| part.sectors).sum()
     }
 
+    /// The same without nodes of maps; `None` where they were not counted.
+    pub fn volume_blocks_after(&self, after: Epoch) -> Option<BlockCount> {
+        let mut parts = self.parts.range(after..);
+        parts.try_fold(BlockCount::default(), |sum, (_, part)| {
+            let is_known = !part.nodes.is_unknown;
+            let all = BlockCount {
+                blocks: part.blocks,
+                sectors: part.sectors,
+            };
+            let nodes = BlockCount {
+                blocks: part.nodes.count,
+                sectors: part.nodes.sectors,
+            };
+            is_known.then(|| sum.and(all.without(nodes)))
+        })
+    }
+
     /// Adds a block. `snapshots`: the epochs of all snapshots that the list's owner builds on,
     /// ascending.
-    pub fn append(&mut self, block: Pointer, snapshots: &[Epoch]) {
+    pub fn append(&mut self, block: Pointer, what: Dead, snapshots: &[Epoch]) {
         debug_assert!(!block.is_hole(), "a hole is nowhere");
         let older = snapshots.partition_point(|epoch| *epoch < block.birth);
         let after = older
@@ -136,6 +199,10 @@ impl Deadlist {
         part.tail.push(block);
         part.blocks += 1;
         part.sectors += u64::from(block.sectors);
+        if what == Dead::Node {
+            part.nodes.count += 1;
+            part.nodes.sectors += u64::from(block.sectors);
+        }
     }
 
     /// Takes out the blocks that were born after the snapshot of this epoch, 0 for all. It must be
@@ -242,6 +309,11 @@ impl Part {
         self.outdated.append(&mut other.outdated);
         self.blocks += other.blocks;
         self.sectors += other.sectors;
+        self.nodes = Nodes {
+            count: self.nodes.count + other.nodes.count,
+            sectors: self.nodes.sectors + other.nodes.sectors,
+            is_unknown: self.nodes.is_unknown || other.nodes.is_unknown,
+        };
     }
 
     fn spill<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {

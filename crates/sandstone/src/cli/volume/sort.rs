@@ -135,6 +135,10 @@ fn value(of: &DatasetView, property: &str) -> Option<Value> {
             let text = || Value::Text(found.value.clone());
             match found.value.as_str() {
                 "-" => None,
+                // Two decimals, always.
+                ratio if property.ends_with("compressratio") => {
+                    number(ratio.replace('.', "").parse().ok())
+                }
                 value => Some(value.parse().map_or_else(|_| text(), Value::Number)),
             }
         }

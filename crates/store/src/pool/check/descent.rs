@@ -38,6 +38,10 @@ pub(super) struct Descent {
     pub(super) own_sectors: u64,
     /// Sectors of dead blocks.
     pub(super) dead_sectors: u64,
+    /// Own blocks.
+    pub(super) own_blocks: u64,
+    /// Dead blocks.
+    pub(super) dead_blocks: u64,
 }
 
 /// A place in both trees.
@@ -87,6 +91,8 @@ impl Descent {
             stack: vec![pair],
             own_sectors: 0,
             dead_sectors: 0,
+            own_blocks: 0,
+            dead_blocks: 0,
         }
     }
 
@@ -140,10 +146,12 @@ impl Descent {
             }
             if let Some(pointer) = placed(own) {
                 self.own_sectors += u64::from(pointer.sectors);
+                self.own_blocks += 1;
                 tell.push(Difference::OwnBlock(index, pointer));
             }
             if let Some(pointer) = placed(old) {
                 self.dead_sectors += u64::from(pointer.sectors);
+                self.dead_blocks += 1;
                 tell.push(Difference::DeadBlock(pointer));
             }
         }

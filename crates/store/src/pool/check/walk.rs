@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::super::manifest::Job;
+use super::super::state::Referenced;
 use super::descent::{Descent, Difference};
 use super::report::{FindingKind, Owner};
 use super::{Check, Stage, Wanted};
 use crate::format::{DatasetId, Epoch, Extent, Pointer};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::map::{Hit, Layer, Missing, Tree};
-use crate::snapshot::deadlist::{Deadlist, Unread};
+use crate::snapshot::deadlist::{BlockCount, Deadlist, Unread};
 use crate::vdev::Block;
 
 /// A part of the walk.
@@ -18,8 +19,8 @@ pub(super) enum Task {
     /// What a dataset has for itself, and what its dead list must be.
     Tree {
         descent: Descent,
-        /// Sectors of the snapshot before.
-        shared: u64,
+        /// The blocks of the snapshot before.
+        shared: Referenced,
     },
     /// A dataset's dead list.
     Dead {
@@ -28,8 +29,8 @@ pub(super) enum Task {
         /// The epochs of the snapshots before, ascending, each with the sectors of blocks born after it
         /// and up to the next.
         sectors: Vec<(Epoch, u64)>,
-        /// What the list says of itself.
-        said: Vec<u64>,
+        /// What the list says of itself: sectors, and volumes' blocks if it knows them.
+        said: Vec<(u64, Option<BlockCount>)>,
     },
     /// A tree that is being freed.
     Freeing(Walk),
@@ -156,11 +157,14 @@ impl Check<'_> {
         let before = chain.next().and_then(|of| self.pool.contents.get(&of.id));
         let after = self.pool.catalog.shared_until(dataset);
         let old = before.map_or(Tree::new(of.map.tree.volume), |of| of.map.tree);
-        let shared = before.map_or(0, |of| of.referenced);
+        let shared = before.map_or(Referenced::NOTHING, |of| of.referenced);
         let descent = Descent::new(dataset, of.map.tree, old, after);
         let mut epochs = vec![Epoch(0)];
         epochs.extend(self.pool.catalog.shared_epochs(dataset));
-        let said = epochs.iter().map(|epoch| of.dead.sectors_after(*epoch));
+        let said = epochs.iter().map(|epoch| {
+            let blocks = of.dead.volume_blocks_after(*epoch);
+            (of.dead.sectors_after(*epoch), blocks)
+        });
         let (list, said) = (of.dead.clone(), said.collect());
         let sectors = epochs.into_iter().map(|epoch| (epoch, 0)).collect();
         self.tasks.push_back(Task::Tree { descent, shared });
@@ -210,7 +214,7 @@ impl Check<'_> {
         self.read(Wanted::Node(owner, missing), Block::from(&missing.pointer));
     }
 
-    fn walk_tree(&mut self, mut descent: Descent, shared: u64) -> Option<Task> {
+    fn walk_tree(&mut self, mut descent: Descent, shared: Referenced) -> Option<Task> {
         let (dataset, after) = (descent.dataset, descent.after);
         let mut found = Vec::new();
         match descent.step(&mut self.pool.nodes, &self.lost, &mut found) {
@@ -241,8 +245,15 @@ impl Check<'_> {
                     self.report.blocks += u64::from(self.stage == Stage::Walk);
                     (Owner::Block { dataset, block }, pointer)
                 }
-                Difference::DeadNode(pointer) | Difference::DeadBlock(pointer) => {
+                Difference::DeadNode(pointer) => {
                     self.note_dead(dataset, &pointer);
+                    continue;
+                }
+                Difference::DeadBlock(pointer) => {
+                    self.note_dead(dataset, &pointer);
+                    let count = self.dead_counts.entry(pointer.birth).or_default();
+                    count.blocks += 1;
+                    count.sectors += u64::from(pointer.sectors);
                     continue;
                 }
             };
@@ -259,14 +270,25 @@ impl Check<'_> {
         Some(Task::Tree { descent, shared })
     }
 
-    fn end_tree(&mut self, descent: &Descent, shared: u64) {
+    fn end_tree(&mut self, descent: &Descent, shared: Referenced) {
         let said = self.pool.contents.get(&descent.dataset);
-        let said = said.map_or(0, |of| of.referenced);
-        let has = shared + descent.own_sectors;
-        let has = has.saturating_sub(descent.dead_sectors);
-        if said != has && !self.is_partial && self.stage == Stage::Walk {
+        let said = said.map_or(Referenced::NOTHING, |of| of.referenced);
+        let sectors = (shared.sectors + descent.own_sectors).saturating_sub(descent.dead_sectors);
+        let blocks = (shared.blocks)
+            .map(|shared| (shared + descent.own_blocks).saturating_sub(descent.dead_blocks));
+        let figures = [
+            ("sectors", Some(said.sectors), Some(sectors)),
+            ("blocks", said.blocks, blocks),
+        ];
+        for (what, said, has) in figures {
+            let Some((said, has)) = said.zip(has).filter(|(said, has)| said != has) else {
+                continue;
+            };
+            if !self.is_to_be_told() {
+                continue;
+            }
             let context = format!(
-                "dataset {} is said to have {said} sectors and has {has}",
+                "dataset {} is said to have {said} {what} and has {has}",
                 descent.dataset.0
             );
             let kind = FindingKind::WrongReferenced;
@@ -289,7 +311,7 @@ impl Check<'_> {
         dataset: DatasetId,
         mut list: Deadlist,
         mut sectors: Vec<(Epoch, u64)>,
-        said: Vec<u64>,
+        said: Vec<(u64, Option<BlockCount>)>,
     ) -> Option<Task> {
         let owner = Owner::DeadList { dataset };
         match self.take_next(&mut list) {
@@ -335,12 +357,18 @@ impl Check<'_> {
             Err(Unread::Damaged(pointer)) => {
                 self.cannot_read(owner, &pointer, "its figures are wrong".to_owned());
                 self.dead.take_all();
+                self.dead_counts.clear();
                 None
             }
         }
     }
 
-    fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[u64]) {
+    fn end_dead(
+        &mut self,
+        dataset: DatasetId,
+        sectors: &[(Epoch, u64)],
+        said: &[(u64, Option<BlockCount>)],
+    ) {
         let owner = Owner::DeadList { dataset };
         for first in self.dead.take_all() {
             let context = "not on it, though only the snapshot before has it".to_owned();
@@ -348,10 +376,21 @@ impl Check<'_> {
                 self.find(FindingKind::WrongDeadList, first, owner, context);
             }
         }
+        let counts = std::mem::take(&mut self.dead_counts);
         let mut sum = 0;
-        for ((epoch, own), said) in sectors.iter().zip(said).rev() {
+        for ((epoch, own), (said, said_blocks)) in sectors.iter().zip(said).rev() {
             sum += own;
-            if sum != *said && !self.is_partial && self.stage == Stage::Walk {
+            let born_after = counts.range(epoch.next()..).map(|(_, count)| count);
+            let blocks = born_after.fold(BlockCount::default(), |sum, count| sum.and(*count));
+            if said_blocks.is_some_and(|said| said != blocks) && self.is_to_be_told() {
+                let context = format!(
+                    "{said_blocks:?} of volumes on it are said to be born after epoch {}, {blocks:?} are",
+                    epoch.0
+                );
+                let kind = FindingKind::WrongDeadList;
+                self.report.add(kind, None, &[owner], context);
+            }
+            if sum != *said && self.is_to_be_told() {
                 let context = format!(
                     "{said} sectors of its blocks are said to be born after epoch {}, {sum} are",
                     epoch.0
@@ -360,6 +399,11 @@ impl Check<'_> {
                 self.report.add(kind, None, &[owner], context);
             }
         }
+    }
+
+    /// Whether figures that differ are a finding, and are not one for the second time.
+    fn is_to_be_told(&self) -> bool {
+        !self.is_partial && self.stage == Stage::Walk
     }
 
     fn walk_freeing(&mut self, mut walk: Walk) -> Option<Task> {

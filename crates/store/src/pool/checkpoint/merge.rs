@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::read::NodeWaiter;
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::{Dying, Pool};
+use super::super::state::{Dying, Pool, Referenced};
 use super::writer::Writer;
 use super::{Making, Stage};
 use crate::catalog::{Catalog, Dataset};
@@ -12,6 +12,7 @@ use crate::format::{DatasetId, Epoch, Pointer};
 use crate::map::merge::{Merge, Stop};
 use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
+use crate::snapshot::deadlist::Dead;
 
 /// Nodes that are read before the merge asks for them: few beside those that the smallest cache holds.
 const NODES_AHEAD: usize = 8;
@@ -22,9 +23,9 @@ pub(super) struct Task {
     closed: Arc<Closed>,
     /// The layer below it, which is merged first.
     below: Option<Arc<Closed>>,
-    /// The tree below the lowest layer, and the sectors of its blocks.
+    /// The tree below the lowest layer, and its blocks.
     tree: Tree,
-    referenced: u64,
+    referenced: Referenced,
     owner: Owner,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Running {
 pub(super) struct Merged {
     pub(super) closed: Arc<Closed>,
     pub(super) tree: Tree,
-    pub(super) referenced: u64,
+    pub(super) referenced: Referenced,
 }
 
 impl Pool {
@@ -59,7 +60,7 @@ impl Pool {
             return;
         };
         let mut tasks: Vec<Task> = Vec::new();
-        let mut plan = |map: &Map, referenced: u64, owner: &dyn Fn(&Closed) -> Owner| {
+        let mut plan = |map: &Map, referenced: Referenced, owner: &dyn Fn(&Closed) -> Owner| {
             let mut below = None;
             for closed in map.layers.closed() {
                 if !tasks.iter().any(|task| Arc::ptr_eq(&task.closed, closed)) {
@@ -96,7 +97,7 @@ impl Pool {
             }
         };
         for dying in all {
-            plan(&dying.map, 0, &owner);
+            plan(&dying.map, Referenced::NOTHING, &owner);
         }
         making.tasks = tasks.into();
     }
@@ -160,13 +161,15 @@ impl Pool {
         };
         let progress = running.merge.step(&mut self.nodes, &mut writer, budget);
         let owner = running.task.owner.clone();
-        let dropped = std::mem::take(&mut making.writes.dropped);
-        self.bury_blocks(&owner, dropped);
+        let blocks = std::mem::take(&mut making.writes.dropped);
+        let nodes = std::mem::take(&mut making.writes.dropped_nodes);
+        self.bury_replaced(&owner, blocks, Dead::Block);
+        self.bury_replaced(&owner, nodes, Dead::Node);
         progress
     }
 
-    /// Blocks that a layer replaced: free, or only on the older snapshots.
-    fn bury_blocks(&mut self, owner: &Owner, dropped: Vec<Pointer>) {
+    /// Blocks or nodes that a layer replaced: free, or only on the older snapshots.
+    fn bury_replaced(&mut self, owner: &Owner, dropped: Vec<Pointer>, what: Dead) {
         let shared_until = owner.snapshots.last().copied().unwrap_or(Epoch(0));
         for pointer in dropped {
             if pointer.birth > shared_until {
@@ -176,7 +179,7 @@ impl Pool {
             let dead = self.checkpoint.as_mut().zip(owner.dataset);
             if let Some((making, dataset)) = dead {
                 let list = making.dead.entry(dataset).or_default();
-                list.append(pointer, &owner.snapshots);
+                list.append(pointer, what, &owner.snapshots);
             }
         }
     }
@@ -190,8 +193,16 @@ impl Pool {
         };
         let (_, before) = below(making, &task);
         let statistics = merge.statistics();
-        let referenced = (before + statistics.block_sectors_added)
-            .saturating_sub(statistics.block_sectors_dropped);
+        let changed = |before: u64, added: u64, dropped| (before + added).saturating_sub(dropped);
+        let referenced = Referenced {
+            sectors: changed(
+                before.sectors,
+                statistics.block_sectors_added,
+                statistics.block_sectors_dropped,
+            ),
+            blocks: (before.blocks)
+                .map(|of| changed(of, statistics.blocks_added, statistics.blocks_dropped)),
+        };
         if let Some(tree) = merge.tree() {
             making.merged.push(Merged {
                 closed: task.closed,
@@ -202,8 +213,8 @@ impl Pool {
     }
 }
 
-/// The tree that a task's layer lies upon, and the sectors of its blocks.
-fn below(making: &Making, task: &Task) -> (Tree, u64) {
+/// The tree that a task's layer lies upon, and its blocks.
+fn below(making: &Making, task: &Task) -> (Tree, Referenced) {
     let below = task.below.as_ref();
     let merged = below.and_then(|below| {
         let mut merged = making.merged.iter();

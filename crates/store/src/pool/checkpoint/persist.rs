@@ -22,6 +22,7 @@ use crate::format::node::FAN_OUT;
 use crate::format::{Address, Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
 use crate::map::Map;
 use crate::map::merge::NoSpace;
+use crate::snapshot::deadlist::Deadlist;
 use crate::space::Page;
 
 /// Sectors of a node that is not compressed: its place is needed before its bytes are known.
@@ -302,8 +303,10 @@ fn manifest_of(
         Some(ContentsRecord {
             id: dataset.id,
             tree: TreeRecord::from(&tree),
-            referenced,
+            referenced: referenced.sectors,
+            blocks: referenced.blocks,
             dead: dead.map_or_else(String::new, |list| to_hex(&list.encode())),
+            dead_nodes: dead.and_then(Deadlist::nodes),
         })
     });
     let jobs = making.jobs.iter().map(|job| match job {

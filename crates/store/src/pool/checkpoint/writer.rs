@@ -90,7 +90,7 @@ impl Sink for Writer<'_> {
 
     fn drop_node(&mut self, pointer: Pointer) {
         self.writes.replaced.push(pointer);
-        self.writes.dropped.push(pointer);
+        self.writes.dropped_nodes.push(pointer);
     }
 }
 

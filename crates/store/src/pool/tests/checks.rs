@@ -122,10 +122,14 @@ fn wrong_figures_and_lists_are_found() {
     world.checkpoint();
     let contents = world.pool.contents.get_mut(&volume).expect("it is there");
     assert!(!contents.dead.is_empty());
-    contents.referenced += 1;
+    contents.referenced.sectors += 1;
     assert_eq!(kinds(&mut world), [FindingKind::WrongReferenced]);
     let contents = world.pool.contents.get_mut(&volume).expect("it is there");
-    contents.referenced -= 1;
+    contents.referenced.sectors -= 1;
+    contents.referenced.blocks = contents.referenced.blocks.map(|blocks| blocks + 1);
+    assert_eq!(kinds(&mut world), [FindingKind::WrongReferenced]);
+    let contents = world.pool.contents.get_mut(&volume).expect("it is there");
+    contents.referenced.blocks = contents.referenced.blocks.map(|blocks| blocks - 1);
     contents.dead = Default::default();
     assert!(kinds(&mut world).contains(&FindingKind::WrongDeadList));
 }

@@ -12,7 +12,7 @@ const BLOCK: u64 = 4096;
 const SMALL: u64 = 16 << 20;
 
 /// Bytes that nothing makes shorter.
-fn noise(len: u64, seed: u64) -> Vec<u8> {
+pub(super) fn noise(len: u64, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = (0..len / 8).flat_map(|_| {
         state ^= state << 13;

@@ -8,10 +8,12 @@
 //!  16  sectors of all of them                                         u64
 //!  24  pointer to the first chunk                                     32 bytes
 //! ```
+//!
+//! How many of the blocks are nodes of maps is kept beside these, since the first programs did not count them.
 
 use std::collections::BTreeMap;
 
-use super::{Deadlist, Part};
+use super::{Deadlist, Nodes, Part};
 use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
@@ -65,11 +67,49 @@ impl Deadlist {
                 chains: vec![first],
                 blocks,
                 sectors,
+                nodes: Nodes {
+                    is_unknown: true,
+                    ..Nodes::default()
+                },
                 ..Part::default()
             };
             parts.insert(after, part);
         }
         rest.is_empty().then_some(Self { parts })
+    }
+
+    /// For each part how many of its blocks are nodes of maps, and their sectors. `None` where the list is
+    /// empty, or that was not counted of all.
+    pub fn nodes(&self) -> Option<Vec<[u64; 2]>> {
+        let parts = self.parts.values();
+        let nodes = parts
+            .map(|part| (!part.nodes.is_unknown).then_some([part.nodes.count, part.nodes.sectors]));
+        nodes
+            .collect::<Option<Vec<_>>>()
+            .filter(|all| !all.is_empty())
+    }
+
+    /// Takes what [`Deadlist::nodes`] said of the list that was decoded; false, and nothing is changed, where that
+    /// cannot be.
+    #[must_use]
+    pub fn note_nodes(&mut self, nodes: &[[u64; 2]]) -> bool {
+        let most = u64::from(Pointer::MAX_SECTORS);
+        let can_be = |(part, [count, sectors]): (&Part, &[u64; 2])| {
+            *count <= part.blocks
+                && *sectors <= part.sectors
+                && (*count..=count.saturating_mul(most)).contains(sectors)
+        };
+        let fits = nodes.len() == self.parts.len() && self.parts.values().zip(nodes).all(can_be);
+        if fits {
+            for (part, [count, sectors]) in self.parts.values_mut().zip(nodes) {
+                part.nodes = Nodes {
+                    count: *count,
+                    sectors: *sectors,
+                    is_unknown: false,
+                };
+            }
+        }
+        fits
     }
 }
 

@@ -147,6 +147,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
+/// Every third is a node.
+fn what(of: &Pointer) -> Dead {
+    match of.address.to_bits() % 3 {
+        0 => Dead::Node,
+        _ => Dead::Block,
+    }
+}
+
 impl Volume {
     fn new() -> Self {
         Self {
@@ -166,7 +174,7 @@ impl Volume {
                 for number in 0..*count {
                     self.blocks += 1;
                     let block = block(self.blocks, births[number % births.len()] % last.0 + 1);
-                    list.append(block, &self.snapshots);
+                    list.append(block, what(&block), &self.snapshots);
                     plain.push(block);
                 }
             }
@@ -206,8 +214,15 @@ impl Volume {
     fn import(&mut self) {
         for (list, _) in &mut self.lists {
             list.persist(&mut self.disk).expect("room");
+            let nodes = list.nodes();
             *list = Deadlist::decode(&list.encode()).expect("it was encoded");
             assert_eq!(list.blocks_in_memory(), 0);
+            if let Some(nodes) = nodes {
+                let unknown = list.volume_blocks_after(Epoch(0));
+                assert_eq!(unknown, None);
+                assert!(!list.note_nodes(&nodes[1..]));
+                assert!(list.note_nodes(&nodes));
+            }
         }
     }
 
@@ -235,6 +250,13 @@ impl Volume {
         for (list, plain) in &self.lists {
             assert_eq!(list.blocks(), plain.len() as u64);
             assert_eq!(list.sectors(), sectors(plain));
+            let blocks = plain.iter().filter(|of| what(of) == Dead::Block);
+            let blocks: Vec<Pointer> = blocks.copied().collect();
+            let count = BlockCount {
+                blocks: blocks.len() as u64,
+                sectors: sectors(&blocks),
+            };
+            assert_eq!(list.volume_blocks_after(Epoch(0)), Some(count));
             assert_eq!(self.disk.drain(list.clone(), false), sorted(plain.clone()));
         }
     }
@@ -279,7 +301,7 @@ proptest! {
     ) {
         let mut disk = Disk::default();
         let mut list = Deadlist::new();
-        (0..blocks).for_each(|number| list.append(block(number, 1), &[]));
+        (0..blocks).for_each(|number| list.append(block(number, 1), Dead::Block, &[]));
         list.persist(&mut disk).expect("room");
         let mut bytes = list.encode();
         for (at, more) in [(8, more), (16, more_sectors)] {
@@ -316,7 +338,7 @@ fn splitting_and_merging_read_and_write_nothing() {
     let snapshots = [Epoch(10), Epoch(20)];
     let mut list = Deadlist::new();
     for number in 0..3_000 {
-        list.append(block(number, number % 30 + 1), &snapshots);
+        list.append(block(number, number % 30 + 1), Dead::Block, &snapshots);
     }
     list.persist(&mut disk).expect("room");
     list.persist(&mut Never).expect("nothing fails here");
@@ -331,7 +353,7 @@ fn splitting_and_merging_read_and_write_nothing() {
 #[test]
 fn extents_do_not_belong_here() {
     let mut list = Deadlist::new();
-    list.append(block(1, 1), &[]);
+    list.append(block(1, 1), Dead::Block, &[]);
     let mut disk = Disk::default();
     list.persist(&mut disk).expect("room");
     list.seal();
