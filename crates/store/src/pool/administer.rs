@@ -15,7 +15,7 @@ use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SI
 use crate::log::group::Change;
 use crate::map::{Map, Tree};
 use crate::snapshot::deadlist::Deadlist;
-use crate::space::{Purpose, Stream};
+use crate::space::{Claim, Purpose, Stream};
 
 /// Decides what to do by what the catalogue is at that moment.
 pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
@@ -138,7 +138,7 @@ impl Pool {
         let sectors = u16::try_from(padded.len() / SECTOR_SIZE).unwrap_or(u16::MAX);
         let payload = pages::Pages::from_bytes(&padded);
         let extent = (sectors <= Pointer::MAX_SECTORS)
-            .then(|| self.place_anywhere(Stream::Metadata, sectors, Purpose::Young))
+            .then(|| self.place_anywhere(Claim::Kept, Stream::Metadata, sectors, Purpose::Young))
             .flatten()
             .ok_or_else(|| {
                 let context = format!("no {sectors} sectors in a row are free for the change");

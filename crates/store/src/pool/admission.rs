@@ -5,6 +5,8 @@
 //! of the pool is never given to data: what clearings, deletions and checkpoints need, so that a full
 //! pool can be emptied.
 
+use std::collections::BTreeSet;
+
 use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::write::Write;
@@ -59,11 +61,8 @@ impl Pool {
 
     /// Sectors that a block of so many bytes takes at most, parity included.
     fn widest(&self, block_size: u32) -> u64 {
-        let sectors = block_size as usize / SECTOR_SIZE;
-        let footprints = (0..self.space.vdevs()).map(|vdev| {
-            let footprint = self.array.footprint(vdev, sectors as u16);
-            u64::from(footprint)
-        });
+        let vdevs = 0..self.space.vdevs();
+        let footprints = vdevs.map(|vdev| u64::from(self.footprint(vdev, block_size)));
         footprints.max().unwrap_or(0)
     }
 
@@ -85,38 +84,125 @@ impl Pool {
     pub(super) fn count_reserved(&mut self) {
         let all = self.contents.iter().filter(|(_, of)| has_reserved(of));
         self.reserved = all.map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        self.keep_runs_for_reserved();
+    }
+
+    /// Volumes with large blocks that reserved their space need runs of free sectors, not pieces: these are kept
+    /// whole for them. As slop, so many more that what is overwritten finds a place beside.
+    fn keep_runs_for_reserved(&mut self) {
+        let large = self.contents.iter().filter(|(_, of)| {
+            let is_large = of.block_size as usize > SECTOR_SIZE;
+            has_reserved(of) && is_large
+        });
+        let large: Vec<(u64, u32)> = large
+            .map(|(id, of)| (self.unused_blocks(*id, of), of.block_size))
+            .collect();
+        if large.is_empty() {
+            return self.space.keep_runs(&[], 0, 0);
+        }
+        let vdevs = self.space.vdevs();
+        let lengths = (0..vdevs).map(|of| {
+            let all = large.iter().map(|(_, size)| self.footprint(of, *size));
+            let different: BTreeSet<u32> = all.collect();
+            different.into_iter().collect()
+        });
+        let lengths: Vec<Vec<u32>> = lengths.collect();
+        let long = |vdev: u16| lengths[usize::from(vdev)].last().copied().unwrap_or(0);
+        let runs = large.iter().map(|(blocks, size)| {
+            // So many of its blocks lie in a long run, whichever the vdev.
+            let each = (0..vdevs).filter_map(|of| long(of).checked_div(self.footprint(of, *size)));
+            blocks.div_ceil(each.filter(|each| *each > 0).min().unwrap_or(1).into())
+        });
+        let short = |vdev: u16| lengths[usize::from(vdev)].first().copied().unwrap_or(0);
+        let spare = |length: &dyn Fn(u16) -> u32| {
+            let most = (0..vdevs).map(length).max().unwrap_or(0).max(1);
+            (self.slop() / 2).div_ceil(most.into())
+        };
+        let runs = runs.sum::<u64>() + spare(&long);
+        let least = large.iter().map(|(_, size)| *size).min().unwrap_or(1);
+        // Blocks are powers of two: larger ones count as several of the smallest.
+        let smallest = large
+            .iter()
+            .map(|(blocks, size)| blocks * u64::from(size / least));
+        let smallest = smallest.sum::<u64>() + spare(&short);
+        self.space.keep_runs(&lengths, smallest, runs);
+    }
+
+    /// Sectors that a block of so many bytes takes on a vdev, where it is not compressed.
+    fn footprint(&self, vdev: u16, block_size: u32) -> u32 {
+        let sectors = block_size as usize / SECTOR_SIZE;
+        self.array.footprint(vdev, sectors as u16)
     }
 
     /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
     /// Where it builds on a snapshot, it may have to write all of it again.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
-        let used = if is_shared { 0 } else { of.referenced.sectors };
-        self.reservation(of.settings.refreservation, used, of.block_size)
+        self.sectors_for(self.unused_blocks(dataset, of), of.block_size)
     }
 
-    /// Sectors for so many bytes without those that are used, with what maps take for them.
-    fn reservation(&self, bytes: u64, used: u64, block_size: u32) -> u64 {
-        let unused = bytes.saturating_sub(used * SECTOR_SIZE as u64);
-        let sectors = unused.div_ceil(block_size.into()) * self.widest(block_size);
+    /// Its blocks of that kind.
+    fn unused_blocks(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
+        let used = if is_shared { 0 } else { of.referenced.sectors };
+        let unused = (of.settings.refreservation).saturating_sub(used * SECTOR_SIZE as u64);
+        unused.div_ceil(of.block_size.into())
+    }
+
+    /// Sectors for so many bytes that nobody uses yet.
+    fn reservation(&self, bytes: u64, block_size: u32) -> u64 {
+        self.sectors_for(bytes.div_ceil(block_size.into()), block_size)
+    }
+
+    /// Sectors for so many blocks, with what maps take for them.
+    fn sectors_for(&self, blocks: u64, block_size: u32) -> u64 {
+        let sectors = blocks * self.widest(block_size);
         sectors + sectors.div_ceil(32)
     }
 
     /// Refuses what would promise more to volumes than there is.
     pub(super) fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
-        let more: u64 = match operation {
+        let (more, block_size) = self.promised_by(operation);
+        let counts = self.space.counts();
+        let room = (counts.available + counts.deferred).saturating_sub(self.slop() + self.reserved);
+        if more <= room && !self.lies_in_pieces(more, block_size) {
+            return Ok(());
+        }
+        if more <= room {
+            let context = format!(
+                "it would reserve {} more in blocks of {}, and what is free lies in pieces too small for them",
+                print_size(more * SECTOR_SIZE as u64),
+                print_size(block_size.into())
+            );
+            return Err(PoolError::new(PoolErrorKind::NoSpace, context));
+        }
+        let context = format!(
+            "it would reserve {} more, and {} are left",
+            print_size(more * SECTOR_SIZE as u64),
+            print_size(room * SECTOR_SIZE as u64)
+        );
+        Err(PoolError::new(PoolErrorKind::NoSpace, context))
+    }
+
+    /// Sectors that an operation promises, and the largest blocks that they are for.
+    fn promised_by(&self, operation: &Operation) -> (u64, u32) {
+        let size_of = |dataset| {
+            let of = self.contents.get(dataset);
+            of.map_or(MIN_BLOCK_SIZE, |of| of.block_size)
+        };
+        match operation {
             Operation::CreateVolume { volume, .. } => {
                 let wanted = reserved_in(&volume.dataset);
-                self.reservation(wanted, 0, volume.block_size)
+                let more = self.reservation(wanted, volume.block_size);
+                (more, volume.block_size)
             }
             Operation::Clone { clone, .. } => {
-                let origin = self.contents.get(&clone.origin);
-                let block_size = origin.map_or(MIN_BLOCK_SIZE, |of| of.block_size);
-                self.reservation(reserved_in(&clone.dataset), 0, block_size)
+                let block_size = size_of(&clone.origin);
+                let wanted = reserved_in(&clone.dataset);
+                (self.reservation(wanted, block_size), block_size)
             }
             Operation::SetProperty { id, properties, .. } => {
                 let value = properties.get(&Native::Refreservation.into());
-                self.additional(*id, value.map(bytes_of))
+                (self.additional(*id, value.map(bytes_of)), size_of(id))
             }
             Operation::Resize {
                 volume,
@@ -132,29 +218,40 @@ impl Pool {
                 volume,
                 refreservation,
                 ..
-            } => self.additional(*volume, *refreservation),
+            } => (self.additional(*volume, *refreservation), size_of(volume)),
             Operation::Snapshot(taken) | Operation::EndReceive { taken, .. } => {
                 let volumes = taken.snapshots.iter();
                 let needs = volumes.filter_map(|new| {
                     let of = self.contents.get(&new.volume)?;
-                    let all = self.reservation(of.settings.refreservation, 0, of.block_size);
-                    Some(all.saturating_sub(self.unused_reservation(new.volume, of)))
+                    let all = self.reservation(of.settings.refreservation, of.block_size);
+                    let more = all.saturating_sub(self.unused_reservation(new.volume, of));
+                    Some((more, of.block_size))
                 });
-                needs.sum()
+                let needs = needs.filter(|(more, _)| *more > 0);
+                needs.fold((0, 0), |(sum, largest), (more, size)| {
+                    (sum + more, largest.max(size))
+                })
             }
-            _ => 0,
-        };
-        let counts = self.space.counts();
-        let room = (counts.available + counts.deferred).saturating_sub(self.slop() + self.reserved);
-        if more <= room {
-            return Ok(());
+            _ => (0, 0),
         }
-        let context = format!(
-            "it would reserve {} more, and {} are left",
-            print_size(more * SECTOR_SIZE as u64),
-            print_size(room * SECTOR_SIZE as u64)
-        );
-        Err(PoolError::new(PoolErrorKind::NoSpace, context))
+    }
+
+    /// Whether what is free lies in pieces too small for so many sectors of such blocks beside those that are
+    /// promised already. What will be free soon is taken to be whole.
+    fn lies_in_pieces(&self, more: u64, block_size: u32) -> bool {
+        if more == 0 || block_size as usize <= SECTOR_SIZE {
+            return false;
+        }
+        let vdevs = 0..self.space.vdevs();
+        let whole = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, block_size)));
+        let whole: u64 = whole.sum();
+        let large = self
+            .contents
+            .iter()
+            .filter(|(_, of)| of.block_size as usize > SECTOR_SIZE);
+        let large = large.filter(|(_, of)| has_reserved(of));
+        let promised: u64 = large.map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        whole + self.space.counts().deferred < more + promised
     }
 
     /// What a volume reserves more with another reservation, in bytes.
@@ -164,23 +261,30 @@ impl Pool {
             return 0;
         };
         let before = of.settings.refreservation;
-        let [now, then] = [before, bytes].map(|bytes| self.reservation(bytes, 0, of.block_size));
+        let [now, then] = [before, bytes].map(|bytes| self.reservation(bytes, of.block_size));
         then.saturating_sub(now)
     }
 
     /// Sectors that are never given to data.
     pub(super) fn slop(&self) -> u64 {
         let size = self.space.counts().size;
-        (size / 32).max(MIN_SLOP.min(size / 4))
+        let kept: u64 = (0..self.space.vdevs()).map(|of| self.kept_of(of)).sum();
+        (size / 32).max(2 * kept)
+    }
+
+    /// Sectors of a vdev that only metadata gets.
+    fn kept_of(&self, vdev: u16) -> u64 {
+        let size = self.space.size(vdev);
+        (size / 64).max((MIN_SLOP / 2).min(size / 8))
     }
 
     /// Half of that is kept where data never lies, so that checkpoints find several sectors in a row.
     pub(super) fn keep_for_metadata(&mut self) {
         for vdev in 0..self.space.vdevs() {
-            let size = self.space.size(vdev);
-            let kept = (size / 64).max((MIN_SLOP / 2).min(size / 8));
+            let kept = self.kept_of(vdev);
             self.space.keep_for_metadata(vdev, kept);
         }
+        self.count_reserved();
     }
 
     /// Whether data took so much since the last checkpoint began that the next should begin. What is

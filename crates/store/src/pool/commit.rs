@@ -30,7 +30,7 @@ use crate::format::{Address, DatasetId, Entry, Pointer, Record};
 use crate::log::chain::Chain;
 use crate::log::group::{Change, OpenGroup};
 use crate::map::hash::BuildNumberHasher;
-use crate::space::{Extent, Purpose, Stream};
+use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
 
 /// Groups that nobody waits for are let gather while so many are being written.
@@ -308,14 +308,15 @@ impl Pool {
             self.space.allocate(stream, vdev, footprint, purpose)
         };
         let extent = extent
-            .or_else(|| self.place_anywhere(Stream::Data, 1, purpose))
-            .or_else(|| self.place_anywhere(Stream::Metadata, 1, purpose))?;
+            .or_else(|| self.place_anywhere(Claim::Kept, Stream::Data, 1, purpose))
+            .or_else(|| self.place_anywhere(Claim::Kept, Stream::Metadata, 1, purpose))?;
         Some((extent.address(), extent))
     }
 
     /// A place for a block of so many sectors on any vdev that has one.
     pub(super) fn place_anywhere(
         &mut self,
+        claim: Claim,
         stream: Stream,
         sectors: u16,
         purpose: Purpose,
@@ -323,7 +324,10 @@ impl Pool {
         (0..self.space.vdevs()).find_map(|vdev| {
             let footprint = self.array.footprint(vdev, sectors);
             let may = footprint > 0 && self.array.is_writable(vdev);
-            may.then(|| self.space.allocate(stream, vdev, footprint, purpose))?
+            may.then(|| {
+                let space = &mut self.space;
+                space.allocate_as(claim, stream, vdev, footprint, purpose)
+            })?
         })
     }
 

@@ -17,7 +17,7 @@ use super::state::Pool;
 use crate::catalog::{CachePolicy, SyncPolicy};
 use crate::format::{Algorithm, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
-use crate::space::{Purpose, Stream};
+use crate::space::{Claim, Purpose, Stream};
 use crate::volume::blocks;
 use crate::{checksum, compress};
 
@@ -307,7 +307,8 @@ impl Pool {
                 let context = match scattered {
                     None => format!("{} bytes do not fit into the pool", ready.write.len()),
                     Some(_) => format!(
-                        "what is free of the pool lies in pieces too small for {} bytes",
+                        "what is free of the pool lies in pieces too small for {} bytes, or is kept whole for \
+                         volumes that reserved it",
                         ready.write.len()
                     ),
                 };
@@ -485,8 +486,13 @@ impl Pool {
         let vdev = self.commit.chain.next.vdev();
         let footprint = self.array.footprint(vdev, sectors);
         let (stream, purpose) = (Stream::Data, Purpose::Young);
-        let extent = self.space.allocate(stream, vdev, footprint, purpose);
-        let extent = extent.or_else(|| self.place_anywhere(stream, sectors, purpose));
+        let claim = match settings.refreservation {
+            0 => Claim::Pieces,
+            _ => Claim::Kept,
+        };
+        let space = &mut self.space;
+        let extent = space.allocate_as(claim, stream, vdev, footprint, purpose);
+        let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose));
         let Some(extent) = extent else {
             return Ok(None);
         };

@@ -22,6 +22,7 @@ mod bits;
 mod extents;
 mod flags;
 mod fragmentation;
+mod runs;
 mod sectors;
 mod sweep;
 #[cfg(test)]
@@ -62,6 +63,15 @@ pub enum Purpose {
     /// The next one, though one is being made: for the log, which goes on meanwhile. The same as
     /// [`Purpose::Checkpoint`] while none is.
     Young,
+}
+
+/// Whether an allocation may break a long run, where these are few and kept: see [`Space::keep_runs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is what they are kept for, or the pool cannot go on without it.
+    Kept,
+    /// Only pieces of free space are for it.
+    Pieces,
 }
 
 /// Sectors that are not what the caller believes: a damaged image or a fault in the store.
@@ -136,6 +146,12 @@ pub struct Space {
     /// Dropped in making the one before: free, except in `busy`.
     freed: Extents,
     double_drops: u64,
+    /// Long runs that are kept; 0: none are.
+    kept_runs: u64,
+    /// Runs of the shortest length that somebody needs, so many in all.
+    kept_short: u64,
+    /// There are at least so many.
+    known_runs: u64,
 }
 
 impl Space {
@@ -186,7 +202,119 @@ impl Space {
         sectors: u32,
         purpose: Purpose,
     ) -> Option<Extent> {
-        self.place(stream, vdev, (sectors, sectors), |found| found, purpose)
+        self.allocate_as(Claim::Kept, stream, vdev, sectors, purpose)
+    }
+
+    /// The same for who may perhaps not have a part of a long run.
+    #[inline]
+    pub fn allocate_as(
+        &mut self,
+        claim: Claim,
+        stream: Stream,
+        vdev: u16,
+        sectors: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        if self.are_runs_few(vdev, sectors) {
+            let piece = self.place_in_piece(claim, stream, vdev, sectors, purpose);
+            if piece.is_some() || claim == Claim::Pieces {
+                return piece;
+            }
+        }
+        let run = (sectors, sectors);
+        let found = self.place(stream, vdev, run, |found| found, purpose);
+        self.forget_runs(vdev, found);
+        found
+    }
+
+    /// Keeps whole so many long runs of free sectors, for whoever allocates with [`Claim::Kept`]: `lengths` says for each
+    /// top-level vdev, ascending, how long runs are that somebody needs; the last is a long run. While there are hardly
+    /// more, whatever is shorter is taken of the shortest runs as far as there are any, and [`Claim::Pieces`] gets no long
+    /// one; nor one of the first length while there are hardly more than `short` of these. No lengths: nothing is kept.
+    pub fn keep_runs(&mut self, lengths: &[Vec<u32>], short: u64, runs: u64) {
+        for (number, vdev) in self.vdevs.iter_mut().enumerate() {
+            let own = lengths.get(number).cloned().unwrap_or_default();
+            if vdev.long() != own.last().copied().unwrap_or(0) {
+                self.known_runs = 0;
+            }
+            vdev.count_runs_of(own);
+        }
+        self.kept_runs = if lengths.is_empty() { 0 } else { runs };
+        self.kept_short = short;
+    }
+
+    /// Long runs that there are, and that are kept.
+    pub fn runs(&mut self) -> (u64, u64) {
+        while self.free_one() {}
+        self.known_runs = self
+            .vdevs
+            .iter_mut()
+            .map(|vdev| vdev.sectors.long_runs())
+            .sum();
+        (self.known_runs, self.kept_runs)
+    }
+
+    /// Free sectors of a top-level vdev that data gets, in runs of so many and their multiples.
+    pub fn in_runs(&self, vdev: u16, sectors: u32) -> u64 {
+        self.vdevs[usize::from(vdev)].in_runs(sectors)
+    }
+
+    /// Long runs that an allocation may cost: those that it lies in.
+    fn cost(&self, vdev: u16, sectors: u32) -> u64 {
+        match self.vdevs[usize::from(vdev)].long() {
+            0 => 0,
+            long => 1 + u64::from(sectors.div_ceil(long)),
+        }
+    }
+
+    /// Whether an allocation may leave fewer long runs than are kept.
+    #[inline]
+    fn are_runs_few(&mut self, vdev: u16, sectors: u32) -> bool {
+        if self.kept_runs == 0 {
+            return false;
+        }
+        let least = self.kept_runs + self.cost(vdev, sectors);
+        self.known_runs < least && self.runs().0 < least
+    }
+
+    /// Whether an allocation may leave fewer runs of the shortest length than are kept.
+    fn are_short_runs_few(&mut self, vdev: u16, sectors: u32) -> bool {
+        let short = self.vdevs[usize::from(vdev)].short().max(1);
+        let least = self.kept_short + 1 + u64::from(sectors.div_ceil(short));
+        let vdevs = self.vdevs.iter_mut();
+        let there: u64 = vdevs.map(|vdev| vdev.sectors.short_runs()).sum();
+        there < least
+    }
+
+    fn forget_runs(&mut self, vdev: u16, found: Option<Extent>) {
+        if let Some(extent) = found {
+            let cost = self.cost(vdev, extent.sectors);
+            self.known_runs = self.known_runs.saturating_sub(cost);
+        }
+    }
+
+    fn place_in_piece(
+        &mut self,
+        claim: Claim,
+        stream: Stream,
+        vdev: u16,
+        sectors: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let is_young = self.is_making && purpose == Purpose::Young;
+        let is_least = claim == Claim::Pieces && self.are_short_runs_few(vdev, sectors);
+        let place = &mut self.vdevs[usize::from(vdev)];
+        let piece = place.allocate_piece(stream, sectors, is_least, is_young);
+        let kept = || {
+            let is_metadata = stream == Stream::Metadata;
+            is_metadata.then(|| place.allocate_kept(sectors, is_young))?
+        };
+        let sector = piece.or_else(kept)?;
+        Some(Extent {
+            vdev,
+            sector,
+            sectors,
+        })
     }
 
     /// Takes the next run of at least `least` free sectors, as much of it as is wanted. What is not
@@ -221,8 +349,16 @@ impl Space {
         purpose: Purpose,
     ) -> Option<Extent> {
         let run = followed_by.saturating_add(1);
-        self.place(stream, vdev, (run, run), |_| 1, purpose)
-            .or_else(|| self.place(stream, vdev, (1, 1), |_| 1, purpose))
+        if self.are_runs_few(vdev, 1)
+            && let Some(piece) = self.place_in_piece(Claim::Kept, stream, vdev, 1, purpose)
+        {
+            return Some(piece);
+        }
+        let found = self
+            .place(stream, vdev, (run, run), |_| 1, purpose)
+            .or_else(|| self.place(stream, vdev, (1, 1), |_| 1, purpose));
+        self.forget_runs(vdev, found);
+        found
     }
 
     #[inline]
@@ -411,8 +547,9 @@ impl Space {
         let Some(extent) = self.freed.pop() else {
             return false;
         };
-        let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
-        let freed = sectors.release(extent.sector, extent.sectors);
+        let vdev = &mut self.vdevs[usize::from(extent.vdev)];
+        vdev.look_for_pieces();
+        let freed = vdev.sectors.release(extent.sector, extent.sectors);
         debug_assert_eq!(freed, extent.sectors, "{extent:?} was freed already");
         true
     }

@@ -3,6 +3,7 @@
 
 use super::bits::{self, FULL, REGION, Region};
 use super::flags::Flags;
+use super::runs::Runs;
 use super::{PAGE_BYTES, PAGE_SECTORS};
 use crate::format::space_page;
 
@@ -32,6 +33,9 @@ pub(super) struct Sectors {
     dirty: Flags,
     /// Pages that have one, and have not been written to it.
     placed: Flags,
+    /// How many long runs there are, and of the shortest that somebody needs.
+    runs: Runs,
+    short_runs: Runs,
 }
 
 impl Sectors {
@@ -74,6 +78,23 @@ impl Sectors {
         &self.busy[region as usize]
     }
 
+    /// From now on counts runs of so many free sectors, 0 for none, of those below `end`: short ones and long ones.
+    pub(super) fn count_runs_of(&mut self, (short, long): (u32, u32), end: u64) {
+        let regions = self.busy.len();
+        self.runs.count_those_of(long, end, regions);
+        self.short_runs.count_those_of(short, end, regions);
+    }
+
+    /// How many long runs there are, one behind the other where a run is longer.
+    pub(super) fn long_runs(&mut self) -> u64 {
+        self.runs.total(&self.busy)
+    }
+
+    /// The same of short ones.
+    pub(super) fn short_runs(&mut self) -> u64 {
+        self.short_runs.total(&self.busy)
+    }
+
     /// Finds a region's longest run.
     pub(super) fn measure(&mut self, region: u32) {
         self.longest[region as usize] = bits::longest(self.busy(region)) as u16;
@@ -88,6 +109,8 @@ impl Sectors {
         self.free.resize(regions, 0);
         self.longest.resize(regions, 0);
         self.young.reach(regions);
+        self.runs.reach(regions);
+        self.short_runs.reach(regions);
         let pages = size.div_ceil(PAGE_SECTORS) as usize;
         self.dirty.reach(pages);
         self.placed.reach(pages);
@@ -119,6 +142,7 @@ impl Sectors {
     #[inline]
     pub(super) fn take(&mut self, region: u32, start: u32, length: u32, is_young: bool) {
         debug_assert_eq!(bits::count(self.busy(region), start, length), 0);
+        self.change_runs(region);
         bits::set(&mut self.busy[region as usize], start, length);
         self.free[region as usize] -= length as u16;
         self.free_sectors -= u64::from(length);
@@ -158,10 +182,17 @@ impl Sectors {
     }
 
     #[inline]
+    fn change_runs(&mut self, region: u32) {
+        self.runs.change(region);
+        self.short_runs.change(region);
+    }
+
+    #[inline]
     fn unset_busy(&mut self, region: u32, start: u32, length: u32) -> u32 {
         let index = region as usize;
         let freed = bits::clear(&mut self.busy[index], start, length);
         if freed > 0 {
+            self.change_runs(region);
             self.free[index] += freed as u16;
             self.free_sectors += u64::from(freed);
             let run = bits::run_around(&self.busy[index], start, length);
@@ -273,6 +304,7 @@ impl Sectors {
             self.free_sectors -= u64::from(self.free[index]);
             self.free_sectors += u64::from(free);
             self.free[index] = free as u16;
+            self.change_runs(region);
             self.measure(region);
         }
         true
@@ -290,6 +322,8 @@ impl Sectors {
             + self.young.memory()
             + self.dirty.memory()
             + self.placed.memory()
+            + self.runs.memory()
+            + self.short_runs.memory()
     }
 }
 

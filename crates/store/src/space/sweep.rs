@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Stream;
 use super::bits::{self, REGION};
@@ -51,6 +52,14 @@ pub(super) struct Vdev {
     sweeps: [Sweep; Stream::COUNT],
     /// Sectors at its end that only metadata gets.
     kept: u64,
+    /// Lengths of runs that somebody needs, ascending; runs of the last are kept whole while they are few. None: no
+    /// runs are kept.
+    lengths: Vec<u32>,
+    /// Where pieces of free space are looked for first.
+    pieces_in: u32,
+    /// For each of the lengths the shortest pieces below it that were looked for everywhere in vain since something
+    /// became free; 0: none were.
+    no_pieces_of: Vec<u32>,
     /// Its share of allocations that it has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
@@ -78,6 +87,8 @@ impl Vdev {
         };
         let taken = taken(found);
         self.sectors.take(region, start, taken, is_young);
+        // What is left of a run that was long is a piece.
+        self.pieces_in = region;
         self.sweeps[stream as usize].position = start + taken;
         let sector = u64::from(region) * u64::from(REGION) + u64::from(start);
         Some((sector, taken))
@@ -168,6 +179,118 @@ impl Vdev {
     /// Keeps so many sectors at the end for metadata.
     pub(super) fn keep_for_metadata(&mut self, sectors: u64) {
         self.kept = sectors;
+        let lengths = std::mem::take(&mut self.lengths);
+        self.count_runs_of(lengths);
+    }
+
+    /// From now on runs of the last of these lengths are long; none: no run is. Ascending.
+    pub(super) fn count_runs_of(&mut self, lengths: Vec<u32>) {
+        self.no_pieces_of = vec![0; lengths.len()];
+        self.lengths = lengths;
+        let end = self.sectors.size().saturating_sub(self.kept);
+        self.sectors.count_runs_of((self.short(), self.long()), end);
+    }
+
+    /// The length of the shortest runs that somebody needs; 0: nobody needs any.
+    pub(super) fn short(&self) -> u32 {
+        self.lengths.first().copied().unwrap_or(0)
+    }
+
+    /// The length of long runs; 0: none is.
+    pub(super) fn long(&self) -> u32 {
+        self.lengths.last().copied().unwrap_or(0)
+    }
+
+    /// Something became free: there may be pieces again.
+    pub(super) fn look_for_pieces(&mut self) {
+        self.no_pieces_of.fill(0);
+    }
+
+    /// Takes free sectors out of a run that is shorter than a long one; the first of them. Of a run that is too short
+    /// for whatever else is kept, where there is one; `is_least`: of no other.
+    pub(super) fn allocate_piece(
+        &mut self,
+        stream: Stream,
+        sectors: u32,
+        is_least: bool,
+        is_young: bool,
+    ) -> Option<u64> {
+        let most = if is_least { 1 } else { self.lengths.len() };
+        (0..most).find_map(|below| self.allocate_below(stream, sectors, below, is_young))
+    }
+
+    /// Takes free sectors out of a run that is shorter than this one of the lengths.
+    fn allocate_below(
+        &mut self,
+        stream: Stream,
+        sectors: u32,
+        below: usize,
+        is_young: bool,
+    ) -> Option<u64> {
+        let limit = *self.lengths.get(below)?;
+        if sectors == 0 || sectors >= limit {
+            return None;
+        }
+        let least = self.no_pieces_of[below];
+        let is_vain = least > 0 && sectors >= least;
+        let regions = self.sectors.regions();
+        let first = self.pieces_in.min(regions.saturating_sub(1));
+        let most = if is_vain { 1 } else { regions };
+        let mut order = (first..regions).chain(0..first).take(most as usize);
+        let found = order.find_map(|region| {
+            let start = self.piece_in(stream, region, sectors..limit)?;
+            Some((region, start))
+        });
+        let Some((region, start)) = found else {
+            if !is_vain {
+                self.no_pieces_of[below] = sectors;
+            }
+            return None;
+        };
+        self.pieces_in = region;
+        self.sectors.take(region, start, sectors, is_young);
+        Some(u64::from(region) * u64::from(REGION) + u64::from(start))
+    }
+
+    /// Free sectors for data in runs of so many and their multiples.
+    pub(super) fn in_runs(&self, sectors: u32) -> u64 {
+        let of_region = |region| {
+            let end = self.end_in(Stream::Data, region);
+            let runs = bits::runs(self.sectors.busy(region));
+            let inside =
+                runs.map(|(start, length)| (start + length).min(end).saturating_sub(start));
+            let whole: u32 = inside.map(|length| length - length % sectors.max(1)).sum();
+            u64::from(whole)
+        };
+        (0..self.sectors.regions()).map(of_region).sum()
+    }
+
+    /// Takes free sectors of the end that is kept for metadata; the first of them.
+    pub(super) fn allocate_kept(&mut self, sectors: u32, is_young: bool) -> Option<u64> {
+        let end = self.sectors.size();
+        let first = end.saturating_sub(self.kept);
+        let regions = (first / u64::from(REGION)) as u32..self.sectors.regions();
+        let found = regions.into_iter().find_map(|region| {
+            let from = first.saturating_sub(u64::from(region) * u64::from(REGION)) as u32;
+            let start = bits::find(self.sectors.busy(region), from, sectors)?;
+            Some((region, start))
+        });
+        let (region, start) = found.filter(|_| sectors > 0)?;
+        self.sectors.take(region, start, sectors, is_young);
+        Some(u64::from(region) * u64::from(REGION) + u64::from(start))
+    }
+
+    fn piece_in(&self, stream: Stream, region: u32, lengths: Range<u32>) -> Option<u32> {
+        if self.sectors.free_of(region) < lengths.start {
+            return None;
+        }
+        let end = self.end_in(stream, region);
+        let mut runs = bits::runs(self.sectors.busy(region));
+        let fits = |(start, length): &(u32, u32)| {
+            let inside = (start + length).min(end).saturating_sub(*start);
+            lengths.contains(&inside)
+        };
+        runs.find(fits).map(|(start, _)| start)
     }
 
     /// The regions to sweep next that may have such a run.

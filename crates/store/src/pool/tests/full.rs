@@ -6,7 +6,7 @@ use super::super::{Limits, Plan, PoolErrorKind, Request};
 use super::world::World;
 use crate::catalog::request::{CreateVolume, Destroy, SetProperties, TakeSnapshots};
 use crate::format::DatasetId;
-use crate::vdev::Kind;
+use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
 const BLOCK: u64 = 4096;
 const SMALL: u64 = 16 << 20;
@@ -36,7 +36,12 @@ impl World {
 
     /// Writes one block after the other until there is no space; how many bytes were taken.
     fn fill(&mut self, volume: DatasetId, step: u64) -> u64 {
-        let mut at = 0;
+        self.fill_from(volume, 0, step)
+    }
+
+    /// The same from a place on; where it ended.
+    fn fill_from(&mut self, volume: DatasetId, from: u64, step: u64) -> u64 {
+        let mut at = from;
         loop {
             match self.try_write(volume, at, &noise(step, at + 1)) {
                 Ok(()) => at += step,
@@ -67,6 +72,26 @@ impl World {
         }))
         .map(|()| self.id(name))
         .map_err(|error| error.kind)
+    }
+
+    fn create_of_blocks(
+        &mut self,
+        name: &str,
+        size: u64,
+        block_size: u32,
+        is_thick: bool,
+    ) -> DatasetId {
+        let request = CreateVolume {
+            name: name.to_owned(),
+            size,
+            block_size,
+            is_thick,
+            ..CreateVolume::default()
+        };
+        let plan: Plan =
+            Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+        self.administer(plan).expect("there is room");
+        self.id(name)
     }
 
     fn snapshot_of(&mut self, name: &str) -> Result<(), PoolErrorKind> {
@@ -330,4 +355,161 @@ fn where_free_space_stays_in_pieces_there_is_none_and_nothing_was_written() {
             .all(|byte| *byte == 0)
     );
     world.check();
+}
+
+/// Fills the pool, then writes every block of the thick volume twice.
+fn write_all_of_a_thick_volume(
+    (kind, disks): (Kind, usize),
+    (block_size, others): (u32, u32),
+    fill: &dyn Fn(&mut World),
+) -> Result<(), String> {
+    let mut world = World::of_size(kind, disks, SMALL, Limits::default());
+    let size = 3 << 20;
+    let thick = world.create_of_blocks("thick", size, block_size, true);
+    world.create_of_blocks("thin", 1 << 30, others, false);
+    fill(&mut world);
+    let step = u64::from(block_size);
+    for round in 0..2 {
+        for at in (0..size).step_by(step as usize) {
+            if let Err(error) = world.try_write(thick, at, &noise(step, at + round)) {
+                let counts = world.pool.space.counts();
+                return Err(format!(
+                    "{kind:?} of {disks}, blocks of {block_size} beside {others}, round {round}, byte {at}: \
+                     {error:?}, {counts:?}, slop {}, reserved {}",
+                    world.pool.slop(),
+                    world.pool.reserved
+                ));
+            }
+        }
+    }
+    world.check();
+    for at in (0..size).step_by(step as usize) {
+        assert!(world.read(thick, at, block_size) == noise(step, at + 1));
+    }
+    world.reopen().map_err(|error| error.to_string())
+}
+
+fn probe(fill: &dyn Fn(&mut World)) {
+    let kinds = [
+        (Kind::Leaf, 1),
+        (Kind::Mirror, 2),
+        (Kind::Raidz { parity: 1 }, 3),
+        (Kind::Raidz { parity: 3 }, 5),
+    ];
+    let mut failures = Vec::new();
+    for kind in kinds {
+        for block_size in [16 << 10, 64 << 10, 128 << 10] {
+            for others in [4096, 128 << 10] {
+                let done = write_all_of_a_thick_volume(kind, (block_size, others), fill);
+                failures.extend(done.err());
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_thick_volume_takes_all_its_blocks_in_a_pool_that_others_filled() {
+    probe(&|world| {
+        let thin = world.id("thin");
+        let size = world.pool.contents[&thin].block_size.into();
+        world.fill(thin, size);
+    });
+}
+
+#[test]
+fn a_thick_volume_takes_all_its_blocks_where_others_left_pieces() {
+    probe(&|world| {
+        let thin = world.id("thin");
+        let size = u64::from(world.pool.contents[&thin].block_size);
+        let end = world.fill(thin, size);
+        for at in (0..end).step_by(2 * size as usize) {
+            world.clear(thin, at, size);
+        }
+        (0..3).for_each(|_| world.checkpoint());
+        let more = world.fill_from(thin, end, size);
+        assert!(more > end);
+    });
+}
+
+/// Several of them, on vdevs of two kinds, beside one that takes every piece it gets.
+#[test]
+fn thick_volumes_of_several_block_sizes_take_all_their_blocks_side_by_side() {
+    let leaves = |from: u64, count: u64| (from..from + count).map(|of| LeafSpec::new(of, SMALL));
+    let raidz = TopLevelSpec::new(Kind::Raidz { parity: 2 }, Class::Normal, leaves(100, 4));
+    let mirror = TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves(104, 2));
+    let top_levels = vec![raidz, mirror];
+    let mut world = World::of_tree(VdevTree { top_levels }, 6, SMALL, Limits::default());
+    let size = 2 << 20;
+    let sizes = [16 << 10, 64 << 10, 128 << 10];
+    let thick = sizes.map(|of| {
+        let name = format!("thick{of}");
+        (world.create_of_blocks(&name, size, of, true), u64::from(of))
+    });
+    let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
+    let end = world.fill(thin, BLOCK);
+    let mut state = 5_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) % below
+    };
+    for step in 0..900 {
+        let (volume, block) = thick[random(3) as usize];
+        let at = random(size / block) * block;
+        let written = world.try_write(volume, at, &noise(block, step + 1));
+        let runs = world.pool.space.runs();
+        assert_eq!(written, Ok(()), "step {step}, blocks of {block}, {runs:?}");
+        if random(3) == 0 {
+            world.clear(thin, random(end / BLOCK) * BLOCK, BLOCK);
+        }
+        // Takes what it can get.
+        let _ = world.try_write(thin, random(end / BLOCK) * BLOCK, &noise(BLOCK, step));
+        if step % 300 == 299 {
+            world.reopen().expect("opens");
+        }
+    }
+    world.check();
+}
+
+#[test]
+fn no_thick_volume_is_made_where_what_is_free_lies_in_pieces() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let small = world.create("small", 1 << 30, false).expect("thin");
+    let end = world.fill(small, BLOCK);
+    for at in (0..end).step_by(2 * BLOCK as usize) {
+        world.clear(small, at, BLOCK);
+    }
+    (0..3).for_each(|_| world.checkpoint());
+    let request = CreateVolume {
+        name: "large".to_owned(),
+        size: 3 << 20,
+        block_size: 64 << 10,
+        is_thick: true,
+        ..CreateVolume::default()
+    };
+    let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+    let error = world.administer(plan).expect_err("it could not be kept");
+    assert_eq!(error.kind, PoolErrorKind::NoSpace);
+    assert!(error.to_string().contains("in pieces"), "{error}");
+    world
+        .create("single", 3 << 20, true)
+        .expect("its blocks fit");
+}
+
+/// Runs that are kept for large blocks do not keep others from the runs between, of which there are enough.
+#[test]
+fn others_fill_the_runs_that_are_too_short_for_what_is_kept() {
+    let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());
+    let block = 16 << 10;
+    let thin = world.create_of_blocks("thin", 1 << 30, block, false);
+    let step = u64::from(block);
+    world.create_of_blocks("small", 1 << 20, block, true);
+    world.create_of_blocks("large", 4 << 20, 128 << 10, true);
+    let end = world.fill(thin, step);
+    for at in (0..end).step_by(2 * step as usize) {
+        world.clear(thin, at, step);
+    }
+    (0..3).for_each(|_| world.checkpoint());
+    let more = world.fill_from(thin, end, step) - end;
+    assert!(more > end / 3, "{more} of {end}");
 }
