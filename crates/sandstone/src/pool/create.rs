@@ -181,15 +181,33 @@ impl Pools {
         // Where a device was missing there is nothing of it; or another one by now.
         let disks = &self.options.disks;
         let places = places.iter().filter(|(_, place)| disks.exists(&place.path));
-        for (guid, Place { path, .. }) in places {
-            let left = "the pool is not open any more, but labels of it are left on this device";
-            let device = disks.open(path).map_err(|error| {
-                Error::new(ErrorKind::InUse, error.problem(), error.advice()).not_changed(left)
-            })?;
-            label::wipe_leaf(&*device, *guid)
-                .map_err(|error| label_failed("wipe", path, error).not_changed(left))?;
-        }
-        Ok(())
+        // One that cannot be wiped is no reason to leave labels on the others: nobody can ask for it again.
+        let wiped = places.map(|(guid, place)| self.wipe(&place.path, *guid));
+        let failed = wiped.filter_map(Result::err).reduce(|first, _| first);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Wipes the labels of a device that was this leaf of a pool that is no more.
+    fn wipe(&self, path: &Path, leaf: u64) -> Result<(), Error> {
+        let disks = &self.options.disks;
+        let left = "the pool is not open any more, but labels of it are left on this device";
+        let device = match disks.open(path) {
+            Ok(device) => device,
+            Err(error) => {
+                // Somebody else has it by now, say: then nothing of the pool may be there.
+                let labels = disks.look_at(path);
+                let newest = labels.as_ref().map(label::newest);
+                return match newest {
+                    Some(found) if found.as_ref().is_none_or(|(_, on)| *on != leaf) => Ok(()),
+                    _ => Err(
+                        Error::new(ErrorKind::InUse, error.problem(), error.advice())
+                            .not_changed(left),
+                    ),
+                };
+            }
+        };
+        label::wipe_leaf(&*device, leaf)
+            .map_err(|error| label_failed("wipe", path, error).not_changed(left))
     }
 
     pub(super) fn check_name(&self, name: &str) -> Result<(), Error> {

@@ -150,3 +150,18 @@ fn a_disk_is_used_once_and_what_is_not_there_is_said() {
     assert!(!found.contains("tank"), "{found}");
     front.done(&format!("pool create other {}", a.naa));
 }
+
+#[test]
+fn destroying_a_pool_wipes_all_that_can_be_wiped() {
+    for turn in 0..2 {
+        let (a, b, front) = mirrored();
+        front.done("pool export tank");
+        let used = if turn == 0 { &a } else { &b };
+        front.done(&format!("lu create disk --backend {}", used.naa));
+        front.done("pool import tank");
+        let said = front.refused("pool destroy tank --yes");
+        assert!(flat(&said).contains("lu disk uses it"), "{said}");
+        let other = if turn == 0 { &b } else { &a };
+        front.done(&format!("pool create new {}", other.naa));
+    }
+}
