@@ -293,6 +293,15 @@ impl PoolHost {
         self.shared.places().clone()
     }
 
+    /// Notes why a device is not used; whether that is another reason than before.
+    pub(super) fn note_trouble(&self, guid: u64, why: &str) -> bool {
+        let mut places = self.shared.places();
+        let Some(place) = places.get_mut(&guid) else {
+            return false;
+        };
+        place.trouble.replace(why.to_owned()).as_deref() != Some(why)
+    }
+
     /// What happened to it lately, oldest first.
     pub fn happenings(&self) -> Vec<Happening> {
         self.shared.history().all()

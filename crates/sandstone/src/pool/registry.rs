@@ -64,6 +64,8 @@ pub(super) struct AbsentPool {
     pub(super) reason: String,
     /// What to do about it.
     pub(super) next: String,
+    /// The disks of other machines that were there when it was tried last.
+    pub(super) tried_with: Vec<PathBuf>,
 }
 
 impl Pools {
@@ -90,6 +92,7 @@ impl Pools {
                     known: pool,
                     reason,
                     next,
+                    tried_with: Vec::new(),
                 };
                 pools.lock().absent.insert(name, absent);
             }
@@ -147,6 +150,17 @@ impl Pools {
     /// The known pools that are not open.
     pub(super) fn absent(&self) -> Vec<AbsentPool> {
         self.lock().absent.values().cloned().collect()
+    }
+
+    /// A pool was tried with these disks, and is not open yet for this reason; whether that is another one than before.
+    pub(super) fn still_absent(&self, name: &str, with: Vec<PathBuf>, error: Error) -> bool {
+        let mut state = self.lock();
+        let Some(pool) = state.absent.get_mut(name) else {
+            return false;
+        };
+        pool.tried_with = with;
+        pool.next = error.next;
+        std::mem::replace(&mut pool.reason, error.message) != pool.reason
     }
 
     /// A volume or snapshot by its full name, such as `tank/vm1`, for logical blocks of `granularity`.

@@ -1,7 +1,7 @@
 //! Disks of other machines that come back: used again by themselves as soon as a session shows them. A cable that
 //! was out for a minute is no reason to call an administrator; what an administrator put aside stays there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use store::vdev::State;
 
@@ -16,18 +16,26 @@ impl Pools {
     pub fn try_again(&self) {
         let disks = &self.options.disks;
         for pool in self.absent() {
-            // With some of them only it might be opened as it was before the others went on alone.
             let remote = remote_of(&pool.known);
-            if remote.is_empty() || !remote.iter().all(|path| disks.is_there_now(path)) {
+            let there = remote.iter().filter(|path| disks.is_there_now(path));
+            let there: Vec<PathBuf> = there.map(|path| path.to_path_buf()).collect();
+            // Not all of them need come: one may have been dead for long. Whether those that are away may have
+            // gone on alone is asked with each try.
+            let is_news = there.iter().any(|path| !pool.tried_with.contains(path));
+            if remote.is_empty() || !is_news && there.len() < remote.len() {
                 continue;
             }
             let _changing = self.changing();
             let is_still_absent = |other: &super::registry::AbsentPool| other.known == pool.known;
             if self.absent().iter().any(is_still_absent) {
+                let name = &pool.known.name;
                 match self.import_known(&pool.known) {
-                    Ok(()) => tracing::info!(pool = pool.known.name, "the pool is open"),
+                    Ok(()) => tracing::info!(pool = name, "the pool is open"),
                     Err(error) => {
-                        tracing::info!(pool = pool.known.name, %error, "the pool is not open yet");
+                        let reason = error.message.clone();
+                        if self.still_absent(name, there, error) {
+                            tracing::info!(pool = name, reason, "the pool is not open yet");
+                        }
                     }
                 }
             }
@@ -49,7 +57,9 @@ impl Pools {
                     Ok(()) => tracing::info!(pool = name, "another machine's disk is back"),
                     // What it was asked before it went is not answered yet, say.
                     Err(error) => {
-                        tracing::info!(pool = name, %error, "another machine's disk cannot be used yet");
+                        if pool.host.note_trouble(guid, &error.message) {
+                            tracing::info!(pool = name, %error, "another machine's disk cannot be used yet");
+                        }
                     }
                 }
             }

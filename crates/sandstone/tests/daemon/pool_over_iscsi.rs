@@ -165,3 +165,34 @@ fn destroying_a_pool_wipes_all_that_can_be_wiped() {
         front.done(&format!("pool create new {}", other.naa));
     }
 }
+
+#[test]
+fn a_pool_that_waits_for_one_disk_does_not_wait_for_one_that_was_dead_before() {
+    let (mut a, mut b) = (Array::start(1, 128 << 20), Array::start(2, 128 << 20));
+    let c = Array::start(3, 128 << 20);
+    let mut front = Process::start();
+    for array in [&a, &b, &c] {
+        array.log_in(&front);
+    }
+    front.done(&format!(
+        "pool create tank mirror {} {} {}",
+        a.naa, b.naa, c.naa
+    ));
+    let portal = serve(&front, "64M");
+    // It never comes back.
+    drop(c);
+    write_all(portal, 0..8);
+    until(&front, "pool status tank", "DEGRADED");
+    a.process.kill();
+    write_all(portal, 8..24);
+    until(&front, "pool status tank", "DEGRADED");
+    std::thread::sleep(Duration::from_secs(12));
+    b.process.kill();
+    front.kill();
+    a.process.restart();
+    front.restart();
+    until(&front, "pool status tank", "opens by itself");
+    b.process.restart();
+    until(&front, "lu list -H -o state", "online");
+    verify_all(portal, 0..24);
+}
