@@ -129,8 +129,11 @@ impl Pools {
             places: leaves
                 .into_iter()
                 .map(|(guid, path, _)| {
-                    let trouble = None;
-                    (guid, Place { path, trouble })
+                    let place = Place {
+                        path,
+                        ..Place::default()
+                    };
+                    (guid, place)
                 })
                 .collect(),
             cache: self.cache_for_one_more(),

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use store::format::SECTOR_SIZE;
 use store::pool::LeafLabels;
@@ -179,6 +179,27 @@ impl Disks {
             }
             (Some(_), None) => None,
         }
+    }
+}
+
+impl Disks {
+    /// The labels of devices that are in use, as they are; without those that do not answer in time.
+    pub(super) fn look_at_all(&self, paths: &[PathBuf]) -> Vec<LeafLabels> {
+        let (reply, answers) = channel();
+        for path in paths {
+            let (disks, at, reply) = (self.clone(), path.clone(), reply.clone());
+            // Nobody may wait any more.
+            let work = move || drop(reply.send(disks.look_at(&at)));
+            // Without a thread one label less is looked at.
+            let thread = std::thread::Builder::new().name("looking".to_owned());
+            drop(thread.spawn(work));
+        }
+        drop(reply);
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        std::iter::from_fn(|| answers.recv_timeout(left()).ok())
+            .flatten()
+            .collect()
     }
 }
 

@@ -66,6 +66,8 @@ pub struct Place {
     pub path: PathBuf,
     /// Why it is not used, or what happened to it last; `None` where all is well.
     pub trouble: Option<String>,
+    /// The newest generation of labels when the pool was opened without it; `None` where it was used since.
+    pub missing_at: Option<u64>,
 }
 
 /// What a pool's thread works with.

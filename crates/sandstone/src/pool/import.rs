@@ -470,11 +470,12 @@ fn places(
     let place = |guid: u64| match found.iter().find(|(leaf, _, _)| *leaf == guid) {
         Some((_, path, _)) => Some(Place {
             path: path.clone(),
-            trouble: None,
+            ..Place::default()
         }),
         None => Some(Place {
             path: was(guid)?,
             trouble: Some("cannot open".to_owned()),
+            missing_at: Some(config.generation),
         }),
     };
     let all = leaves(config).chain(beside);

@@ -152,6 +152,32 @@ fn a_disk_is_used_once_and_what_is_not_there_is_said() {
 }
 
 #[test]
+fn what_a_disk_took_alone_is_not_overwritten_by_itself() {
+    let (mut a, mut b, mut front) = mirrored();
+    let portal = serve(&front, "64M");
+    write_all(portal, 0..8);
+    a.process.kill();
+    write_all(portal, 8..24);
+    until(&front, "pool status tank", "DEGRADED");
+    b.process.kill();
+    front.kill();
+    a.process.restart();
+    front.restart();
+    until(&front, "pool status tank", "waits for");
+    // Somebody opens what was left behind, and sees what that is; the newest writes are on the other one only.
+    front.done("pool import tank");
+    b.process.restart();
+    let status = until(&front, "pool status tank", "was used without the other");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    // As long as nobody takes the other one in, everything is there.
+    front.kill();
+    a.process.kill();
+    front.restart();
+    until(&front, "lu list -H -o state", "online");
+    verify_all(portal, 0..24);
+}
+
+#[test]
 fn destroying_a_pool_wipes_all_that_can_be_wiped() {
     for turn in 0..2 {
         let (a, b, front) = mirrored();

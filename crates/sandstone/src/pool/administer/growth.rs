@@ -107,7 +107,7 @@ impl Site<'_> {
                 hands.devices.keep_spare(guid, device);
                 let place = Place {
                     path,
-                    trouble: None,
+                    ..Place::default()
                 };
                 hands.shared.places().insert(guid, place);
                 hands.pool.set_spares(spares);

@@ -70,7 +70,7 @@ pub(super) fn settle_in(
     hands.devices.attach(leaf, device);
     let place = Place {
         path,
-        trouble: None,
+        ..Place::default()
     };
     hands.shared.places().insert(guid, place);
     hands.pool.set_paths(paths(&hands.shared.places()));

@@ -1,8 +1,9 @@
 //! Devices of a pool put aside and used again: `pool offline`, `online`, `clear`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use store::pool::{LeafLabels, OpenErrorKind, examine};
 use store::vdev::State;
 
 use super::super::label;
@@ -47,7 +48,7 @@ impl Site<'_> {
             let place = self.pool.host.places().remove(&guid).unwrap_or_default();
             let device = match is_used {
                 true => None,
-                false => Some(self.open_known(&place.path, guid)?),
+                false => Some(self.open_known(&place.path, guid)?.0),
             };
             let cleared = self.handle("online a cache of", move |hands| {
                 if let (Some(device), Some(leaf)) = (device, hands.pool.leaf(guid)) {
@@ -69,7 +70,8 @@ impl Site<'_> {
         if matches!(named.leaf.state, State::Online | State::Degraded) {
             return Ok(());
         }
-        let device = self.open_known(&named.path, guid)?;
+        let (device, labels) = self.open_known(&named.path, guid)?;
+        self.require_one_history(named, labels)?;
         let len = device.geometry().len;
         if len < named.leaf.size {
             return Err(Error::new(
@@ -98,13 +100,18 @@ impl Site<'_> {
                 }
             } else if let Some(place) = hands.shared.places().get_mut(&guid) {
                 place.trouble = None;
+                place.missing_at = None;
             }
             result
         })
     }
 
     /// A leaf's device, where its label says that it is that leaf's.
-    pub(super) fn open_known(&self, path: &Path, guid: u64) -> Result<Arc<dyn BlockDevice>, Error> {
+    pub(super) fn open_known(
+        &self,
+        path: &Path,
+        guid: u64,
+    ) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
         let refused = |why: String| {
             Error::new(
                 ErrorKind::Refused,
@@ -123,13 +130,53 @@ impl Site<'_> {
             refused
         })?;
         match label::newest(&labels) {
-            Some((config, leaf)) if config.guid == self.status.guid && leaf == guid => Ok(device),
+            Some((config, leaf)) if config.guid == self.status.guid && leaf == guid => {
+                Ok((device, labels))
+            }
             Some((config, _)) => Err(refused(format!(
                 "what is there belongs to pool {} and is not the device that was there",
                 config.name
             ))),
             None => Err(refused("what is there has no label of the pool".to_owned())),
         }
+    }
+
+    /// Refuses a device that was used without those that are in use now, and these without it: rebuilding it
+    /// would overwrite what was acknowledged there and is nowhere else.
+    fn require_one_history(&self, named: &Named, labels: LeafLabels) -> Result<(), Error> {
+        // Labels are written when devices come and go. Newer ones than were found without it are of a use without
+        // those that were found: this opening has not written there yet.
+        let places = self.pool.host.places();
+        let missing_at = places.get(&named.leaf.guid).and_then(|at| at.missing_at);
+        let newest = label::newest(&labels).map(|(config, _)| config.generation);
+        let is_newer = missing_at.is_some_and(|found| newest > Some(found));
+        if !is_newer && !self.is_parted(labels) {
+            return Ok(());
+        }
+        let (name, path) = (self.name, named.path.display());
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!(
+                "cannot online {path}: it was used without the other devices, and these without it: each may have \
+                 acknowledged changes that the other lacks"
+            ),
+            format!(
+                "decide which to keep: `sandstone pool replace -f {name} {path}` gives up what is there; to go on with that \
+                 instead, export the pool and use `sandstone pool import -d {path} {name}`"
+            ),
+        ))
+    }
+
+    /// Whether the labels of a device and of those that are in use tell of two histories.
+    fn is_parted(&self, labels: LeafLabels) -> bool {
+        let is_used = |named: &Named| matches!(named.leaf.state, State::Online | State::Degraded);
+        let used = self.leaves().into_iter().filter(is_used);
+        let used: Vec<PathBuf> = used.map(|named| named.path).collect();
+        let mut all = self.disks.look_at_all(&used);
+        all.push(labels);
+        // Whatever else is the matter with what labels say, the pool is open.
+        examine(&all, Some(self.status.guid))
+            .is_err_and(|error| error.kind == OpenErrorKind::Parted)
     }
 
     pub(super) fn expand(&self, named: &Named) -> Result<(), Error> {
