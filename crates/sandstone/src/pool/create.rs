@@ -14,8 +14,8 @@ use super::host::{Begin, Place, PoolHost, Setup};
 use super::registry::{OpenPool, Pools};
 use super::vdev_request::{Additions, VdevRequest};
 use super::{label, opening};
+use crate::block::BlockDevice;
 use crate::block::file::FileDevice;
-use crate::block::{BlockDevice, BlockError};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 
@@ -118,7 +118,7 @@ impl Pools {
                 continue;
             };
             label::write_beside(&**device, &config, spec.guid)
-                .map_err(|error| label_failed("write", path, error))?;
+                .map_err(|error| label::failed("write", path, error))?;
         }
         let setup = Setup {
             begin: Begin::Create(Box::new(config)),
@@ -210,7 +210,7 @@ impl Pools {
             }
         };
         label::wipe_leaf(&*device, leaf)
-            .map_err(|error| label_failed("wipe", path, error).not_changed(left))
+            .map_err(|error| label::failed("wipe", path, error).not_changed(left))
     }
 
     pub(super) fn check_name(&self, name: &str) -> Result<(), Error> {
@@ -335,12 +335,6 @@ pub(super) fn open_new(
         return Err(too_small(path, len));
     }
     Ok(device)
-}
-
-/// Labels of a device could not be written or wiped.
-pub(super) fn label_failed(doing: &str, path: &Path, error: BlockError) -> Error {
-    let labels = format!("{doing} the labels of {}", path.display());
-    Error::storage(labels, std::io::Error::other(error))
 }
 
 fn too_small(path: &Path, size: u64) -> Error {

@@ -115,9 +115,10 @@ impl Disks {
             let opened = disks
                 .open(&at)
                 .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
-            let opened = opened.map(|device| {
-                let labels = label::read(&*device);
-                (device, labels)
+            let opened = opened.and_then(|device| {
+                let labels =
+                    label::read(&*device).map_err(|error| label::failed("read", &at, error))?;
+                Ok((device, labels))
             });
             // Nobody may wait any more.
             drop(reply.send(opened));
@@ -175,7 +176,10 @@ impl Disks {
             (Some(name), Some(initiator)) => {
                 let device = initiator.device(name, LOGIN)?;
                 // One that cannot be asked would keep us waiting.
-                device.fault().is_none().then(|| label::read(&device))
+                if device.fault().is_some() {
+                    return None;
+                }
+                label::read(&device).ok()
             }
             (Some(_), None) => None,
         }

@@ -13,17 +13,30 @@ use store::vdev::layout::label_offset;
 
 use crate::block::lane::ask;
 use crate::block::{BlockDevice, BlockError, Done, Request};
+use crate::config::Error;
 
 /// What the labels of a device say. One that is too small for a leaf has none.
-pub(super) fn read(device: &dyn BlockDevice) -> LeafLabels {
+///
+/// # Errors
+/// None of them can be read: that is not to be taken for a device without labels.
+pub(super) fn read(device: &dyn BlockDevice) -> Result<LeafLabels, BlockError> {
     let size = device.geometry().len;
-    gathered(size, |offset| {
+    let mut failed = None;
+    let labels = gathered(size, |offset| {
         let len = LABEL_SIZE as u32;
         match ask(device, Request::Read { offset, len }) {
             Ok(Done::Pages(bytes)) if bytes.len() == LABEL_SIZE => Some(bytes),
-            _ => None,
+            Ok(_) => None,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
         }
-    })
+    });
+    match failed {
+        Some(error) if labels.copies.iter().all(Pages::is_empty) => Err(error),
+        _ => Ok(labels),
+    }
 }
 
 /// What the labels of a file or device node say, read without a lock: looking at a device that something else
@@ -91,9 +104,9 @@ pub(super) fn write_beside(
 /// same place by now.
 ///
 /// # Errors
-/// It cannot be written.
+/// It cannot be read or written.
 pub(super) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), BlockError> {
-    match newest(&read(device)) {
+    match newest(&read(device)?) {
         Some((_, found)) if found == leaf => overwrite(device, &[0; LABEL_SIZE]),
         _ => Ok(()),
     }
@@ -114,4 +127,10 @@ fn overwrite(device: &dyn BlockDevice, bytes: &[u8]) -> Result<(), BlockError> {
         )?;
     }
     ask(device, Request::Flush).map(drop)
+}
+
+/// Labels of a device could not be read, written or wiped.
+pub(super) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
+    let labels = format!("{doing} the labels of {}", path.display());
+    Error::storage(labels, io::Error::other(error))
 }

@@ -222,3 +222,12 @@ fn a_pool_that_waits_for_one_disk_does_not_wait_for_one_that_was_dead_before() {
     until(&front, "lu list -H -o state", "online");
     verify_all(portal, 0..24);
 }
+
+#[test]
+fn destroying_a_pool_tells_which_labels_are_left() {
+    let (a, mut b, front) = mirrored();
+    b.process.kill();
+    let said = front.refused("pool destroy tank --yes");
+    assert!(said.contains(&b.naa), "{said}");
+    front.done(&format!("pool create new {}", a.naa));
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use store::vdev::{Class, Kind, TopLevelSpec, TopLevelStatus};
 
-use super::super::create::{label_failed, make_files, redundancies};
+use super::super::create::{make_files, redundancies};
 use super::super::host::Place;
 use super::super::label;
 use super::super::opening::paths;
@@ -92,7 +92,7 @@ impl Site<'_> {
         let config = self.pool.host.ask(|pool| pool.config().clone());
         let config = config.map_err(|error| failed(self.name, "add a device to", &error))?;
         label::write_beside(device, &config, guid)
-            .map_err(|error| label_failed("write", path, error))
+            .map_err(|error| label::failed("write", path, error))
     }
 
     fn add_spares(&self, spares: &[PathBuf], force: bool) -> Result<(), Error> {
