@@ -16,6 +16,7 @@ use store::pool::LeafLabels;
 use super::label;
 use crate::block::device::NodeDevice;
 use crate::block::file::{FileDevice, FileOptions};
+use crate::block::lane::{Observer, Outcome};
 use crate::block::open::OpenError;
 use crate::block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use crate::config::{Error, ErrorKind};
@@ -97,7 +98,8 @@ impl Disks {
                 "use a disk with blocks of 512 or 4096 bytes",
             ));
         }
-        Ok(RemoteDisk(device.with_patience(ALL_PATHS_DOWN)))
+        let device = device.with_patience(ALL_PATHS_DOWN);
+        Ok(RemoteDisk(Arc::new(InUse(device))))
     }
 
     /// Opens a device for one pool alone, and reads its labels. First locked, then read: nobody writes labels in
@@ -209,11 +211,22 @@ impl Disks {
 
 /// A disk of another machine.
 #[derive(Debug)]
-struct RemoteDisk(MultipathDevice);
+struct RemoteDisk(Arc<InUse>);
+
+/// That it is the pool's: until all that it was asked is answered, also where the pool has given it up before. A
+/// write that still waits for a path would land on whatever somebody else has there by then.
+#[derive(Debug)]
+struct InUse(MultipathDevice);
+
+impl Observer for InUse {
+    fn completed(&self, _: u64, outcome: Outcome) -> Outcome {
+        outcome
+    }
+}
 
 impl BlockDevice for RemoteDisk {
     fn geometry(&self) -> Geometry {
-        let of_disk = self.0.geometry();
+        let of_disk = self.0.0.geometry();
         let sector = SECTOR_SIZE as u64;
         Geometry {
             len: of_disk.len / sector * sector,
@@ -222,16 +235,18 @@ impl BlockDevice for RemoteDisk {
         }
     }
 
-    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
-        self.0.submit(durable(request), ticket, lane)
+    fn submit(&self, request: Request, mut ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let in_use = Arc::clone(&self.0);
+        ticket.observe(in_use, 0);
+        self.0.0.submit(durable(request), ticket, lane)
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {
-        self.0.usage()
+        self.0.0.usage()
     }
 
     fn fault(&self) -> Option<String> {
-        self.0.fault()
+        self.0.0.fault()
     }
 }
 

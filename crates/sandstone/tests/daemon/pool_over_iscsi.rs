@@ -231,3 +231,25 @@ fn destroying_a_pool_tells_which_labels_are_left() {
     assert!(said.contains(&b.naa), "{said}");
     front.done(&format!("pool create new {}", a.naa));
 }
+
+#[test]
+fn a_disk_is_nobody_elses_before_it_has_answered() {
+    let (_a, b, front) = mirrored();
+    let portal = serve(&front, "64M");
+    write_all(portal, 0..8);
+    b.process.signal("STOP");
+    let writer = std::thread::spawn(move || write_all(portal, 8..12));
+    std::thread::sleep(Duration::from_secs(2));
+    // What it was asked is not needed any more, and may be written yet.
+    front.done(&format!("pool offline tank {}", b.naa));
+    writer.join().expect("the other copy is enough");
+    let said = front.refused(&format!("lu create disk --backend {}", b.naa));
+    b.process.signal("CONT");
+    assert!(flat(&said).contains("a pool uses it"), "{said}");
+    let create = format!("lu create disk --backend {}", b.naa);
+    let start = Instant::now();
+    while !front.verb(&create).0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it has answered");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

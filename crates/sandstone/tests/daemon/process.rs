@@ -46,6 +46,15 @@ impl Process {
         child.wait().unwrap();
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let sent = Command::new("kill")
+            .args(["-s", name, &child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
     /// The state folder.
     pub(crate) fn folder(&self) -> &Path {
         self.state.path()
