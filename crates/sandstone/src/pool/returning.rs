@@ -74,6 +74,18 @@ impl Pools {
             || self.all().iter().any(|(_, pool)| !away(pool).is_empty())
     }
 
+    /// The pool that lies on a disk of another machine and is not open: nothing holds the disk for it.
+    pub fn waits_for(&self, disk: &str) -> Option<String> {
+        let absent = self.absent().into_iter().map(|pool| pool.known);
+        let mut on_it = absent.filter(|known| {
+            let devices = known.devices.iter();
+            devices
+                .map(|on| &on.path)
+                .any(|path| path.as_os_str() == disk)
+        });
+        on_it.next().map(|known| known.name)
+    }
+
     /// The disks of other machines that pools lie on, each with the name of its pool.
     pub fn remote_disks(&self) -> Vec<(String, String)> {
         let open = self.all().into_iter().flat_map(|(name, pool)| {

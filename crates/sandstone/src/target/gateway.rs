@@ -45,6 +45,24 @@ pub(super) fn open(
     Ok(Arc::new(opened))
 }
 
+/// Refuses a new unit on a disk of a pool that is not open, and does not hold its disks therefore.
+///
+/// # Errors
+/// There is such a pool.
+pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), ApplyError> {
+    let BackendSpec::Iscsi { device } = &spec.backend else {
+        return Ok(());
+    };
+    match pools.waits_for(device) {
+        None => Ok(()),
+        Some(pool) => Err(ApplyError {
+            object: format!("lu {}", spec.name),
+            message: format!("{device}: pool {pool} lies on it, which is not open"),
+            next: format!("see sandstone pool status {pool}; or name another disk"),
+        }),
+    }
+}
+
 /// Refuses a configuration that would log out of the only way to a device that a unit needs.
 ///
 /// # Errors

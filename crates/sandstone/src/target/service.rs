@@ -326,6 +326,7 @@ impl Service {
             .find(|before| before.naa == spec.naa);
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
+            gateway::refuse_closed_pool(&self.opener.pools, spec)?;
             made.extend(self.opener.create(spec)?);
             let opened = self.opener.open(spec, others(), gateway::PATIENCE);
             return opened.map(Some);
