@@ -164,6 +164,8 @@ impl Daemon {
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);
+        } else {
+            self.initiator.hurry(LAST_IO);
         }
         self.service.join();
         self.pools.close();

@@ -58,6 +58,16 @@ impl Adapter {
         self.ring();
     }
 
+    /// The same for all devices that have no patience of their own.
+    pub(super) fn hurry(&self, limit: Duration) {
+        let count = self.fabric().devices.len();
+        let is_patient = |at: &usize| self.fabric().devices[*at].patience_us.is_none();
+        let patient: Vec<usize> = (0..count).filter(is_patient).collect();
+        for device in patient {
+            self.set_patience(device, Some(limit));
+        }
+    }
+
     /// The sessions now.
     pub fn sessions(&self) -> Vec<InitiatorSession> {
         self.fabric().sessions()

@@ -359,6 +359,13 @@ impl Host {
         }
     }
 
+    /// From now on I/O fails when all paths have been down for so long, whatever is set.
+    pub fn hurry(&self, limit: Duration) {
+        if let Some(running) = &self.lock().running {
+            running.adapter.hurry(limit);
+        }
+    }
+
     /// Logs out everywhere and ends the thread.
     pub fn stop(&self) {
         self.end_at(Instant::now());

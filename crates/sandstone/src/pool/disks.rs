@@ -186,9 +186,7 @@ impl Disks {
             (Some(_), None) => None,
         }
     }
-}
 
-impl Disks {
     /// The labels of devices that are in use, as they are; without those that do not answer in time.
     pub(super) fn look_at_all(&self, paths: &[PathBuf]) -> Vec<LeafLabels> {
         let (reply, answers) = channel();

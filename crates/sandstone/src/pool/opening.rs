@@ -113,6 +113,8 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen
             let mut pool = import(opening, &setup.devices, &mut devices, clock)?;
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
+            // What begins now has a date.
+            pool.tick(clock.now_us(), wall_clock_s());
             pool.claim(&setup.host, clock.now_us());
             pool
         }
