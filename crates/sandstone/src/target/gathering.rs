@@ -9,10 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-/// How long input gathers.
-const GATHERING: Duration = Duration::from_micros(30);
+/// Input gathers for as long as this many commands take to come: what is gained lies in their number, and how
+/// quickly they come is the initiator's processor's affair.
+const GATHERED: u64 = 6;
 /// Commands come quickly where they are less than this apart on average.
-const QUICK_NS: u64 = 8_000;
+const QUICK_NS: u64 = 16_000;
 /// An initiator with this many commands outstanding has enough to do while a few of them gather.
 const DEEP: u32 = 16;
 /// Input with this many commands on average is a batch without waiting.
@@ -55,7 +56,12 @@ impl Gathering {
         self.deep_writes
             && self.gap_ns < QUICK_NS
             && self.batch < BATCH * FRACTION
-            && now.duration_since(*self.since.get_or_insert(now)) < GATHERING
+            && now.duration_since(*self.since.get_or_insert(now)) < self.span()
+    }
+
+    /// How long input gathers: always less than [`GATHERED`] times [`QUICK_NS`].
+    fn span(&self) -> Duration {
+        Duration::from_nanos(GATHERED * self.gap_ns)
     }
 
     /// Input of this many bytes was taken, with so many commands in it; so many are outstanding.
@@ -97,15 +103,16 @@ mod tests {
     fn quick_deep_writes_gather_for_a_bounded_time() {
         let (mut gathering, now) = after(QUICK, 1, 4144, 32);
         assert!(gathering.goes_on(now));
-        assert!(gathering.goes_on(now + GATHERING / 2));
-        assert!(!gathering.goes_on(now + GATHERING));
+        assert!(gathering.goes_on(now + 3 * QUICK));
+        assert!(!gathering.goes_on(now + 6 * QUICK));
     }
 
     #[test]
     fn what_gathered_counts_for_the_pace() {
-        let (mut gathering, now) = after(GATHERING, 6, 4144, 32);
+        let pause = Duration::from_micros(30);
+        let (mut gathering, now) = after(pause, 6, 4144, 32);
         assert!(gathering.goes_on(now), "six in 30 µs are quick");
-        let (mut gathering, now) = after(GATHERING, 1, 4144, 32);
+        let (mut gathering, now) = after(pause, 1, 4144, 32);
         assert!(!gathering.goes_on(now), "one in 30 µs gains nothing");
     }
 
