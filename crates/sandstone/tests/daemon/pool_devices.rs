@@ -385,3 +385,20 @@ fn a_device_that_something_else_holds_does_not_keep_the_pool_closed() {
     scrubbed_clean(&process);
     verify_all(portal, 0..20);
 }
+
+#[test]
+fn a_spare_that_was_away_at_the_start_is_wiped_when_it_is_removed() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b spare ready");
+    process.kill();
+    let (ready, hidden) = (
+        process.folder().join("ready"),
+        process.folder().join("hidden"),
+    );
+    std::fs::rename(&ready, &hidden).unwrap();
+    process.restart();
+    std::fs::rename(&hidden, &ready).unwrap();
+    process.done("pool remove tank ready");
+    // Without -f: nothing says any more that it is a pool's.
+    process.done("pool create other ready");
+}

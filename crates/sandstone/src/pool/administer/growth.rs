@@ -214,7 +214,8 @@ impl Site<'_> {
         let synced = self.pool.host.sync();
         synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
         // What is not there, or cannot be written, is no spare any more either way.
-        if let Some(device) = device
+        // One that was away when the pool was opened may be there by now.
+        if let Some(device) = device.or_else(|| self.disks.open(&path).ok())
             && let Err(error) = label::wipe_leaf(&*device, guid)
         {
             let path = path.display();
