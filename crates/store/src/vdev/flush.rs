@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, LeafId};
+use super::health::state_after;
 use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
 };
@@ -218,12 +219,8 @@ impl Array {
     /// A leaf has lost what it had not flushed.
     pub(super) fn flush_failed(&mut self, leaf: LeafId, error: &DeviceError, out: &mut Output) {
         self.count_error(leaf, false, 0, error, out);
-        let state = match error.kind {
-            DeviceErrorKind::Gone => LeafState::Removed,
-            _ => LeafState::Faulted,
-        };
-        if state == LeafState::Removed || self.can_lose(leaf) {
-            self.lose(leaf, state, None, error, out);
+        if error.kind == DeviceErrorKind::Gone || self.can_lose(leaf) {
+            self.lose(leaf, state_after(error.kind), None, error, out);
         } else if self.leaf(leaf).state == LeafState::Online {
             let vdev = self.leaf(leaf).vdev;
             self.leaf_mut(leaf).flush.forget();

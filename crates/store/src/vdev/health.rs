@@ -1,5 +1,5 @@
-//! Losing leaves and getting them back. A leaf that failed a write is not trusted: it is faulted, and
-//! the epochs it missed are noted. The last one that holds a block is never given up for an error;
+//! Losing leaves and getting them back. A leaf that failed a write is not trusted: it is faulted, or removed where it
+//! is gone or does not answer, and the epochs it missed are noted. The last one that holds a block is never given up for an error;
 //! its errors are the caller's.
 
 use super::Array;
@@ -212,7 +212,7 @@ impl Array {
         match error.kind {
             DeviceErrorKind::Gone => self.lose(leaf, LeafState::Removed, None, error, out),
             DeviceErrorKind::Failed | DeviceErrorKind::TimedOut if self.can_lose(leaf) => {
-                self.lose(leaf, LeafState::Faulted, None, error, out);
+                self.lose(leaf, state_after(error.kind), None, error, out);
             }
             _ => {}
         }
@@ -231,7 +231,7 @@ impl Array {
         if error.kind == DeviceErrorKind::Gone {
             self.lose(leaf, LeafState::Removed, Some(epoch), error, out);
         } else if self.can_lose(leaf) {
-            self.lose(leaf, LeafState::Faulted, Some(epoch), error, out);
+            self.lose(leaf, state_after(error.kind), Some(epoch), error, out);
         }
     }
 
@@ -310,5 +310,14 @@ impl Array {
             Some(state) if state.state != LeafState::Detached => Ok(()),
             _ => Err(ShapeError::new(ShapeErrorKind::NoSuchLeaf, leaf, "")),
         }
+    }
+}
+
+/// What a leaf is that is not used any more. One that does not answer has done nothing wrong: it is away, and may be
+/// used again when it answers.
+pub(super) fn state_after(error: DeviceErrorKind) -> LeafState {
+    match error {
+        DeviceErrorKind::Gone | DeviceErrorKind::TimedOut => LeafState::Removed,
+        _ => LeafState::Faulted,
     }
 }
