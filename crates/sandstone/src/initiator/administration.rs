@@ -58,7 +58,12 @@ impl Adapter {
         self.ring();
     }
 
-    /// The same for all devices that have no patience of their own.
+    /// Somebody else has a device from now on: what was lost before is not what he wrote.
+    pub(super) fn begin_anew(&self, device: usize) {
+        self.fabric().devices[device].has_lost_writes = false;
+    }
+
+    /// Lets I/O of all devices that have no patience of their own wait no longer than this.
     pub(super) fn hurry(&self, limit: Duration) {
         let count = self.fabric().devices.len();
         let is_patient = |at: &usize| self.fabric().devices[*at].patience_us.is_none();

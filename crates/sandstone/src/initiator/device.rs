@@ -48,8 +48,10 @@ impl MultipathDevice {
         }
     }
 
-    /// The same, used by one alone for as long as this lives.
+    /// The same, used by one alone for as long as this lives. Whoever that is begins with what is there: what was lost of
+    /// the writes of those before is not his.
     pub(super) fn held_by(mut self, claim: Claim) -> Self {
+        self.adapter.begin_anew(self.index);
         self.claim = Some(claim);
         self
     }
