@@ -263,6 +263,8 @@ pub enum BlockError {
     NoSpace,
     /// The backend is read-only (07/27/00).
     ReadOnly,
-    /// The backend vanished (02/04/00 or 04/44/00).
+    /// The backend vanished (04/44/00).
     Gone,
+    /// The backend is away and will come back by itself: BUSY, so that the initiator repeats the command.
+    Away,
 }

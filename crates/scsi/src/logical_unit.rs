@@ -574,9 +574,12 @@ impl LogicalUnit {
     }
 
     /// The response to a command whose block action failed. The one place where a
-    /// [`BlockError`] becomes sense data.
+    /// [`BlockError`] becomes sense data, or BUSY where it is not to be an error.
     pub fn sense_for(&self, error: BlockError) -> Response {
-        self.check_condition(&Sense::of_block_error(error))
+        match error {
+            BlockError::Away => Response::busy(),
+            error => self.check_condition(&Sense::of_block_error(error)),
+        }
     }
 
     /// The response to a task whose initiator offers fewer bytes than its CDB speaks of, where a part

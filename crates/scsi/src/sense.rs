@@ -277,6 +277,12 @@ impl Sense {
             ),
             BlockError::ReadOnly => (SenseKey::DataProtect, Asc::WRITE_PROTECTED, None),
             BlockError::Gone => (SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE, None),
+            // As a part of another command's answer; by itself it is BUSY.
+            BlockError::Away => (
+                SenseKey::NotReady,
+                Asc::NOT_READY_CAUSE_NOT_REPORTABLE,
+                None,
+            ),
         };
         Self {
             information: lba,

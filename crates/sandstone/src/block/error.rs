@@ -17,6 +17,9 @@ pub enum BlockErrorKind {
     ReadOnly,
     /// The device vanished, shrank, or the daemon lost its hold on it.
     Gone,
+    /// What the device lies on is away, and will be used again by itself when it is back: the same request may
+    /// succeed then.
+    Away,
     /// The request broke the rules of [`super::BlockDevice`]: outside the capacity, or not a
     /// multiple of the granularity.
     Invalid,
@@ -30,6 +33,7 @@ impl BlockErrorKind {
             Self::NoSpace => "no space left",
             Self::ReadOnly => "device is read-only",
             Self::Gone => "device is gone",
+            Self::Away => "device is away for a while",
             Self::Invalid => "invalid request",
         }
     }

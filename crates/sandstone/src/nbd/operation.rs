@@ -186,6 +186,7 @@ fn refuse(
         BlockErrorKind::Medium => (ErrorCode::Io, "the device cannot read this"),
         BlockErrorKind::Write => (ErrorCode::Io, "the device cannot write this"),
         BlockErrorKind::Gone => (ErrorCode::Io, "the device is gone"),
+        BlockErrorKind::Away => (ErrorCode::Io, "the device is away for a while"),
     };
     let range = match *command {
         Command::Read { offset, len }

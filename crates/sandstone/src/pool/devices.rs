@@ -306,7 +306,7 @@ impl Op {
             }
             (BlockErrorKind::Write | BlockErrorKind::Medium, _) => DeviceErrorKind::Medium,
             (BlockErrorKind::NoSpace, _) => DeviceErrorKind::NoSpace,
-            (BlockErrorKind::Gone, _) => DeviceErrorKind::Gone,
+            (BlockErrorKind::Gone | BlockErrorKind::Away, _) => DeviceErrorKind::Gone,
             (BlockErrorKind::ReadOnly | BlockErrorKind::Invalid, Self::Trim) => {
                 DeviceErrorKind::Unsupported
             }

@@ -178,5 +178,6 @@ pub(super) fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
         BlockErrorKind::NoSpace => scsi::BlockError::NoSpace,
         BlockErrorKind::ReadOnly => scsi::BlockError::ReadOnly,
         BlockErrorKind::Gone => scsi::BlockError::Gone,
+        BlockErrorKind::Away => scsi::BlockError::Away,
     }
 }

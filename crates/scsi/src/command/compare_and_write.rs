@@ -6,7 +6,7 @@ use crate::dispatch::Request;
 use crate::limits;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
-use crate::{BlockRange, Input, Response, Start, Step, Task};
+use crate::{BlockError, BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::range_in_capacity;
 
@@ -91,6 +91,11 @@ impl Task for CompareAndWrite {
                         fua: self.fua,
                     },
                 }
+            }
+            // The write may have been done. If the command were repeated, as it is after BUSY, the comparison would
+            // find what it wrote itself.
+            Input::Failed(BlockError::Away) if self.compared => {
+                Step::Done(self.unit.sense_for(BlockError::Gone))
             }
             Input::Failed(error) => Step::Done(self.unit.sense_for(error)),
             _ => Step::Done(Response::good()),

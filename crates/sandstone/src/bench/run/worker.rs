@@ -480,6 +480,7 @@ fn kind_name(kind: BlockErrorKind) -> &'static str {
         BlockErrorKind::NoSpace => "no-space",
         BlockErrorKind::ReadOnly => "read-only",
         BlockErrorKind::Gone => "gone",
+        BlockErrorKind::Away => "away",
         BlockErrorKind::Invalid => "invalid",
     }
 }
