@@ -9,6 +9,7 @@ use clap::Args as ClapArgs;
 use super::options::{Chosen, How, Output, Preview, What};
 use super::progress::Progress;
 use super::results;
+use super::sweep::journal::put_back_left;
 use super::target::{Opened, TargetArgs};
 use crate::bench::machine::this_machine;
 use crate::bench::parameters::Parameters;
@@ -34,6 +35,9 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    if !args.output.dry_run {
+        put_back_left(connection, t)?;
+    }
     let chosen = args.what.choose()?;
     chosen.say_notes(t)?;
     let clock = chosen.clock(&args.how);

@@ -28,6 +28,7 @@ use crate::cli::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 
 mod beneath;
+pub(super) mod journal;
 mod made;
 mod rounds;
 mod volume;
@@ -70,6 +71,9 @@ struct Answer<'a> {
 }
 
 pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    if !args.output.dry_run {
+        journal::put_back_left(connection, t)?;
+    }
     let mut registry = Registry::of_every_target();
     if args.target.is_logical_unit() {
         session_knobs().for_each(|knob| registry.add(knob));

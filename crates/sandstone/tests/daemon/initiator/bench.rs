@@ -339,7 +339,7 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
 }
 
 /// `bench run` with four READs under way at a target that answers none of them.
-fn hung(saved: &Path) -> (FakeTarget, Child) {
+fn hung(verb: &[&str], saved: &Path) -> (FakeTarget, Child) {
     let (sender, reads) = std::sync::mpsc::channel();
     let sender = std::sync::Mutex::new(sender);
     let fake = FakeTarget::start(disk(), move |_, command| {
@@ -350,7 +350,9 @@ fn hung(saved: &Path) -> (FakeTarget, Child) {
         Ok(command.is_io())
     });
     let child = std::process::Command::new(env!("CARGO_BIN_EXE_sandstone"))
-        .args(["bench", "run", &fake.url(""), "--block", "4K", "-q", "4"])
+        .arg("bench")
+        .args(verb)
+        .args([&fake.url(""), "--block", "4K", "-q", "4"])
         .args(["--time", "1h", "--ramp-up", "0", "--save"])
         .arg(saved)
         .stdin(Stdio::null())
@@ -372,7 +374,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("run.json");
-    let (_fake, child) = hung(&saved);
+    let (_fake, child) = hung(&["run"], &saved);
     signal(&child, rustix::process::Signal::TERM);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
@@ -393,7 +395,7 @@ fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
 #[test]
 fn a_second_signal_ends_a_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let (_fake, mut child) = hung(&folder.path().join("run.json"));
+    let (_fake, mut child) = hung(&["run"], &folder.path().join("run.json"));
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
@@ -403,4 +405,20 @@ fn a_second_signal_ends_a_run_at_once() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     };
     assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn a_sweep_whose_target_hangs_ends_by_a_signal_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let (_fake, child) = hung(&["sweep", "-k", "outstanding=4"], &saved);
+    signal(&child, rustix::process::Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("the target hangs: 4 accesses got no answer"),
+        "{err}"
+    );
+    assert!(err.contains("0 runs were measured before it"), "{err}");
 }

@@ -193,3 +193,74 @@ fn a_pool_is_not_filled_to_the_brim_for_a_sweep() {
     assert!(told.contains("2 values 1G would be filled"), "{told}");
     assert_eq!(everything(&bench), before);
 }
+
+/// A sweep that is killed while it has this knob turned, as the daemon shows it.
+fn killed(bench: &Bench, knob: &str, shown: &str, is_turned: impl Fn(&str) -> bool) {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .arg("--state")
+        .arg(bench.process.folder())
+        .args([
+            "bench",
+            "sweep",
+            &format!("iscsi://{}/{TARGET}/0", bench.portal),
+        ])
+        .args(["--block", "4K", "--time", "1h", "-k", knob])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = std::time::Instant::now();
+    while !is_turned(&bench.process.done(shown)) {
+        assert!(start.elapsed().as_secs() < 60, "it is turned");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_a_killed_sweep_turned_is_put_back_by_the_next_command() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    bench.process.done("volume set compression=zstd tank/vm");
+    let names = ["sync", "compression"];
+    let before = names.map(|name| property(&bench, name));
+    let get = "volume get -H -o value sync,compression tank/vm";
+    killed(&bench, "sync=always,disabled", get, |told| {
+        !told.contains("standard")
+    });
+    let run = format!(
+        "bench run iscsi://{}/{TARGET}/0 --block 4K --time 20ms --ramp-up 0",
+        bench.portal
+    );
+    let told = bench.process.done(&run);
+    assert!(
+        told.contains("a sweep that was killed left properties"),
+        "{told}"
+    );
+    assert_eq!(names.map(|name| property(&bench, name)), before);
+    // Once.
+    let told = bench.process.done(&run);
+    assert!(!told.contains("was killed"), "{told}");
+}
+
+#[test]
+fn what_a_killed_sweep_made_is_removed_by_the_next_command() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    let before = everything(&bench);
+    killed(&bench, "volblocksize=8K,64K", "map list -H", |told| {
+        told.contains("vm-sweep-64k")
+    });
+    let sweep = format!(
+        "bench sweep iscsi://{}/{TARGET}/0 --block 4K --time 20ms --ramp-up 0 --repeat 1 -k outstanding=1,2",
+        bench.portal
+    );
+    let told = bench.process.done(&sweep);
+    assert!(
+        told.contains("left volume tank/vm-sweep-8k and lu"),
+        "{told}"
+    );
+    assert_eq!(everything(&bench), before);
+}

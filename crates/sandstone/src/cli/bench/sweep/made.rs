@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hyper::Method;
 
 use super::beneath::Beneath;
+use super::journal::{Entry, Journal};
 use super::volume::set;
 use crate::bench::sweep::volume_knobs::{MADE_WITH, PROPERTIES};
 use crate::config::change::{AddMap, CreateUnit};
@@ -22,7 +23,7 @@ use crate::initiator::named::NamedDevice;
 use crate::initiator::open::initiator_name;
 use crate::initiator::settings::{DeviceSettings, SessionSettings};
 use crate::initiator::url::{LunUrl, at_lun};
-use crate::pool::dataset::DatasetChange;
+use crate::pool::dataset::{DatasetChange, DatasetView};
 
 /// What was made, by volblocksize.
 pub(super) struct MadeVolumes {
@@ -57,13 +58,14 @@ impl MadeVolumes {
         beneath: &Beneath,
         block_sizes: &BTreeSet<&String>,
         target: &str,
+        journal: &mut Journal,
     ) -> Result<Self, Error> {
         let mut all = Self {
             client: beneath.client.clone(),
             made: BTreeMap::new(),
         };
         for block_size in block_sizes {
-            if let Err(mut error) = all.make_one(beneath, block_size, target) {
+            if let Err(mut error) = all.make_one(beneath, block_size, target, journal) {
                 error.message = format!("a volume with {MADE_WITH}={block_size}: {error}");
                 if let Err(left) = all.remove() {
                     error.message = format!("{error}; and {left}");
@@ -74,7 +76,13 @@ impl MadeVolumes {
         Ok(all)
     }
 
-    fn make_one(&mut self, beneath: &Beneath, block_size: &str, target: &str) -> Result<(), Error> {
+    fn make_one(
+        &mut self,
+        beneath: &Beneath,
+        block_size: &str,
+        target: &str,
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
         let ending = format!("-sweep-{}", block_size.to_ascii_lowercase());
         let volume = format!("{}{ending}", beneath.volume.name);
         let unit = format!("{}{ending}", beneath.unit.spec.name);
@@ -84,6 +92,11 @@ impl MadeVolumes {
             .send(&Method::POST, "/v1/volumes", &create)
             .map_err(|error| left_over(error, &unit, &volume))?;
         // From here on it is ours to remove.
+        journal.note(&Entry::Made {
+            created_s: created_s(&self.client, &volume)?.unwrap_or_default(),
+            volume: volume.clone(),
+            unit: unit.clone(),
+        })?;
         let made = Made {
             volume,
             unit: unit.clone(),
@@ -214,30 +227,58 @@ impl MadeVolumes {
     }
 
     fn remove_one(&self, made: &Made) -> Result<(), Error> {
-        let path = unit_path(&made.unit);
-        let unit: Result<UnitView, Error> = self.client.get(&path);
-        match unit {
-            Ok(view) if view.spec.backend == made.backend() => {
-                let path = format!("{path}?cascade=true");
-                let _: Committed = self.client.call(&Method::DELETE, &path)?;
-            }
-            // It was not made because somebody else's has the name.
-            Ok(_) => {}
-            // It may not have been made.
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        let destroy = DatasetChange::Destroy {
-            names: vec![made.volume.clone()],
-            recursive: false,
-            clones: false,
-        };
-        self.client.send(&Method::POST, "/v1/volumes", &destroy)
+        remove(&self.client, &made.volume, &made.unit)
     }
 
     fn of(&self, setting: &BTreeMap<String, String>) -> Option<&Made> {
         self.made.get(setting.get(MADE_WITH)?)
     }
+}
+
+/// Removes a volume and its unit.
+fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
+    let path = unit_path(unit);
+    let view: Result<UnitView, Error> = client.get(&path);
+    let backend = BackendSpec::Volume {
+        volume: volume.to_owned(),
+    };
+    match view {
+        Ok(view) if view.spec.backend == backend => {
+            let path = format!("{path}?cascade=true");
+            let _: Committed = client.call(&Method::DELETE, &path)?;
+        }
+        // It was not made because somebody else's has the name.
+        Ok(_) => {}
+        // It may not have been made.
+        Err(error) if error.kind == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let destroy = DatasetChange::Destroy {
+        names: vec![volume.to_owned()],
+        recursive: false,
+        clones: false,
+    };
+    client.send(&Method::POST, "/v1/volumes", &destroy)
+}
+
+/// Removes what a sweep left that was killed, where it is still there. Another one of that name is not touched.
+pub(super) fn remove_left(
+    client: &Client,
+    volume: &str,
+    unit: &str,
+    created: u64,
+) -> Result<(), Error> {
+    match created_s(client, volume)? {
+        Some(found) if found == created => remove(client, volume, unit),
+        _ => Ok(()),
+    }
+}
+
+/// When a volume was made; `None` where there is none.
+fn created_s(client: &Client, volume: &str) -> Result<Option<u64>, Error> {
+    let datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
+    let found = datasets.iter().find(|dataset| dataset.name == volume);
+    Ok(found.map(|dataset| dataset.created_s))
 }
 
 /// Refuses to fill `count` volumes in a pool that has no room for them: others write to it too. `parts` are how much of

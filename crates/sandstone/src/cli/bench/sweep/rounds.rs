@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use super::beneath::Beneath;
+use super::journal::{Entry, Journal};
 use super::made::{MadeVolumes, fits};
 use super::volume::Volume;
 use super::{Args, Plan};
@@ -21,6 +24,8 @@ use crate::cli::bench::target::Opened;
 use crate::config::{Error, ErrorKind};
 use crate::initiator::write_cache::WriteCache;
 
+/// So long who was told to end waits for what puts everything back.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How to go on after the end.
 const GO_ON: &str = "; then sweep again into another file: bench report takes both";
 
@@ -29,12 +34,14 @@ struct State<'a> {
     args: &'a Args,
     opened: Opened,
     options: BTreeMap<String, String>,
-    cache: Option<WriteCache>,
+    /// And whether it was on.
+    cache: Option<(WriteCache, bool)>,
     is_on: Option<bool>,
     volume: Option<Volume>,
     made: Option<MadeVolumes>,
     properties: BTreeMap<String, String>,
     stop: Arc<AtomicBool>,
+    journal: Option<Journal>,
 }
 
 impl State<'_> {
@@ -82,7 +89,12 @@ impl Plan {
     ) -> Result<(), Error> {
         // Before there is anything that would have to be removed.
         let stop = interrupt()?;
-        let (volume, made) = self.volumes(args, connection, results)?;
+        let turns = |setup: &Setup| setup.write_cache.is_some() || !setup.volume.is_empty();
+        let mut journal = match self.setups.iter().any(turns) {
+            true => Some(Journal::begin(connection)?),
+            false => None,
+        };
+        let (volume, made) = self.volumes(args, connection, results, journal.as_mut())?;
         let mut state = State {
             args,
             opened,
@@ -93,17 +105,38 @@ impl Plan {
             made,
             properties: BTreeMap::new(),
             stop,
+            journal,
         };
         let ended = self.run_with_cache(&mut state, results, progress);
-        let put_back = state.volume.map_or(Ok(()), |volume| volume.put_back());
-        let removed = state.made.map_or(Ok(()), |mut made| made.remove());
-        let put_back = put_back.and(removed);
+        let State {
+            cache,
+            volume,
+            made,
+            journal,
+            stop,
+            ..
+        } = state;
+        let put_back = within(&stop, move || put_back(cache, volume, made));
         match (ended, put_back) {
+            (ended, Ok(())) => {
+                let has_turned = journal.is_some();
+                journal.into_iter().for_each(Journal::end);
+                ended.map_err(|mut error| {
+                    if has_turned {
+                        error
+                            .not_changed
+                            .push_str("; what it had turned or made is put back");
+                    }
+                    error
+                })
+            }
+            // What is noted stays noted.
+            (Ok(()), Err(error)) => Err(error),
             (Err(mut ended), Err(error)) => {
                 ended.message = format!("{ended}; and {error}");
+                ended.next = format!("{}; {}", ended.next, error.next);
                 Err(ended)
             }
-            (ended, put_back) => ended.and(put_back),
         }
     }
 
@@ -113,23 +146,27 @@ impl Plan {
         args: &Args,
         connection: &Connection,
         results: &Results,
+        journal: Option<&mut Journal>,
     ) -> Result<(Option<Volume>, Option<MadeVolumes>), Error> {
         let setups = || self.setups.iter().map(|setup| &setup.volume);
         let properties: BTreeSet<&String> = setups().flat_map(BTreeMap::keys).collect();
-        if properties.is_empty() {
+        let Some(journal) = journal.filter(|_| !properties.is_empty()) else {
             return Ok((None, None));
-        }
+        };
         let words: Vec<&str> = properties.iter().map(|name| name.as_str()).collect();
         let unit = results.target.unit.as_ref();
         let beneath = Beneath::of(unit, &words.join(", "), connection)?;
         let block_sizes = setups().filter_map(|volume| volume.get(MADE_WITH));
         let block_sizes: BTreeSet<&String> = block_sizes.collect();
         if block_sizes.is_empty() {
-            return Ok((Some(Volume::of(beneath, &properties)), None));
+            let volume = Volume::of(beneath, &properties);
+            let before = volume.before().to_vec();
+            journal.note(&Entry::Properties { before })?;
+            return Ok((Some(volume), None));
         }
         let parts = self.setups.iter().map(|setup| setup.parameters.working_set);
         fits(&beneath, block_sizes.len(), parts)?;
-        let made = MadeVolumes::make(&beneath, &block_sizes, args.target.typed())?;
+        let made = MadeVolumes::make(&beneath, &block_sizes, args.target.typed(), journal)?;
         Ok((None, Some(made)))
     }
 
@@ -144,23 +181,12 @@ impl Plan {
         }
         let cache = state.args.target.write_cache(&state.opened)?;
         let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
-        state.cache = Some(cache);
-        let ended = self.run_rounds(state, results, progress);
-        let put_back = state
-            .cache
-            .as_ref()
-            .map_or(Ok(()), |cache| cache.turn(was_on));
-        match (ended, put_back) {
-            (ended, Ok(())) => ended,
-            (Ok(()), Err(error)) => Err(no_cache("put back", error)),
-            (Err(mut ended), Err(error)) => {
-                let was = if was_on { "on" } else { "off" };
-                ended.message = format!(
-                    "{ended}; and the unit's write cache, which was {was}, cannot be put back: {error}"
-                );
-                Err(ended)
-            }
+        if let Some(journal) = &mut state.journal {
+            let target = state.args.target.typed().to_owned();
+            journal.note(&Entry::WriteCache { target, was_on })?;
         }
+        state.cache = Some((cache, was_on));
+        self.run_rounds(state, results, progress)
     }
 
     fn run_rounds(
@@ -192,9 +218,18 @@ impl Plan {
             let title = format!("{} of {}: {words}", step + 1, schedule.len());
             let outcome = self.run_setting(state, (round, setting), &title, results, progress);
             if state.stop.load(Ordering::Relaxed) {
+                let of_round = results.runs.iter().filter(|run| run.round == round);
+                let unanswered: u64 = of_round.map(|run| run.measurement.abandoned).sum();
                 // A round that is interrupted lacks pairs, and its last run is short.
                 results.runs.retain(|run| run.round != round);
-                return Ok(());
+                let ended = match unanswered {
+                    0 => outcome.map_err(|obstacle| obstacle.error),
+                    _ => Err(hung(unanswered)),
+                };
+                return ended.map_err(|mut error| {
+                    error.message = format!("{words}, round {round}: {error}");
+                    error.not_changed(state.args.output.kept(results))
+                });
             }
             let Err(Obstacle {
                 mut error,
@@ -287,7 +322,7 @@ impl Plan {
     fn turn_to(&self, state: &mut State<'_>, setting: usize) -> Result<(), Error> {
         let setup = &self.setups[setting];
         let mut turned = setup.write_cache != state.is_on;
-        if let (Some(cache), Some(on), true) = (&state.cache, setup.write_cache, turned) {
+        if let (Some((cache, _)), Some(on), true) = (&state.cache, setup.write_cache, turned) {
             cache.turn(on).map_err(|e| no_cache("turned", e))?;
             state.is_on = Some(on);
         }
@@ -322,6 +357,67 @@ impl Plan {
         }
         is_there
     }
+}
+
+fn hung(unanswered: u64) -> Error {
+    let accesses = match unanswered {
+        1 => "1 access".to_owned(),
+        count => format!("{count} accesses"),
+    };
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the target hangs: {accesses} got no answer, and the round is not in the results"),
+        "see what the target says about it, then sweep again",
+    )
+}
+
+/// Does what may have to wait for somebody's answer; where the sweep was told to end, it does not wait long.
+fn within(
+    stop: &AtomicBool,
+    work: impl FnOnce() -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
+    if !stop.load(Ordering::Relaxed) {
+        return work();
+    }
+    let (done, outcome) = channel();
+    // Nobody may wait any more.
+    let thread = std::thread::Builder::new().spawn(move || drop(done.send(work())));
+    thread.map_err(|error| Error::storage("start a thread", error))?;
+    outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "what the sweep had turned or made is NOT put back: no answer within {} seconds",
+                PATIENCE.as_secs()
+            ),
+            "when it answers again, the next bench run or bench sweep puts it back",
+        ))
+    })
+}
+
+/// Makes everything as it was. What cannot be put back does not keep the rest as it is.
+fn put_back(
+    cache: Option<(WriteCache, bool)>,
+    volume: Option<Volume>,
+    made: Option<MadeVolumes>,
+) -> Result<(), Error> {
+    let cache = cache.map_or(Ok(()), |(cache, was_on)| {
+        cache.turn(was_on).map_err(|error| {
+            let was = if was_on { "on" } else { "off" };
+            let mut error = no_cache("put back", error);
+            error.message = format!("{}; it was {was}", error.message);
+            error
+        })
+    });
+    let volume = volume.map_or(Ok(()), |volume| volume.put_back());
+    let made = made.map_or(Ok(()), |mut made| made.remove());
+    let failed = [cache, volume, made].into_iter().filter_map(Result::err);
+    let all = failed.reduce(|mut first, next| {
+        first.message = format!("{first}; and {next}");
+        first.next = format!("{}; {}", first.next, next.next);
+        first
+    });
+    all.map_or(Ok(()), Err)
 }
 
 fn no_cache(what: &str, error: std::io::Error) -> Error {

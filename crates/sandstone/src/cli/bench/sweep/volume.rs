@@ -40,6 +40,11 @@ impl Volume {
         }
     }
 
+    /// What makes everything as it was.
+    pub(super) fn before(&self) -> &[DatasetChange] {
+        &self.before
+    }
+
     /// Sets properties.
     pub(super) fn set(&self, properties: &BTreeMap<String, String>) -> Result<(), Error> {
         self.change(&set(&self.name, properties.clone()))
@@ -57,7 +62,8 @@ impl Volume {
                     "the properties of {} cannot all be put back: {error}",
                     self.name
                 );
-                error.next = format!("see sandstone volume get all {}, and set them", self.name);
+                let commands: Vec<String> = self.before.iter().map(command).collect();
+                error.next = format!("by hand: {}", commands.join("; "));
                 Err(error)
             }
         }
@@ -65,6 +71,23 @@ impl Volume {
 
     fn change(&self, change: &DatasetChange) -> Result<(), Error> {
         self.client.send(&Method::POST, "/v1/volumes", change)
+    }
+}
+
+/// What to type for a change of properties.
+pub(super) fn command(change: &DatasetChange) -> String {
+    match change {
+        DatasetChange::Inherit { name, property, .. } => {
+            format!("sandstone volume inherit {property} {name}")
+        }
+        DatasetChange::Set {
+            name, properties, ..
+        } => {
+            let set = properties.iter();
+            let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
+            format!("sandstone volume set {} {name}", set.join(" "))
+        }
+        other => format!("{other:?}"),
     }
 }
 
