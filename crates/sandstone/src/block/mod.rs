@@ -293,6 +293,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 
+    /// Whether it never serves a request again, and has to be opened anew: its pool was exported, say.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Why requests cannot be served now, where the device knows and it may pass: a network that is down.
     fn fault(&self) -> Option<String> {
         None

@@ -43,7 +43,7 @@ pub(super) enum Verb {
     /// Find pools on files and devices, and open one
     Import(Import),
     /// Let a pool go, so that any host may import it
-    Export(Named),
+    Export(Export),
     /// End a pool; everything in it is lost
     Destroy(Destroy),
     /// Verify every copy of everything, and repair what is bad
@@ -141,7 +141,10 @@ pub(super) struct Import {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Named {
+pub(super) struct Export {
+    /// Also while logical units serve volumes of it: they are closed, and served again when it is imported
+    #[arg(short = 'f', long)]
+    force: bool,
     /// The pool
     #[arg(add = pool_names())]
     name: String,
@@ -165,7 +168,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Iostat(args) => iostat::run(t, connection, &args),
         Verb::Import(args) => import(t, connection, &args),
         Verb::Export(args) => {
-            let path = format!("/v1/pools/{}/export", escape(&args.name));
+            let (name, force) = (escape(&args.name), args.force);
+            let path = format!("/v1/pools/{name}/export?force={force}");
             let () = connection.client().call(&Method::POST, &path)?;
             Ok(())
         }

@@ -309,6 +309,11 @@ impl PoolHost {
         self.shared.history().all()
     }
 
+    /// Whether it takes no orders any more, and never will.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.lock().is_ended
+    }
+
     /// Writes everything into a last checkpoint and ends; with `is_exported` the labels then say that any
     /// host may import the pool.
     ///

@@ -300,6 +300,10 @@ impl BlockDevice for PoolVolume {
         self.is_snapshot || self.is_readonly.load(Ordering::Relaxed)
     }
 
+    fn is_over(&self) -> bool {
+        self.host.is_over()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         let space = self.space()?;
         Ok(Usage {

@@ -214,8 +214,36 @@ impl Service {
         self.publish(&mut self.lock(), applied);
     }
 
+    /// Serves units no more whose devices will never serve a request again: their pool was exported. When it is
+    /// imported they are opened anew, and whoever is logged in is told so as of a unit that was reset.
+    fn close_what_is_over(&self) {
+        let mut current = self.lock();
+        let units = current.units.iter();
+        let over = units.filter(|(_, unit)| unit.device.is_over());
+        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
+        if over.is_empty() {
+            return;
+        }
+        let mut applied = current.clone();
+        for name in over {
+            tracing::warn!(
+                unit = name,
+                "a logical unit is served no more: its device was taken away"
+            );
+            applied.units.remove(&name);
+            let fault = ApplyError {
+                object: format!("lu {name}"),
+                message: "its device was taken away".into(),
+                next: "import the pool that it lies in".into(),
+            };
+            applied.faults.insert(name, fault);
+        }
+        self.publish(&mut current, applied);
+    }
+
     /// Opens and binds what could not be before, where that is possible now.
     pub(super) fn try_again(&self) {
+        self.close_what_is_over();
         let before = self.lock().clone();
         self.host.try_again(&before.config.initiator);
         // First: units may be volumes of them.

@@ -3,11 +3,13 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::{Answer, Plane, Shared};
 use crate::config::model::BackendSpec;
 use crate::config::{Error, ErrorKind};
-use crate::control::answer::{Body, Problem};
+use crate::control::answer::{Body, Params, Problem};
 use crate::pool::administer::VdevChange;
 use crate::pool::create::CreatePool;
 use crate::pool::events::Happening;
@@ -108,16 +110,38 @@ pub(super) async fn destroy(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a pool go, so that any host may import it. Refused while logical units serve volumes of it.
-#[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export",
+/// How a pool is let go.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Letting {
+    /// Also while logical units serve volumes of it: they are closed, and served again when it is imported.
+    force: bool,
+}
+
+/// Lets a pool go, so that any host may import it. Refused while logical units serve volumes of it, unless it is forced.
+#[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export", params(Letting),
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn export(
     State(plane): State<Shared>,
     Path(name): Path<String>,
+    Params(how): Params<Letting>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        plane.refuse_if_pool_served(&name)?;
-        plane.pools.export(&name)
+        if !how.force {
+            plane.refuse_if_pool_served(&name).map_err(|mut error| {
+                let forced = format!("sandstone pool export -f {name}");
+                error.next = format!(
+                    "{forced} closes them until the pool is imported again; or {}",
+                    error.next
+                );
+                error
+            })?;
+        }
+        let exported = plane.pools.export(&name);
+        // What it served is served no more, also where initiators do not ask for it.
+        plane.transactions.data_plane().try_again();
+        exported
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)

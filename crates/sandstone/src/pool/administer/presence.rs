@@ -162,7 +162,8 @@ impl Site<'_> {
             ),
             format!(
                 "decide which to keep: `sandstone pool replace -f {name} {path}` gives up what is there; to go on with that \
-                 instead, export the pool and use `sandstone pool import -d {path} {name}`"
+                 instead, and give up the others', use `sandstone pool export -f {name}` and then `sandstone pool import -f \
+                 -d {path} {name}`"
             ),
         ))
     }
