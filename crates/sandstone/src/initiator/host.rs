@@ -130,6 +130,15 @@ impl Host {
         listeners.push(on_change);
     }
 
+    /// Calls all who listen: whoever uses a device gave it up, and may use it again.
+    pub fn given_up(&self) {
+        let listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|on_change| on_change());
+    }
+
     /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which may
     /// block. All or nothing.
     ///
@@ -283,24 +292,33 @@ impl Host {
 
     /// The device of that name; waits up to `limit` while sessions are still coming up.
     pub fn device(&self, name: &str, limit: Duration) -> Option<MultipathDevice> {
+        self.settle(&[name], |_| true, limit);
+        self.adapter()?.device_called(name)
+    }
+
+    /// Waits up to `limit` for the devices of these names, as long as a session is still coming up that leads to a
+    /// target that may show them.
+    pub fn settle(&self, names: &[&str], may_show: impl Fn(&str) -> bool, limit: Duration) {
         let until = Instant::now() + limit;
-        loop {
-            let adapter = self
-                .lock()
-                .running
-                .as_ref()
-                .map(|r| Arc::clone(&r.adapter))?;
-            let device = adapter.device_called(name);
-            let undecided =
-                |session: &InitiatorSession| session.failures == 0 && !session.is_scanned;
-            if device.is_some()
+        let undecided = |session: &InitiatorSession| {
+            session.failures == 0 && !session.is_scanned && may_show(&session.target)
+        };
+        while let Some(adapter) = self.adapter() {
+            let mut names = names.iter();
+            if names.all(|name| adapter.device_called(name).is_some())
                 || Instant::now() >= until
                 || !adapter.sessions().iter().any(undecided)
             {
-                return device;
+                return;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn adapter(&self) -> Option<Arc<Adapter>> {
+        let state = self.lock();
+        let running = state.running.as_ref();
+        running.map(|running| Arc::clone(&running.adapter))
     }
 
     /// The device of that name for `user` alone, a noun phrase such as `a pool`; waits like

@@ -104,7 +104,7 @@ pub enum VdevChange {
         /// Which; a mirrored log by the name that its status tells.
         devices: Vec<String>,
     },
-    /// Forgets errors, and tries devices again that failed.
+    /// Forgets errors, and tries devices again that failed. Opens a pool anew that takes no changes any more.
     Clear {
         /// Which; none is all.
         #[serde(default)]
@@ -115,7 +115,7 @@ pub enum VdevChange {
 /// A pool at which something is changed.
 struct Site<'a> {
     name: &'a str,
-    disks: &'a Disks,
+    pools: &'a Pools,
     pool: &'a OpenPool,
     status: PoolStatus,
 }
@@ -136,11 +136,14 @@ impl Pools {
     pub fn change_vdevs(&self, name: &str, change: &VdevChange) -> Result<(), Error> {
         let _changing = self.changing();
         let pool = self.get(name)?;
+        if matches!(change, VdevChange::Clear { .. }) && is_stopped(&pool) {
+            return self.reopen(name, &pool);
+        }
         let status = pool.host.ask(|engine| engine.status());
         let status = status.map_err(|error| failed(name, "change", &error))?;
         let site = Site {
             name,
-            disks: &self.options.disks,
+            pools: self,
             pool: &pool,
             status,
         };
@@ -195,7 +198,18 @@ impl Pools {
     }
 }
 
+/// Whether a pool takes no changes any more, and can be opened anew.
+fn is_stopped(pool: &OpenPool) -> bool {
+    let is_suspended = pool.host.ask(|engine| engine.suspended_because().is_some());
+    let shut = pool.host.shut();
+    is_suspended.unwrap_or_else(|_| shut.is_some_and(|shut| shut.is_to_be_reopened))
+}
+
 impl Site<'_> {
+    fn disks(&self) -> &Disks {
+        &self.pools.options.disks
+    }
+
     fn leaves(&self) -> Vec<Named> {
         let places = self.pool.host.places();
         let tops = self.status.top_levels.iter();
@@ -219,6 +233,16 @@ impl Site<'_> {
     fn cache(&self, name: &str) -> Option<u64> {
         let places = self.pool.host.places();
         let mut guids = self.status.caches.iter().map(|cache| cache.guid);
+        guids.find(|guid| {
+            let path = places.get(guid).map(|place| place.path.clone());
+            is_meant(name, *guid, &path.unwrap_or_default())
+        })
+    }
+
+    /// The spare that stands ready, or would if its device were there, and that a word means.
+    fn spare(&self, name: &str) -> Option<u64> {
+        let places = self.pool.host.places();
+        let mut guids = self.status.spares.iter().copied();
         guids.find(|guid| {
             let path = places.get(guid).map(|place| place.path.clone());
             is_meant(name, *guid, &path.unwrap_or_default())
@@ -276,7 +300,10 @@ impl Site<'_> {
             return Err(Error::new(
                 ErrorKind::Refused,
                 format!("pool {} takes no changes: {reason}", self.name),
-                "see to its devices, then restart the daemon: it opens the pool anew",
+                format!(
+                    "see to its devices, then use `sandstone pool clear {}`: it opens the pool anew",
+                    self.name
+                ),
             ));
         }
         self.handle(doing, work)?

@@ -8,14 +8,53 @@ use super::status::state;
 /// What happened and what it means, and what to do; the worst that there is.
 type Advice = (String, String);
 
-/// `None` where all is well.
-pub(super) fn advice(status: &PoolStatus) -> Option<Advice> {
+/// `None` where all is well. `lost` are the volumes that lost writes which were not flushed; `goes_on`: it has disks of
+/// other machines, and goes on by itself where these were the reason.
+pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Option<Advice> {
     let tops = status.top_levels.iter().filter(|top| !is_log_lost(top));
     let slots = tops.flat_map(|top| &top.slots);
     let leaves: Vec<&LeafStatus> = slots.flat_map(|slot| &slot.leaves).collect();
-    of_pool(status)
+    of_suspended(status, goes_on)
+        .or_else(|| of_lost(status, lost))
+        .or_else(|| of_pool(status))
         .or_else(|| of_absent(status, &leaves))
         .or_else(|| of_hurt(status, &leaves))
+}
+
+/// Of a pool that takes no changes any more.
+fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
+    let (name, reason) = (&status.name, status.suspended.as_ref()?);
+    let what = format!(
+        "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
+    );
+    let action = match goes_on {
+        true => format!(
+            "See to the devices: it goes on by itself when other machines' disks that were away are back. Where              something else was the cause, use 'sandstone pool clear {name}' when that is removed."
+        ),
+        false => format!(
+            "See to the devices, then use 'sandstone pool clear {name}': it opens the pool anew, by what is on \
+             them."
+        ),
+    };
+    Some((what, action))
+}
+
+/// Of volumes whose users were told of writes that are gone.
+fn of_lost(status: &PoolStatus, lost: &[String]) -> Option<Advice> {
+    let name = &status.name;
+    let volumes = lost.join(", ");
+    (!lost.is_empty()).then(|| {
+        (
+            format!(
+                "The pool stopped and was opened anew. Writes that had not been flushed yet are lost, of {volumes}; \
+                 flushes of that fail, so that whoever wrote them knows."
+            ),
+            format!(
+                "Have those who use it check their data and begin anew, as after a power cut; then use 'sandstone \
+                 pool clear {name}'."
+            ),
+        )
+    })
 }
 
 /// Of what concerns all of the pool.
@@ -25,14 +64,7 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
         .scan
         .as_ref()
         .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
-    let (what, action) = if let Some(reason) = &status.suspended {
-        (
-            format!(
-                "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
-            ),
-            "See to the devices, then restart the daemon: it opens the pool anew.".to_owned(),
-        )
-    } else if status.top_levels.iter().any(|top| top.unreadable > 0) {
+    let (what, action) = if status.top_levels.iter().any(|top| top.unreadable > 0) {
         (
             "One or more blocks could not be read with right bytes from any device; reading them fails. \
              Everything else is served."

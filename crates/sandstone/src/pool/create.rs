@@ -139,6 +139,7 @@ impl Pools {
             cache: self.cache_for_one_more(),
             host,
             io_uring: self.options.io_uring,
+            disks: self.options.disks.clone(),
         };
         let host = PoolHost::start(&request.name, setup).map_err(|error| {
             Error::new(
@@ -148,8 +149,7 @@ impl Pools {
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")
         })?;
-        let host = Arc::new(host);
-        self.add(OpenPool { host, guid })
+        self.add(OpenPool::new(host, guid))
     }
 
     /// Writes everything that a pool has taken to its devices and lets it go: any host may import it.

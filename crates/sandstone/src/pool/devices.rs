@@ -101,6 +101,12 @@ impl Devices {
         }
     }
 
+    /// No leaf or spare has a device from now on.
+    pub(super) fn let_go(&mut self) {
+        self.leaves.clear();
+        self.spares.clear();
+    }
+
     /// The devices of leaves that are not used any more. From now on the leaves have none.
     pub(super) fn unused(&mut self, pool: &Pool) -> Vec<(LeafId, Arc<dyn BlockDevice>)> {
         let is_unused = |leaf: &LeafId| !pool.uses(*leaf);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use store::format::SECTOR_SIZE;
 use store::pool::LeafLabels;
 
+use super::known::KnownDevice;
 use super::label;
 use crate::block::device::NodeDevice;
 use crate::block::file::{FileDevice, FileOptions};
@@ -44,6 +45,8 @@ const ALL_PATHS_DOWN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub struct Disks {
     initiator: Option<Arc<Host>>,
+    /// So long sessions may take to come up.
+    login: Duration,
 }
 
 /// Whether a device is another machine's: its name stands where a path would.
@@ -60,8 +63,52 @@ fn name_of(path: &Path) -> Option<&str> {
 impl Disks {
     /// This machine's, and what `initiator` reaches.
     pub fn with(initiator: Arc<Host>) -> Self {
-        let initiator = Some(initiator);
-        Self { initiator }
+        Self {
+            initiator: Some(initiator),
+            login: LOGIN,
+        }
+    }
+
+    /// The same, for who has waited for all sessions already.
+    pub(super) fn at_once(&self) -> Self {
+        Self {
+            login: Duration::ZERO,
+            ..self.clone()
+        }
+    }
+
+    /// Waits for sessions that are still coming up and may show these disks: all of them together, not one after the
+    /// other, and not for targets that none of them was seen at.
+    pub(super) fn settle(&self, wanted: &[KnownDevice]) {
+        let Some(initiator) = &self.initiator else {
+            return;
+        };
+        let wanted = wanted.iter().filter(|known| is_remote(&known.path));
+        let wanted: Vec<&KnownDevice> = wanted.collect();
+        let names: Vec<&str> = wanted
+            .iter()
+            .filter_map(|known| name_of(&known.path))
+            .collect();
+        let may_show = |target: &str| {
+            let mut wanted = wanted.iter().map(|known| &known.targets);
+            wanted.any(|seen_at| seen_at.is_empty() || seen_at.iter().any(|at| at == target))
+        };
+        initiator.settle(&names, may_show, self.login);
+    }
+
+    /// The targets at which another machine's disk is seen; none where it is not, or is this machine's.
+    pub(super) fn targets_of(&self, path: &Path) -> Vec<String> {
+        let (Some(name), Some(initiator)) = (name_of(path), &self.initiator) else {
+            return Vec::new();
+        };
+        let devices = initiator.devices().into_iter();
+        let of_it = devices.filter(|device| device.nmp.name == name);
+        let mut targets: Vec<String> = of_it
+            .flat_map(|device| device.ways.into_iter().map(|way| way.target))
+            .collect();
+        targets.sort();
+        targets.dedup();
+        targets
     }
 
     /// Opens a device for one pool alone.
@@ -88,7 +135,7 @@ impl Disks {
                 "name files and devices of this machine, or ask the daemon (sandstone pool)",
             ));
         };
-        let opened = initiator.device_for("a pool", name, LOGIN);
+        let opened = initiator.device_for("a pool", name, self.login);
         let device =
             opened.map_err(|error| OpenError::new(format!("{name}: {error}"), error.next()))?;
         let block = device.geometry().granularity;
@@ -146,7 +193,7 @@ impl Disks {
     pub(super) fn exists(&self, path: &Path) -> bool {
         match (name_of(path), &self.initiator) {
             (None, _) => path.exists(),
-            (Some(name), Some(initiator)) => initiator.device(name, LOGIN).is_some(),
+            (Some(name), Some(initiator)) => initiator.device(name, self.login).is_some(),
             (Some(_), None) => false,
         }
     }
@@ -163,6 +210,13 @@ impl Disks {
         }
     }
 
+    /// A pool gave up another machine's disk: whoever looks whether it is back has to do so from now on.
+    pub(super) fn given_up(&self) {
+        if let Some(initiator) = &self.initiator {
+            initiator.given_up();
+        }
+    }
+
     /// The disks of other machines that sessions show.
     pub(super) fn remote_names(&self) -> Vec<PathBuf> {
         let devices = self.initiator.iter().flat_map(|host| host.devices());
@@ -176,7 +230,7 @@ impl Disks {
         match (name_of(path), &self.initiator) {
             (None, _) => label::read_unlocked(path).ok(),
             (Some(name), Some(initiator)) => {
-                let device = initiator.device(name, LOGIN)?;
+                let device = initiator.device(name, self.login)?;
                 // One that cannot be asked would keep us waiting.
                 if device.fault().is_some() {
                     return None;

@@ -8,15 +8,19 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use store::format::DatasetId;
 use store::pool::{
     Answer, Event, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
 use super::devices::Devices;
+use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
-use super::host::{Hands, Order, Reply, Shared};
-use super::opening::{Clock, Opened, paths, wall_clock_s};
+use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
+use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
+use super::reopening::is_troubled;
+use super::unflushed::Unflushed;
 use crate::block::lane::{Outcome, Remote};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
 
@@ -32,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pool's thread.
 pub(super) struct Engine {
-    /// `None` after it failed.
+    /// `None` while it is shut ([`Shared::shut`] says why): after it failed, or until it is opened anew.
     pool: Option<Box<Pool>>,
     devices: Devices,
     clock: Clock,
@@ -42,6 +46,10 @@ pub(super) struct Engine {
     next_id: u64,
     closing: Option<Closing>,
     is_over: bool,
+    /// What volumes were told that is not durable.
+    unflushed: Unflushed,
+    /// Disks of other machines that it needs are away; what fails for that may succeed later.
+    is_waiting: bool,
     /// Taken from the inbox, and not obeyed yet.
     orders: VecDeque<Order>,
     /// Kept between turns to spare their allocations.
@@ -56,6 +64,8 @@ enum Waiter {
     Lane {
         ticket: Ticket,
         lane: Remote,
+        /// The volume that it changes without being durable when it is answered.
+        volatile: Option<DatasetId>,
     },
     Administrator(Reply),
     Stream(Sender<Result<Answer, PoolError>>),
@@ -77,28 +87,40 @@ struct Closing {
 }
 
 impl Engine {
-    pub(super) fn new(opened: Opened, shared: Arc<Shared>) -> Self {
-        for event in &opened.events {
-            tell(event, &opened.pool, &shared);
-        }
-        if !opened.unaccounted.is_empty() {
-            tell_unaccounted(&opened.unaccounted, &opened.pool, &shared);
-        }
-        Self {
-            pool: Some(Box::new(opened.pool)),
-            devices: opened.devices,
+    pub(super) fn new(opened: Opened, devices: Devices, shared: Arc<Shared>) -> Self {
+        let mut engine = Self {
+            pool: None,
+            devices,
             clock: opened.clock,
             shared,
             waiting: HashMap::new(),
             next_id: 0,
             closing: None,
             is_over: false,
+            unflushed: Unflushed::default(),
+            is_waiting: false,
             orders: VecDeque::new(),
             batch: Vec::new(),
             answers: Vec::new(),
             vain_ticks: 0,
             scan: None,
+        };
+        engine.adopt(opened);
+        engine
+    }
+
+    /// Works with a pool that was opened.
+    fn adopt(&mut self, opened: Opened) {
+        for event in &opened.events {
+            tell(event, &opened.pool, &self.shared);
         }
+        if !opened.unaccounted.is_empty() {
+            tell_unaccounted(&opened.unaccounted, &opened.pool, &self.shared);
+        }
+        self.clock = opened.clock;
+        self.scan = None;
+        self.is_waiting = false;
+        self.pool = Some(Box::new(opened.pool));
     }
 
     /// Works until the pool is closed or abandoned.
@@ -109,7 +131,7 @@ impl Engine {
             }
         }
         for order in self.shared.end() {
-            refuse(order, &closed(self.shared.name()));
+            refuse(order, &closed(self.shared.name()), false);
         }
         self.give_up(&closed(self.shared.name()));
     }
@@ -155,8 +177,19 @@ impl Engine {
         let now_us = self.clock.now_us();
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
         if self.closing.is_some() && !is_allowed {
-            return refuse(order, &closed(self.shared.name()));
+            return refuse(order, &closed(self.shared.name()), false);
         }
+        let order = match order {
+            // Nobody may wait any more.
+            Order::LetGo { reply } => return drop(reply.send(self.let_go())),
+            Order::Reopen { setup, reply } => return drop(reply.send(self.reopen(*setup))),
+            Order::Serve {
+                request,
+                ticket,
+                lane,
+            } if self.pool.is_some() => return self.serve(request, ticket, lane),
+            order => order,
+        };
         let Some(pool) = &mut self.pool else {
             // What asks for the end gets it.
             self.is_over |= matches!(
@@ -167,19 +200,9 @@ impl Engine {
                         ..
                     }
             );
-            return refuse(order, &broken(self.shared.name()));
+            return refuse(order, &self.shared.ended(), self.is_waiting);
         };
         match order {
-            Order::Serve {
-                request,
-                ticket,
-                lane,
-            } => {
-                self.next_id += 1;
-                let waiter = Waiter::Lane { ticket, lane };
-                self.waiting.insert(self.next_id, waiter);
-                self.batch.push((RequestId(self.next_id), request));
-            }
             Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
@@ -197,11 +220,11 @@ impl Engine {
             }
             Order::Ask(question) => question(pool),
             Order::Handle(work) => {
-                let (devices, shared) = (&mut self.devices, &self.shared);
                 let mut hands = Hands {
                     pool,
-                    devices,
-                    shared,
+                    devices: &mut self.devices,
+                    unflushed: &mut self.unflushed,
+                    shared: &self.shared,
                     now_us,
                 };
                 work(&mut hands);
@@ -228,7 +251,72 @@ impl Engine {
                 });
             }
             Order::Abandon => self.is_over = true,
+            // They were obeyed above.
+            Order::Serve { .. } | Order::LetGo { .. } | Order::Reopen { .. } => {}
         }
+    }
+
+    /// A request of a volume: goes to the engine with those that come in the same turn.
+    fn serve(&mut self, request: Request, ticket: Ticket, lane: Remote) {
+        if let Some(error) = self.unflushed.refusal(&request) {
+            return lane.complete(ticket, Err(error));
+        }
+        self.next_id += 1;
+        let waiter = Waiter::Lane {
+            ticket,
+            lane,
+            volatile: Unflushed::volatile(&request),
+        };
+        self.waiting.insert(self.next_id, waiter);
+        self.batch.push((RequestId(self.next_id), request));
+    }
+
+    /// Lets a pool that takes no changes any more go, with its devices, so that it can be opened anew: as after a
+    /// crash, by what is on them.
+    ///
+    /// # Errors
+    /// It is at work. Or a device has not answered all that it was asked: a write that is still on its way would
+    /// land on what the next opening wrote there.
+    fn let_go(&mut self) -> Result<(), PoolError> {
+        let refused = |why: &str| Err(PoolError::new(PoolErrorKind::Refused, why));
+        if !self.answers.is_empty() || !self.devices.is_idle() {
+            return refused("its devices have not answered yet all that they were asked before");
+        }
+        let Some(pool) = &self.pool else {
+            return Ok(());
+        };
+        let Some(reason) = pool.suspended_because() else {
+            return refused("it is at work");
+        };
+        // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
+        self.unflushed.lose(pool.promised_seq());
+        let shut = Shut::suspended(self.shared.name(), reason);
+        self.shared.shut(Some(shut));
+        self.pool = None;
+        self.batch.clear();
+        self.give_up(&self.shared.ended());
+        self.devices.let_go();
+        // It holds bytes that the pool may not have any more.
+        self.shared.empty_cache();
+        Ok(())
+    }
+
+    /// Opens the pool anew that was let go.
+    fn reopen(&mut self, setup: Setup) -> Result<(), NotOpen> {
+        if self.pool.is_some() || !self.devices.is_idle() {
+            return Err("it was not let go".to_owned().into());
+        }
+        let places = setup.places.clone();
+        let opened = opening::open(setup, &mut self.devices).inspect_err(|_| {
+            self.devices.let_go();
+            self.shared.empty_cache();
+        })?;
+        *self.shared.places() = places;
+        self.shared.shut(None);
+        self.shared.history().note("the pool was opened anew");
+        tracing::info!(pool = self.shared.name(), "the pool was opened anew");
+        self.adopt(opened);
+        Ok(())
     }
 
     /// Tells the engine the time where it waits for it; whether it did.
@@ -257,6 +345,14 @@ impl Engine {
             self.devices.heed(event, pool);
             tell(event, pool, &self.shared);
         }
+        if is_any {
+            // Before what fails for it is answered.
+            let is_waiting = is_waiting(pool, &self.shared);
+            if is_waiting && !std::mem::replace(&mut self.is_waiting, is_waiting) {
+                self.shared.disks().given_up();
+            }
+            self.is_waiting = is_waiting;
+        }
         for request in output.requests {
             self.devices.submit(request);
         }
@@ -266,7 +362,16 @@ impl Engine {
         }
         for (RequestId(id), result) in output.answers {
             match self.waiting.remove(&id) {
-                Some(Waiter::Lane { ticket, lane }) => lane.complete(ticket, outcome(result)),
+                Some(Waiter::Lane {
+                    ticket,
+                    lane,
+                    volatile,
+                }) => {
+                    if let (Some(dataset), Ok(_)) = (volatile, &result) {
+                        self.unflushed.answered(dataset, pool.newest_seq());
+                    }
+                    lane.complete(ticket, outcome(result, self.is_waiting));
+                }
                 // Nobody may wait any more.
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
@@ -395,21 +500,24 @@ impl Engine {
         );
         self.pool = None;
         self.batch.clear();
-        let error = broken(self.shared.name());
-        self.give_up(&error);
+        self.is_waiting = false;
+        self.shared.shut(Some(Shut::defect(pool)));
+        self.give_up(&self.shared.ended());
     }
 
     fn give_up(&mut self, error: &PoolError) {
         for (_, waiter) in self.waiting.drain() {
             match waiter {
-                Waiter::Lane { ticket, lane } => lane.complete(ticket, Err(block_error(error))),
+                Waiter::Lane { ticket, lane, .. } => {
+                    lane.complete(ticket, Err(block_error(error, self.is_waiting)));
+                }
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Farewell(farewell) => farewell.end(false),
             }
         }
         for order in self.orders.drain(..) {
-            refuse(order, error);
+            refuse(order, error, self.is_waiting);
         }
         if let Some(closing) = self.closing.take() {
             self.is_over |= !closing.is_exported;
@@ -418,19 +526,26 @@ impl Engine {
     }
 }
 
-fn refuse(order: Order, error: &PoolError) {
+fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
     match order {
-        Order::Serve { ticket, lane, .. } => lane.complete(ticket, Err(block_error(error))),
+        Order::Serve { ticket, lane, .. } => {
+            lane.complete(ticket, Err(block_error(error, is_waiting)));
+        }
         Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
         Order::Administer { reply, .. }
         | Order::Close { reply, .. }
         | Order::RemoveLog { reply, .. }
+        | Order::LetGo { reply }
         | Order::Sync { reply } => {
             // Nobody may wait any more.
             let _ = reply.send(Err(error.clone()));
         }
         // Who asked sees that nobody will answer.
-        Order::Ask(_) | Order::Handle(_) | Order::Abandon | Order::ReadAhead { .. } => {}
+        Order::Reopen { .. }
+        | Order::Ask(_)
+        | Order::Handle(_)
+        | Order::Abandon
+        | Order::ReadAhead { .. } => {}
     }
 }
 
@@ -459,29 +574,35 @@ fn closed(name: &str) -> PoolError {
     PoolError::new(PoolErrorKind::Suspended, context)
 }
 
-fn broken(name: &str) -> PoolError {
-    let context = format!("the engine of pool {name} failed (a defect; the log says where)");
-    PoolError::new(PoolErrorKind::Suspended, context)
-}
-
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("a panic").to_owned()
 }
 
-fn outcome(result: Result<Answer, PoolError>) -> Outcome {
+fn outcome(result: Result<Answer, PoolError>, is_waiting: bool) -> Outcome {
     match result {
         // No lane asks what only streams ask.
         Ok(Answer::Done | Answer::Changes(_) | Answer::Stored(_)) => Ok(Done::Nothing),
         Ok(Answer::Data(data)) => Ok(Done::Pages(data)),
         Ok(Answer::Extents(runs)) => Ok(Done::Extents(runs)),
-        Err(error) => Err(block_error(&error)),
+        Err(error) => Err(block_error(&error, is_waiting)),
     }
 }
 
+/// Whether disks of other machines are away, or do not do what they are asked, that the pool will use again when they
+/// are back.
+fn is_waiting(pool: &Pool, shared: &Shared) -> bool {
+    let places = shared.places();
+    let is_remote = |guid: u64| places.get(&guid).is_some_and(|at| is_remote(&at.path));
+    let status = pool.status();
+    let tops = status.top_levels.iter();
+    let mut leaves = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
+    leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf, status.suspended.is_some()))
+}
+
 /// A pool's error in the words of block devices.
-fn block_error(error: &PoolError) -> BlockError {
+fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
     let kind = match error.kind {
         PoolErrorKind::Invalid | PoolErrorKind::Refused => BlockErrorKind::Invalid,
         PoolErrorKind::NotFound => BlockErrorKind::Gone,
@@ -490,6 +611,7 @@ fn block_error(error: &PoolError) -> BlockError {
         }
         PoolErrorKind::NoSpace => BlockErrorKind::NoSpace,
         PoolErrorKind::Damaged => BlockErrorKind::Medium,
+        PoolErrorKind::Device | PoolErrorKind::Suspended if is_waiting => BlockErrorKind::Away,
         PoolErrorKind::Device | PoolErrorKind::Suspended => BlockErrorKind::Gone,
     };
     BlockError::new(kind, error.to_string())

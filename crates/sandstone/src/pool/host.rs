@@ -22,9 +22,11 @@ use store::format::DatasetId;
 use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
 
 use super::devices::Devices;
+use super::disks::Disks;
 use super::engine::Engine;
 use super::events::{Happening, History};
 use super::opening::{self, NotOpen};
+use super::unflushed::Unflushed;
 use crate::block::lane::{Remote, Waker};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 
@@ -57,6 +59,8 @@ pub(super) struct Setup {
     pub(super) host: String,
     /// Use io_uring where the kernel allows it.
     pub(super) io_uring: bool,
+    /// Where devices come from.
+    pub(super) disks: Disks,
 }
 
 /// Where a leaf or spare is.
@@ -66,6 +70,8 @@ pub struct Place {
     pub path: PathBuf,
     /// Why it is not used, or what happened to it last; `None` where all is well.
     pub trouble: Option<String>,
+    /// Of another machine's disk, the targets at which it was seen last.
+    pub targets: Vec<String>,
     /// The newest generation of labels when the pool was opened without it; `None` where it was used since.
     pub missing_at: Option<u64>,
 }
@@ -74,6 +80,7 @@ pub struct Place {
 pub(super) struct Hands<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) devices: &'a mut Devices,
+    pub(super) unflushed: &'a mut Unflushed,
     pub(super) shared: &'a Shared,
     pub(super) now_us: u64,
 }
@@ -108,6 +115,13 @@ pub(super) enum Order {
     RemoveLog { vdev: u16, reply: Reply },
     /// Everything into a last checkpoint, and the end.
     Close { is_exported: bool, reply: Reply },
+    /// Let go of a pool that takes no changes any more, and of its devices.
+    LetGo { reply: Reply },
+    /// Open a pool anew that was let go.
+    Reopen {
+        setup: Box<Setup>,
+        reply: Sender<Result<(), NotOpen>>,
+    },
     /// The end, as it is.
     Abandon,
 }
@@ -127,10 +141,43 @@ pub(super) struct Shared {
     cache: Arc<Cache>,
     places: Mutex<BTreeMap<u64, Place>>,
     history: Mutex<History>,
+    shut: Mutex<Option<Shut>>,
+    disks: Disks,
     inbox: Mutex<Inbox>,
     /// Spares the lock where there is nothing, and the waker where it was called already.
     filled: AtomicBool,
     waker: Waker,
+}
+
+/// Why there is no engine behind a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shut {
+    /// A sentence without a full stop.
+    pub(super) reason: String,
+    /// What to do about it, a clause without a full stop.
+    pub(super) next: String,
+    /// It is to be opened anew.
+    pub(super) is_to_be_reopened: bool,
+}
+
+impl Shut {
+    /// The engine failed.
+    pub(super) fn defect(pool: &str) -> Self {
+        Self {
+            reason: format!("the engine of pool {pool} failed (a defect; the log says where)"),
+            next: "keep the daemon's log, restart the daemon, and report this".to_owned(),
+            is_to_be_reopened: false,
+        }
+    }
+
+    /// The pool was let go, since it took no changes any more.
+    pub(super) fn suspended(pool: &str, reason: &str) -> Self {
+        Self {
+            reason: format!("pool {pool} takes no changes, and is to be opened anew: {reason}"),
+            next: format!("see to its devices, then use `sandstone pool clear {pool}`"),
+            is_to_be_reopened: true,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -150,9 +197,10 @@ impl PoolHost {
         let (opened, is_open) = channel();
         let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
         let places = Mutex::new(setup.places.clone());
+        let disks = setup.disks.clone();
         let name = name.to_owned();
         let work = move || {
-            let devices = match Devices::new(setup.io_uring) {
+            let mut devices = match Devices::new(setup.io_uring) {
                 Ok(devices) => devices,
                 Err(error) => return drop(opened.send(Err(failed(error).into()))),
             };
@@ -161,15 +209,17 @@ impl PoolHost {
                 cache,
                 places,
                 history: Mutex::default(),
+                shut: Mutex::default(),
+                disks,
                 inbox: Mutex::default(),
                 filled: AtomicBool::new(false),
                 waker: devices.waker(),
             });
-            match opening::open(setup, devices) {
+            match opening::open(setup, &mut devices) {
                 Ok(pool) => {
                     // Nobody waits any more: then nobody has a way to give orders either.
                     if opened.send(Ok(Arc::clone(&shared))).is_ok() {
-                        Engine::new(pool, shared).run();
+                        Engine::new(pool, devices, shared).run();
                     }
                 }
                 Err(error) => drop(opened.send(Err(error))),
@@ -314,6 +364,42 @@ impl PoolHost {
         self.shared.lock().is_ended
     }
 
+    /// Why there is no engine behind it; `None` where there is one.
+    pub(super) fn shut(&self) -> Option<Shut> {
+        self.shared.lock_shut().clone()
+    }
+
+    /// Lets go of a pool that takes no changes any more, and of its devices; of one that was let go, nothing.
+    ///
+    /// # Errors
+    /// It is at work, or its devices have not answered all that they were asked.
+    pub(super) fn let_go(&self) -> Result<(), PoolError> {
+        self.wait_for(|reply| Order::LetGo { reply })
+    }
+
+    /// A pool that was let go cannot be opened anew yet.
+    pub(super) fn stay_shut(&self, reason: &str, next: &str) {
+        self.shared.shut(Some(Shut {
+            reason: reason.to_owned(),
+            next: next.to_owned(),
+            is_to_be_reopened: true,
+        }));
+    }
+
+    /// Opens a pool anew that was let go: whoever uses its volumes goes on.
+    ///
+    /// # Errors
+    /// It cannot be opened, and stays shut for this reason.
+    pub(super) fn reopen(&self, setup: Setup) -> Result<(), NotOpen> {
+        let (reply, answer) = channel();
+        let setup = Box::new(setup);
+        let ended = || NotOpen::from(self.ended().context);
+        if !self.shared.send(Order::Reopen { setup, reply }) {
+            return Err(ended());
+        }
+        answer.recv().unwrap_or_else(|_| Err(ended()))
+    }
+
     /// Writes everything into a last checkpoint and ends; with `is_exported` the labels then say that any
     /// host may import the pool.
     ///
@@ -386,6 +472,11 @@ impl Shared {
         &self.name
     }
 
+    /// Where devices come from.
+    pub(super) fn disks(&self) -> &Disks {
+        &self.disks
+    }
+
     /// Where leaves and spares are.
     pub(super) fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
         // Every change is one insertion or removal: a panic leaves nothing halfway.
@@ -398,9 +489,30 @@ impl Shared {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ended(&self) -> PoolError {
-        let context = format!("pool {} does not answer any more", self.name);
+    /// Why orders are not obeyed.
+    pub(super) fn ended(&self) -> PoolError {
+        let context = match &*self.lock_shut() {
+            Some(shut) => shut.reason.clone(),
+            None => format!("pool {} does not answer any more", self.name),
+        };
         PoolError::new(PoolErrorKind::Suspended, context)
+    }
+
+    /// Says why there is no engine; `None`: there is one.
+    pub(super) fn shut(&self, why: Option<Shut>) {
+        *self.lock_shut() = why;
+    }
+
+    fn lock_shut(&self) -> MutexGuard<'_, Option<Shut>> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        self.shut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Throws out all blocks: nobody may see what the pool's devices may not have.
+    pub(super) fn empty_cache(&self) {
+        let cap = self.cache.cap();
+        self.cache.resize(0);
+        self.cache.resize(cap);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Examined, LeafLabels, PoolConfig, examine};
+use store::pool::{Examined, LeafLabels, OpenErrorKind, PoolConfig, examine};
 use utoipa::ToSchema;
 
 use super::disks::{Disks, is_remote};
@@ -128,7 +128,7 @@ impl Pools {
         if !is_absent(&pool.name) {
             self.check_name(&pool.name)?;
         }
-        let devices = self.had(guid, &pool.devices, request.without_log)?;
+        let devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
         self.check_owner(&devices.examined.config, request.force)?;
         let mut back = None;
         if request.rewind > Reach::None {
@@ -140,30 +140,41 @@ impl Pools {
             }
             back = steps;
         }
-        self.open_on(devices, back, None)?;
+        self.open_on(devices, back, None, None)?;
         Ok(pool)
     }
 
-    /// Opens a pool that this daemon had when it ended.
-    pub(super) fn import_known(&self, known: &KnownPool) -> Result<(), Error> {
+    /// Opens a pool that this daemon had: when it ended, or, in a host that let it go, until it stopped.
+    pub(super) fn open_known(
+        &self,
+        known: &KnownPool,
+        into: Option<&OpenPool>,
+    ) -> Result<(), Error> {
         let guid = u64::from_str_radix(&known.guid, 16)
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
         let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
         // Whether another machine's disk is there is found out for all at once.
         let is_there = |path: &PathBuf| is_remote(path) || path.exists();
         let there: Vec<PathBuf> = paths.into_iter().filter(is_there).collect();
-        let devices = self.had(guid, &there, false)?;
+        let disks = self.options.disks.at_once();
+        let devices = self.had(&disks, guid, &there, &ImportPool::default())?;
         self.check_owner(&devices.examined.config, false)?;
         require_account(&devices.examined, known)?;
-        self.open_on(devices, None, Some(known))
+        self.open_on(devices, None, Some(known), into)
     }
 
     /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
     /// if that is wanted.
-    fn had(&self, guid: u64, paths: &[PathBuf], without_log: bool) -> Result<Had, Error> {
+    fn had(
+        &self,
+        disks: &Disks,
+        guid: u64,
+        paths: &[PathBuf],
+        how: &ImportPool,
+    ) -> Result<Had, Error> {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
-        for (path, result) in open_all(&self.options.disks, paths) {
+        for (path, result) in open_all(disks, paths) {
             match result {
                 Ok((device, labels)) => opened.push((path, device, labels)),
                 Err(error) => {
@@ -177,14 +188,19 @@ impl Pools {
         let mut examined = examine(&labels, Some(guid)).map_err(|error| {
             let mut reasons = vec![error.to_string()];
             reasons.append(&mut troubles.clone());
-            Error::new(
-                ErrorKind::Refused,
-                reasons.join("; "),
-                "check that its devices are attached and their paths right, then import it again, as in \
-                 `sandstone pool import -d PATH NAME`",
-            )
+            let next = match error.kind {
+                OpenErrorKind::Parted => {
+                    "decide which to keep, and import the pool with that alone, as in `sandstone pool import -f -d PATH \
+                     NAME`; `sandstone pool replace -f NAME OTHER` then gives the other up"
+                }
+                _ => {
+                    "check that its devices are attached and their paths right, then import it again, as in \
+                     `sandstone pool import -d PATH NAME`"
+                }
+            };
+            Error::new(ErrorKind::Refused, reasons.join("; "), next)
         })?;
-        if without_log {
+        if how.without_log {
             for log in examined.drop_missing_logs() {
                 let leaves = log.leaves;
                 tracing::warn!(
@@ -205,13 +221,14 @@ impl Pools {
         })
     }
 
-    /// Opens a pool on the devices that can be had. What cannot is missing; whether that is too much, the
-    /// pool decides.
+    /// Opens a pool on the devices that can be had, in a host that let it go or in a new one. What cannot be had is
+    /// missing; whether that is too much, the pool decides.
     fn open_on(
         &self,
         devices: Had,
         back: Option<usize>,
         known: Option<&KnownPool>,
+        into: Option<&OpenPool>,
     ) -> Result<(), Error> {
         let leaves = devices.leaves();
         let Had {
@@ -230,11 +247,19 @@ impl Pools {
             },
             devices: leaves,
             places,
-            cache: self.cache_for_one_more(),
+            cache: match into {
+                Some(pool) => Arc::clone(pool.host.cache()),
+                None => self.cache_for_one_more(),
+            },
             host: self.host_id(),
             io_uring: self.options.io_uring,
+            disks: self.options.disks.clone(),
         };
-        let host = PoolHost::start(&name, setup).map_err(|error| {
+        let opened = match into {
+            Some(pool) => pool.host.reopen(setup).map(|()| None),
+            None => PoolHost::start(&name, setup).map(Some),
+        };
+        let host = opened.map_err(|error| {
             let mut reasons = vec![error.reason];
             let next = match (error.may_rewind, missing.is_empty()) {
                 (true, true) => format!(
@@ -259,8 +284,14 @@ impl Pools {
                 next,
             )
         })?;
-        let host = Arc::new(host);
-        self.add(OpenPool { host, guid })
+        match (host, into) {
+            (Some(host), _) => self.add(OpenPool::new(host, guid)),
+            (None, Some(pool)) => {
+                super::stream::forget_interrupted(pool);
+                self.save()
+            }
+            (None, None) => Ok(()),
+        }
     }
 
     /// Refuses a pool that another host may have open.
@@ -461,22 +492,24 @@ fn places(
     let beside = config.spares.iter().chain(&config.caches);
     let beside = beside.map(|leaf| leaf.guid);
     let known = known.map(|known| &known.devices[..]).unwrap_or_default();
-    let was = |guid: u64| {
+    let known = |guid: u64| {
         let number = format!("{guid:016x}");
-        let known = known.iter().find(|on| on.guid == number);
-        let path = known.map(|on| on.path.clone());
+        known.iter().find(|on| on.guid == number)
+    };
+    let was = |guid: u64| {
+        let path = known(guid).map(|on| on.path.clone());
         path.or_else(|| config.paths.get(&guid).map(PathBuf::from))
     };
-    let place = |guid: u64| match found.iter().find(|(leaf, _, _)| *leaf == guid) {
-        Some((_, path, _)) => Some(Place {
-            path: path.clone(),
-            ..Place::default()
-        }),
-        None => Some(Place {
-            path: was(guid)?,
-            trouble: Some("cannot open".to_owned()),
-            missing_at: Some(config.generation),
-        }),
+    let place = |guid: u64| {
+        let found = found.iter().find(|(leaf, _, _)| *leaf == guid);
+        let found = found.map(|(_, path, _)| path.clone());
+        let is_found = found.is_some();
+        Some(Place {
+            path: found.or_else(|| was(guid))?,
+            trouble: (!is_found).then(|| "cannot open".to_owned()),
+            targets: known(guid).map(|on| on.targets.clone()).unwrap_or_default(),
+            missing_at: (!is_found).then_some(config.generation),
+        })
     };
     let all = leaves(config).chain(beside);
     all.filter_map(|guid| Some((guid, place(guid)?))).collect()

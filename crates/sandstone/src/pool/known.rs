@@ -26,20 +26,21 @@ pub(super) struct KnownPool {
 pub(super) struct KnownDevice {
     /// The leaf's number, 16 hexadecimal digits.
     pub(super) guid: String,
-    /// Absolute.
+    /// Absolute; or the name of another machine's disk.
     pub(super) path: PathBuf,
+    /// The targets at which that was seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) targets: Vec<String>,
 }
 
-fn file(state: &Path) -> PathBuf {
-    state.join("pools.json")
-}
+const FILE: &str = "pools.json";
 
 /// The pools of the last run; none where there is no such file.
 ///
 /// # Errors
 /// The file cannot be read or understood.
 pub(super) fn load(state: &Path) -> io::Result<Vec<KnownPool>> {
-    let bytes = match fs::read(file(state)) {
+    let bytes = match fs::read(state.join(FILE)) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -52,12 +53,20 @@ pub(super) fn load(state: &Path) -> io::Result<Vec<KnownPool>> {
 /// # Errors
 /// The state folder cannot be written.
 pub(super) fn save(state: &Path, pools: &[KnownPool]) -> io::Result<()> {
-    let (file, new) = (file(state), state.join("pools.json.new"));
     let text = serde_json::to_vec_pretty(pools).map_err(io::Error::other)?;
+    replace(state, FILE, &text)
+}
+
+/// Replaces a file of the state folder: after a crash there is the old or the new one.
+///
+/// # Errors
+/// The state folder cannot be written.
+pub(super) fn replace(state: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    let (file, new) = (state.join(name), state.join(format!("{name}.new")));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut written = options.open(&new)?;
-    written.write_all(&text)?;
+    written.write_all(text)?;
     written.sync_all()?;
     fs::rename(&new, &file)?;
     File::open(state)?.sync_all()
@@ -77,13 +86,14 @@ mod tests {
             devices: vec![KnownDevice {
                 guid: format!("{:016x}", 8),
                 path: "/a".into(),
+                targets: vec!["iqn.2026-01.io.sandstone:a".into()],
             }],
         };
         for pools in [vec![pool], vec![]] {
             save(folder.path(), &pools).expect("saved");
             assert_eq!(load(folder.path()).expect("loaded"), pools);
         }
-        fs::write(file(folder.path()), "{").expect("written");
+        fs::write(folder.path().join(FILE), "{").expect("written");
         load(folder.path()).expect_err("damaged");
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
 //! | what are its devices | `devices.rs`; where they come from, also from other machines: `disks.rs`; their labels: `label.rs` |
-//! | which come back by themselves | `returning.rs` |
+//! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs` |
+//! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
 //! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs`; which devices are named for it: `vdev_request.rs` |
@@ -19,6 +20,7 @@
 
 pub mod administer;
 mod advice;
+mod attempt;
 pub mod check;
 pub mod create;
 pub mod dataset;
@@ -35,11 +37,13 @@ mod opening;
 mod overlay;
 mod read_ahead;
 pub mod registry;
+mod reopening;
 mod returning;
 pub mod rewind;
 pub mod scan;
 pub mod status;
 pub mod stream;
+mod unflushed;
 pub mod vdev_request;
 pub mod volume;
 

@@ -67,7 +67,6 @@ impl From<OpenError> for NotOpen {
 /// A pool that is open.
 pub(super) struct Opened {
     pub(super) pool: Pool,
-    pub(super) devices: Devices,
     pub(super) clock: Clock,
     /// What happened meanwhile.
     pub(super) events: Vec<Event>,
@@ -75,9 +74,6 @@ pub(super) struct Opened {
     pub(super) unaccounted: Vec<u64>,
 }
 
-/// Opens the pool.
-///
-/// # Errors
 /// What the maps take counts into the cap of the cache.
 fn limits(cache: &Cache) -> Limits {
     let limits = Limits::default();
@@ -87,8 +83,11 @@ fn limits(cache: &Cache) -> Limits {
     }
 }
 
+/// Opens the pool.
+///
+/// # Errors
 /// Why it cannot be made or opened, as a sentence without a full stop.
-pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen> {
+pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpen> {
     let clock = Clock::start();
     let mut unaccounted = Vec::new();
     let mut pool = match setup.begin {
@@ -103,14 +102,14 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen
                 setup.cache,
             )
             .map_err(|error| error.to_string())?;
-            attach(&pool, &setup.devices, &mut devices);
+            attach(&pool, &setup.devices, devices);
             pool.set_paths(paths(&setup.places));
             pool.tick(clock.now_us(), wall_clock_s());
             pool
         }
         Begin::Import { examined, back } => {
             let opening = begin(&examined, back, setup.cache, clock.now_us())?;
-            let mut pool = import(opening, &setup.devices, &mut devices, clock)?;
+            let mut pool = import(opening, &setup.devices, devices, clock)?;
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             // What begins now has a date.
@@ -124,10 +123,9 @@ pub(super) fn open(setup: Setup, mut devices: Devices) -> Result<Opened, NotOpen
             devices.keep_spare(guid, device);
         }
     }
-    let events = settle(&mut pool, &mut devices, clock)?;
+    let events = settle(&mut pool, devices, clock)?;
     Ok(Opened {
         pool,
-        devices,
         clock,
         events,
         unaccounted,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use store::cache::Cache;
 
+use super::attempt::Attempt;
 use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{self, KnownDevice, KnownPool};
@@ -54,6 +56,24 @@ pub struct OpenPool {
     pub host: Arc<PoolHost>,
     /// Its number.
     pub guid: u64,
+    /// What was tried in vain: by the number of a leaf, or by the pool's where that was to go on as a whole.
+    attempts: Mutex<BTreeMap<u64, Attempt>>,
+}
+
+impl OpenPool {
+    pub(super) fn new(host: PoolHost, guid: u64) -> Self {
+        Self {
+            host: Arc::new(host),
+            guid,
+            attempts: Mutex::default(),
+        }
+    }
+
+    /// What was tried in vain.
+    pub(super) fn attempts(&self) -> MutexGuard<'_, BTreeMap<u64, Attempt>> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A pool that should be open.
@@ -64,8 +84,8 @@ pub(super) struct AbsentPool {
     pub(super) reason: String,
     /// What to do about it.
     pub(super) next: String,
-    /// The disks of other machines that were there when it was tried last.
-    pub(super) tried_with: Vec<PathBuf>,
+    /// How it was tried.
+    pub(super) attempt: Attempt,
 }
 
 impl Pools {
@@ -83,8 +103,11 @@ impl Pools {
             changing: Mutex::default(),
             is_ending: AtomicBool::new(false),
         };
+        let devices = known.iter().flat_map(|pool| &pool.devices);
+        let devices: Vec<KnownDevice> = devices.cloned().collect();
+        pools.options.disks.settle(&devices);
         for pool in known {
-            if let Err(error) = pools.import_known(&pool) {
+            if let Err(error) = pools.open_known(&pool, None) {
                 let (reason, next) = (error.message, error.next);
                 tracing::error!(pool = pool.name, reason, "a pool is not open");
                 let name = pool.name.clone();
@@ -92,7 +115,7 @@ impl Pools {
                     known: pool,
                     reason,
                     next,
-                    tried_with: Vec::new(),
+                    attempt: Attempt::default(),
                 };
                 pools.lock().absent.insert(name, absent);
             }
@@ -152,13 +175,25 @@ impl Pools {
         self.lock().absent.values().cloned().collect()
     }
 
-    /// A pool was tried with these disks, and is not open yet for this reason; whether that is another one than before.
-    pub(super) fn still_absent(&self, name: &str, with: Vec<PathBuf>, error: Error) -> bool {
+    /// Whether a pool that is not open is to be tried with these disks of other machines; then that is noted.
+    pub(super) fn is_due(&self, name: &str, there: &[PathBuf]) -> bool {
+        let (mut state, now) = (self.lock(), Instant::now());
+        let Some(pool) = state.absent.get_mut(name) else {
+            return false;
+        };
+        let is_due = pool.attempt.is_due(there, now);
+        if is_due {
+            pool.attempt.made(there.to_vec(), now);
+        }
+        is_due
+    }
+
+    /// A pool is not open yet for this reason; whether that is another one than before.
+    pub(super) fn still_absent(&self, name: &str, error: Error) -> bool {
         let mut state = self.lock();
         let Some(pool) = state.absent.get_mut(name) else {
             return false;
         };
-        pool.tried_with = with;
         pool.next = error.next;
         std::mem::replace(&mut pool.reason, error.message) != pool.reason
     }
@@ -253,19 +288,8 @@ impl Pools {
 
     pub(super) fn save(&self) -> Result<(), Error> {
         let state = self.lock();
-        let open = state.open.iter().map(|(name, pool)| KnownPool {
-            name: name.clone(),
-            guid: format!("{:016x}", pool.guid),
-            devices: pool
-                .host
-                .places()
-                .into_iter()
-                .map(|(guid, place)| KnownDevice {
-                    guid: format!("{guid:016x}"),
-                    path: place.path,
-                })
-                .collect(),
-        });
+        let open = state.open.iter();
+        let open = open.map(|(name, pool)| self.known(name, pool));
         let absent = state.absent.values().map(|absent| absent.known.clone());
         let all: Vec<KnownPool> = open.chain(absent).collect();
         drop(state);

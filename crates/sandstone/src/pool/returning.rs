@@ -2,64 +2,99 @@
 //! was out for a minute is no reason to call an administrator; what an administrator put aside stays there.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use store::pool::{PoolError, PoolStatus};
 use store::vdev::State;
 
 use super::administer::VdevChange;
 use super::disks::is_remote;
+use super::host::Hands;
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
 
 impl Pools {
-    /// Opens pools that could not be opened for want of another machine's disk, and uses such disks again that were
-    /// away. May block.
+    /// Opens pools that could not be opened for want of another machine's disk, lets those go on that stopped for
+    /// that, and uses such disks again that were away. May block.
     pub fn try_again(&self) {
-        let disks = &self.options.disks;
         for pool in self.absent() {
-            let remote = remote_of(&pool.known);
-            let there = remote.iter().filter(|path| disks.is_there_now(path));
-            let there: Vec<PathBuf> = there.map(|path| path.to_path_buf()).collect();
-            // Not all of them need come: one may have been dead for long. Whether those that are away may have
-            // gone on alone is asked with each try.
-            let is_news = there.iter().any(|path| !pool.tried_with.contains(path));
-            if remote.is_empty() || !is_news && there.len() < remote.len() {
+            self.try_to_open(&pool.known);
+        }
+        for (name, pool) in self.all() {
+            if !has_remote(&pool) {
                 continue;
             }
-            let _changing = self.changing();
-            let is_still_absent = |other: &super::registry::AbsentPool| other.known == pool.known;
-            if self.absent().iter().any(is_still_absent) {
-                let name = &pool.known.name;
-                match self.import_known(&pool.known) {
-                    Ok(()) => tracing::info!(pool = name, "the pool is open"),
-                    Err(error) => {
-                        let reason = error.message.clone();
-                        if self.still_absent(name, there, error) {
-                            tracing::info!(pool = name, reason, "the pool is not open yet");
-                        }
-                    }
+            match asked(&pool) {
+                Ok((status, _)) if status.suspended.is_some() => {
+                    self.go_on(&name, &pool, Some(&status));
+                }
+                Ok((status, ready)) => {
+                    let away = away(&pool, &status, &ready);
+                    self.use_again(&name, &pool, away);
+                }
+                Err(_) if is_to_be_reopened(&pool) => self.go_on(&name, &pool, None),
+                // A pool whose engine ended has nothing that could come back.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Opens a pool where disks of it are there. Not all of them need be: one may have been dead for long. Whether
+    /// those that are away may have gone on alone is asked with each try.
+    fn try_to_open(&self, known: &KnownPool) {
+        let remote = remote_of(known).into_iter();
+        let there = remote.filter(|path| self.options.disks.is_there_now(path));
+        let there: Vec<PathBuf> = there.map(Path::to_path_buf).collect();
+        let name = &known.name;
+        if there.is_empty() || !self.is_due(name, &there) {
+            return;
+        }
+        let _changing = self.changing();
+        if !self.absent().iter().any(|other| other.known == *known) {
+            return;
+        }
+        match self.open_known(known, None) {
+            Ok(()) => tracing::info!(pool = name, "the pool is open"),
+            Err(error) => {
+                let reason = error.message.clone();
+                if self.still_absent(name, error) {
+                    tracing::info!(pool = name, reason, "the pool is not open yet");
                 }
             }
         }
-        for (name, pool) in self.all() {
-            for guid in away(&pool) {
-                let places = pool.host.places();
-                if !places
-                    .get(&guid)
-                    .is_some_and(|at| disks.is_there_now(&at.path))
-                {
-                    continue;
+    }
+
+    /// Uses disks again that were away.
+    fn use_again(&self, name: &str, pool: &OpenPool, away: Vec<(u64, PathBuf)>) {
+        for (guid, path) in away {
+            let is_there = self.options.disks.is_there_now(&path);
+            let there = is_there.then_some(path);
+            let now = Instant::now();
+            let is_due = {
+                let mut attempts = pool.attempts();
+                let attempt = attempts.entry(guid).or_default();
+                let is_due = attempt.is_due(there.as_slice(), now);
+                if is_due && is_there {
+                    attempt.made(there.into_iter().collect(), now);
                 }
-                let online = VdevChange::Online {
-                    devices: vec![format!("{guid:016x}")],
-                    expand: false,
-                };
-                match self.change_vdevs(&name, &online) {
-                    Ok(()) => tracing::info!(pool = name, "another machine's disk is back"),
-                    // What it was asked before it went is not answered yet, say.
-                    Err(error) => {
-                        if pool.host.note_trouble(guid, &error.message) {
-                            tracing::info!(pool = name, %error, "another machine's disk cannot be used yet");
-                        }
+                is_due
+            };
+            if !is_there || !is_due {
+                continue;
+            }
+            let online = VdevChange::Online {
+                devices: vec![format!("{guid:016x}")],
+                expand: false,
+            };
+            match self.change_vdevs(name, &online) {
+                Ok(()) => {
+                    pool.attempts().remove(&guid);
+                    tracing::info!(pool = name, "another machine's disk is back");
+                }
+                // What it was asked before it went is not answered yet, say.
+                Err(error) => {
+                    if pool.host.note_trouble(guid, &error.message) {
+                        tracing::info!(pool = name, %error, "another machine's disk cannot be used yet");
                     }
                 }
             }
@@ -70,8 +105,15 @@ impl Pools {
     pub fn waits_for_disks(&self) -> bool {
         let absent = self.absent();
         let is_waiting = |known: &KnownPool| !remote_of(known).is_empty();
+        let is_short = |pool: &OpenPool| match asked(pool) {
+            Ok((status, ready)) => {
+                status.suspended.is_some() || !away(pool, &status, &ready).is_empty()
+            }
+            Err(_) => is_to_be_reopened(pool),
+        };
+        let mut open = self.all().into_iter();
         absent.iter().any(|pool| is_waiting(&pool.known))
-            || self.all().iter().any(|(_, pool)| !away(pool).is_empty())
+            || open.any(|(_, pool)| has_remote(&pool) && is_short(&pool))
     }
 
     /// The pool that lies on a disk of another machine and is not open: nothing holds the disk for it.
@@ -108,16 +150,24 @@ fn remote_of(known: &KnownPool) -> Vec<&Path> {
     paths.filter(|path| is_remote(path)).collect()
 }
 
-/// Disks of other machines that went away or were not found: nobody put them aside, and they did nothing wrong.
-fn away(pool: &OpenPool) -> Vec<u64> {
+fn has_remote(pool: &OpenPool) -> bool {
     let places = pool.host.places();
-    if !places.values().any(|place| is_remote(&place.path)) {
-        return Vec::new();
-    }
-    // A pool whose engine ended has nothing that could come back.
-    let Ok(status) = pool.host.ask(|engine| engine.status()) else {
-        return Vec::new();
-    };
+    places.values().any(|place| is_remote(&place.path))
+}
+
+fn is_to_be_reopened(pool: &OpenPool) -> bool {
+    pool.host.shut().is_some_and(|shut| shut.is_to_be_reopened)
+}
+
+/// How a pool is, and its spares that have a device.
+fn asked(pool: &OpenPool) -> Result<(PoolStatus, Vec<u64>), PoolError> {
+    let asked = |hands: &mut Hands<'_>| (hands.pool.status(), hands.devices.ready_spares());
+    pool.host.handle(asked)
+}
+
+/// Disks of other machines that went away or were not found, and where they were: nobody put them aside, and they did
+/// nothing wrong. `ready` are the spares that have a device.
+fn away(pool: &OpenPool, status: &PoolStatus, ready: &[u64]) -> Vec<(u64, PathBuf)> {
     let tops = status.top_levels.iter();
     let leaves = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
     let leaves = leaves.map(|leaf| (leaf.guid, leaf.state));
@@ -125,7 +175,10 @@ fn away(pool: &OpenPool) -> Vec<u64> {
     let lost = leaves
         .chain(caches)
         .filter(|(_, state)| matches!(state, State::Removed | State::Unavailable));
-    lost.map(|(guid, _)| guid)
-        .filter(|guid| places.get(guid).is_some_and(|at| is_remote(&at.path)))
-        .collect()
+    let lost = lost.map(|(guid, _)| guid);
+    let spares = status.spares.iter().copied();
+    let lost = lost.chain(spares.filter(|guid| !ready.contains(guid)));
+    let places = pool.host.places();
+    let lost = lost.filter_map(|guid| Some((guid, places.get(&guid)?.path.clone())));
+    lost.filter(|(_, path)| is_remote(path)).collect()
 }

@@ -1,6 +1,7 @@
 //! How pools are, in zpool's words: what happened, what it means, what to do.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
@@ -9,8 +10,8 @@ use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, 
 use utoipa::ToSchema;
 
 use super::advice::advice;
-use super::disks::Disks;
-use super::host::Place;
+use super::disks::{Disks, is_remote};
+use super::host::{Place, Shut};
 use super::io::IoView;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view};
@@ -131,7 +132,9 @@ impl Pools {
     /// All pools, also those that should be open and are not.
     pub fn views(&self) -> Vec<PoolView> {
         let open = self.all();
-        let mut views: Vec<PoolView> = open.iter().map(|(name, pool)| view(name, pool)).collect();
+        let disks = &self.options.disks;
+        let views = open.iter().map(|(name, pool)| view(name, pool, disks));
+        let mut views: Vec<PoolView> = views.collect();
         let absent = self.absent();
         views.extend(
             absent
@@ -158,54 +161,85 @@ impl Pools {
     }
 }
 
-fn view(name: &str, pool: &OpenPool) -> PoolView {
+fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
     let asked = pool.host.handle(|hands| {
-        (
-            hands.pool.status(),
-            hands.devices.ready_spares(),
-            hands.now_us,
-        )
+        let lost = hands.unflushed.lost().into_iter();
+        let lost = lost.map(|volume| hands.pool.catalog().full_name(volume));
+        Asked {
+            status: hands.pool.status(),
+            ready: hands.devices.ready_spares(),
+            lost: lost.collect(),
+            now_us: hands.now_us,
+        }
     });
-    match asked {
-        Ok((status, ready, now_us)) => of_status(&status, &ready, &pool.host.places(), now_us),
-        Err(error) => PoolView {
-            name: name.to_owned(),
-            guid: format!("{:016x}", pool.guid),
-            state: "SUSPENDED".to_owned(),
-            status: Some(format!(
-                "{error}. What was acknowledged as durable is on the devices."
-            )),
-            action: Some("Keep the daemon's log, restart the daemon, and report this.".to_owned()),
-            scan: "none requested".to_owned(),
-            errors: "unknown".to_owned(),
-            ..PoolView::default()
-        },
+    asked.map_or_else(
+        |_| shut_view(name, pool, disks),
+        |asked| of_status(&asked, &pool.host.places()),
+    )
+}
+
+/// What a pool's engine tells.
+struct Asked {
+    status: PoolStatus,
+    /// The spares that have a device.
+    ready: Vec<u64>,
+    /// The volumes that lost writes which were not flushed.
+    lost: Vec<String>,
+    now_us: u64,
+}
+
+/// A pool without an engine.
+fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
+    let shut = pool.host.shut();
+    let shut = shut.unwrap_or_else(|| Shut::defect(name));
+    let places = pool.host.places().into_values();
+    PoolView {
+        name: name.to_owned(),
+        guid: format!("{:016x}", pool.guid),
+        state: "SUSPENDED".to_owned(),
+        status: Some(sentence(&format!(
+            "{}. What was acknowledged as durable is on the devices",
+            shut.reason
+        ))),
+        action: Some(sentence(&shut.next)),
+        vdevs: places.map(|at| presence(&at.path, disks)).collect(),
+        ..not_open()
     }
 }
 
 fn absent_view(pool: &AbsentPool, disks: &Disks) -> PoolView {
     let said = format!("pool {} cannot be opened: ", pool.known.name);
     let reason = pool.reason.strip_prefix(&said).unwrap_or(&pool.reason);
-    let leaves = pool.known.devices.iter().map(|device| VdevView {
-        name: device.path.display().to_string(),
-        state: if disks.is_there_now(&device.path) {
-            "ONLINE"
-        } else {
-            "UNAVAIL"
-        }
-        .to_owned(),
-        ..VdevView::default()
-    });
+    let leaves = pool.known.devices.iter();
     PoolView {
         name: pool.known.name.clone(),
         guid: pool.known.guid.clone(),
         state: "UNAVAIL".to_owned(),
         status: Some(format!("The pool could not be opened: {reason}.")),
         action: Some(sentence(&pool.next)),
+        vdevs: leaves.map(|leaf| presence(&leaf.path, disks)).collect(),
+        ..not_open()
+    }
+}
+
+fn not_open() -> PoolView {
+    PoolView {
         scan: "none requested".to_owned(),
-        vdevs: leaves.collect(),
         errors: "unknown while the pool is not open".to_owned(),
         ..PoolView::default()
+    }
+}
+
+/// A device of a pool that is not open.
+fn presence(path: &Path, disks: &Disks) -> VdevView {
+    let state = match disks.is_there_now(path) {
+        true => "ONLINE",
+        false => "UNAVAIL",
+    };
+    VdevView {
+        name: path.display().to_string(),
+        state: state.to_owned(),
+        ..VdevView::default()
     }
 }
 
@@ -217,15 +251,12 @@ fn sentence(words: &str) -> String {
     first.into_iter().chain(letters).chain(['.']).collect()
 }
 
-/// A pool in zpool's words; `ready` are the spares that have a device.
-fn of_status(
-    status: &PoolStatus,
-    ready: &[u64],
-    places: &BTreeMap<u64, Place>,
-    now_us: u64,
-) -> PoolView {
+/// A pool in zpool's words.
+fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
+    let (status, now_us) = (&asked.status, asked.now_us);
     let state = state(status);
-    let (what, action) = advice(status).unzip();
+    let goes_on = places.values().any(|place| is_remote(&place.path));
+    let (what, action) = advice(status, &asked.lost, goes_on).unzip();
     let is_resilvering = status
         .scan
         .as_ref()
@@ -260,8 +291,14 @@ fn of_status(
             .collect(),
         logs: teller.logs(status),
         caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
-        spares: teller.spares(status, ready),
+        spares: teller.spares(status, &asked.ready),
         errors: match unreadable {
+            0 if !asked.lost.is_empty() => {
+                format!(
+                    "writes that were not flushed are lost: {}",
+                    asked.lost.join(", ")
+                )
+            }
             0 => "No known data errors".to_owned(),
             1 => "1 read found no right copy of a block".to_owned(),
             count => format!("{count} reads found no right copy of a block"),

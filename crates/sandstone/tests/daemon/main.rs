@@ -18,6 +18,7 @@ mod pool_devices;
 mod pool_iostat;
 mod pool_logs_and_caches;
 mod pool_over_iscsi;
+mod pool_returning;
 mod pool_rewind;
 mod pool_units;
 mod process;

@@ -66,7 +66,7 @@ pub(crate) fn serve(process: &Process, size: &str) -> SocketAddr {
     portal
 }
 
-fn pattern(number: u64) -> Vec<u8> {
+pub(crate) fn pattern(number: u64) -> Vec<u8> {
     let bytes = 0..BLOCKS * BLOCK as u64;
     bytes
         .map(|at| (at.wrapping_mul(number * 2 + 1) >> 7) as u8 ^ number as u8)
@@ -141,6 +141,45 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     process.restart();
     verify_all(portal, 0..128);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+}
+
+/// A pool without redundancy whose only device lies on a file system that is full: it takes no changes any more, until
+/// there is room and somebody says so.
+#[test]
+fn a_pool_that_stopped_goes_on_when_it_is_cleared() {
+    let name = "pool_devices::a_pool_that_stopped_goes_on_when_it_is_cleared";
+    let Some(folder) = inside_small_folder(name) else {
+        return;
+    };
+    let process = Process::start();
+    let ballast = folder.join("ballast");
+    std::fs::write(&ballast, vec![1; 8 << 20]).unwrap();
+    let weak = folder.join("weak").display().to_string();
+    process.done(&format!("pool create --size 128M tank {weak}"));
+    let portal = serve(&process, "64M");
+    let mut session = served::log_in(portal, settings(1));
+    let mut written = 0;
+    while sense(&write(&mut session, written * BLOCKS, &pattern(written))).is_none() {
+        written += 1;
+    }
+    let status = flat(&process.done("pool status tank"));
+    assert!(status.contains("state: SUSPENDED"), "{status}");
+    assert!(
+        status.contains("then use 'sandstone pool clear tank'"),
+        "{status}"
+    );
+    // Nothing has changed: it stops again, or does not even open, and loses nothing by that.
+    let _ = process.verb("pool clear tank");
+    std::fs::remove_file(&ballast).unwrap();
+    process.done("pool clear tank");
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    assert_eq!(
+        sense(&write(&mut session, written * BLOCKS, &pattern(written))),
+        None
+    );
+    verify_all(portal, 0..written + 1);
+    scrubbed_clean(&process);
 }
 
 /// A loop device, let go when this is.

@@ -10,16 +10,16 @@ use crate::process::Process;
 use crate::served::free_portal;
 
 /// A daemon that serves one disk, and the disk's name.
-struct Array {
-    process: Process,
-    naa: String,
+pub(crate) struct Array {
+    pub(crate) process: Process,
+    pub(crate) naa: String,
     portal: std::net::SocketAddr,
     target: String,
 }
 
 impl Array {
     /// A disk of so many bytes.
-    fn start(number: u32, size: u64) -> Self {
+    pub(crate) fn start(number: u32, size: u64) -> Self {
         let process = Process::start();
         let portal = free_portal();
         let target = format!("iqn.2026-01.io.sandstone:array{number}");
@@ -40,7 +40,7 @@ impl Array {
         }
     }
 
-    fn log_in(&self, front: &Process) {
+    pub(crate) fn log_in(&self, front: &Process) {
         front.done(&format!(
             "initiator login {} --portal {}",
             self.target, self.portal
@@ -49,7 +49,7 @@ impl Array {
 }
 
 /// Waits until a verb says this.
-fn until(process: &Process, line: &str, wanted: &str) -> String {
+pub(crate) fn until(process: &Process, line: &str, wanted: &str) -> String {
     let start = Instant::now();
     loop {
         let (_, said) = process.verb(line);
@@ -62,7 +62,7 @@ fn until(process: &Process, line: &str, wanted: &str) -> String {
 }
 
 /// Two arrays, and a daemon with a pool mirrored over them; one disk is no multiple of the pool's sectors.
-fn mirrored() -> (Array, Array, Process) {
+pub(crate) fn mirrored() -> (Array, Array, Process) {
     let (a, b) = (
         Array::start(1, 128 << 20),
         Array::start(2, (128 << 20) + 512),

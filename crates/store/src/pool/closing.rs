@@ -91,6 +91,13 @@ impl Pool {
             && self.commit.chain.sealed_seq() == self.persisted.seq
     }
 
+    /// The group of the log that what was answered last is in, at the latest. It outlives a power cut when that is
+    /// not beyond [`Pool::promised_seq`].
+    pub fn newest_seq(&self) -> u64 {
+        let open = u64::from(!self.commit.group.is_empty());
+        self.commit.chain.sealed_seq() + open
+    }
+
     /// Why it takes no changes; `None` where it does.
     pub fn suspended_because(&self) -> Option<&str> {
         self.suspended.as_deref()

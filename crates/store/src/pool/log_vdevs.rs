@@ -230,7 +230,7 @@ impl Pool {
     }
 
     /// All groups up to this one are durable, somewhere.
-    pub(super) fn promised_seq(&self) -> u64 {
+    pub fn promised_seq(&self) -> u64 {
         self.logs.promised_seq.max(self.commit.chain.durable_seq)
     }
 

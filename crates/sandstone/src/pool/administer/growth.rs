@@ -215,7 +215,7 @@ impl Site<'_> {
         synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
         // What is not there, or cannot be written, is no spare any more either way.
         // One that was away when the pool was opened may be there by now.
-        if let Some(device) = device.or_else(|| self.disks.open(&path).ok())
+        if let Some(device) = device.or_else(|| self.disks().open(&path).ok())
             && let Err(error) = label::wipe_leaf(&*device, guid)
         {
             let path = path.display();

@@ -27,7 +27,7 @@ impl Site<'_> {
                 "write it in full, or the name of another machine's disk (naa.…)",
             ));
         }
-        let device = open_new(self.disks, path, force)?;
+        let device = open_new(self.disks(), path, force)?;
         let spec = LeafSpec::new(random_u64(), device.geometry().len);
         Ok((spec, device))
     }

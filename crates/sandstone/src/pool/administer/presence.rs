@@ -31,6 +31,10 @@ impl Site<'_> {
             .iter()
             .cloned()
             .partition(|name| self.cache(name).is_some());
+        let (spares, leaves): (Vec<String>, Vec<String>) = leaves
+            .into_iter()
+            .partition(|name| self.spare(name).is_some());
+        self.ready_spares(&spares)?;
         for named in self.find_all(&leaves)? {
             self.bring_online(&named)?;
             if expand {
@@ -38,6 +42,30 @@ impl Site<'_> {
             }
         }
         self.clear_caches(&caches)
+    }
+
+    /// Gives spares their devices that were away: they stand ready.
+    fn ready_spares(&self, names: &[String]) -> Result<(), Error> {
+        for guid in names.iter().filter_map(|name| self.spare(name)) {
+            let place = self.pool.host.places().remove(&guid).unwrap_or_default();
+            let is_ready = self.handle("online a spare of", move |hands| {
+                hands.devices.ready_spares().contains(&guid)
+            })?;
+            if is_ready {
+                continue;
+            }
+            let (device, _) = self.open_known(&place.path, guid)?;
+            self.handle("online a spare of", move |hands| {
+                hands.devices.keep_spare(guid, device);
+                if let Some(place) = hands.shared.places().get_mut(&guid) {
+                    (place.trouble, place.missing_at) = (None, None);
+                }
+                // One that is broken may have waited for it.
+                let spares = hands.pool.config().spares.clone();
+                hands.pool.set_spares(spares);
+            })?;
+        }
+        Ok(())
     }
 
     /// Forgets the errors of caches, and uses those again that failed or were away.
@@ -123,7 +151,7 @@ impl Site<'_> {
                 ),
             )
         };
-        let (device, labels) = self.disks.open_with_labels(path).map_err(|error| {
+        let (device, labels) = self.disks().open_with_labels(path).map_err(|error| {
             let advice = error.next.clone();
             let mut refused = refused(error.message);
             refused.next = format!("{advice}; or {}", refused.next);
@@ -173,7 +201,7 @@ impl Site<'_> {
         let is_used = |named: &Named| matches!(named.leaf.state, State::Online | State::Degraded);
         let used = self.leaves().into_iter().filter(is_used);
         let used: Vec<PathBuf> = used.map(|named| named.path).collect();
-        let mut all = self.disks.look_at_all(&used);
+        let mut all = self.disks().look_at_all(&used);
         all.push(labels);
         // Whatever else is the matter with what labels say, the pool is open.
         examine(&all, Some(self.status.guid))
@@ -235,6 +263,9 @@ impl Site<'_> {
                     }
                 })?;
             }
+        }
+        if names.is_empty() {
+            self.handle("clear", |hands| hands.unflushed.forget())?;
         }
         for cache in caches {
             // One that is still away says so by its state.

@@ -5,7 +5,7 @@ mod alua;
 mod bench;
 mod driver;
 mod failover;
-mod fake_target;
+pub(crate) mod fake_target;
 mod hostile;
 mod proxy;
 mod requests;

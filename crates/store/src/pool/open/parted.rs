@@ -59,8 +59,8 @@ pub(super) fn require_one_history(
         {
             let context = format!(
                 "leaf {:016x} was used without leaf {:016x}, and that one without it: each has acknowledged changes \
-                 that the other lacks. Decide which of them to keep, and open the pool without the other; then \
-                 clear the labels of the other and attach it as a new one",
+                 that the other lacks. Decide which of them to keep, and open the pool without the other, which can \
+                 then be rebuilt",
                 label.leaf, other.guid
             );
             return Err(OpenError::new(OpenErrorKind::Parted, context));
