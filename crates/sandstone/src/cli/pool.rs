@@ -118,7 +118,7 @@ pub(super) struct Import {
     /// other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels
+    /// Also where another host has it by its labels, and where devices are away that may have newer changes
     #[arg(short = 'f', long)]
     force: bool,
     /// Without log devices that are missing: durable writes that are there and nowhere else are lost
@@ -406,6 +406,14 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
         writeln!(t.out, "  state: {state}")?;
         if let Some(problem) = &pool.problem {
             writeln!(t.out, " status: {}", wrapped(problem))?;
+        }
+        if !pool.unaccounted.is_empty() {
+            let told = format!(
+                "its newest changes may be on {} only, if it was in use there after what was found was last; -f \
+                 imports it without these, and then the two cannot be joined any more",
+                pool.unaccounted.join(", ")
+            );
+            writeln!(t.out, " status: {}", wrapped(&told))?;
         }
         if !pool.is_exported {
             let machine = pool.host.split('/').next().unwrap_or_default();

@@ -29,7 +29,7 @@ pub struct ImportPool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it.
+    /// Also where its labels say that another host has it, and where devices are away that may have newer changes.
     #[serde(default)]
     pub force: bool,
     /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
@@ -59,6 +59,9 @@ pub struct FoundPool {
     pub devices: Vec<PathBuf>,
     /// Devices of it that were not found: where they were last, or their numbers.
     pub missing: Vec<String>,
+    /// Those of the missing that may have been used without what was found: then its newest changes are there only.
+    #[serde(default)]
+    pub unaccounted: Vec<String>,
     /// Why it cannot be imported; `None` where it can.
     pub problem: Option<String>,
     /// Whether that is a missing log: it can be imported without it, with what that costs.
@@ -130,6 +133,9 @@ impl Pools {
         }
         let devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
         self.check_owner(&devices.examined.config, request.force)?;
+        if !request.force {
+            refuse_old(&devices.examined)?;
+        }
         let mut back = None;
         if request.rewind > Reach::None {
             let (steps, view) = rewind::plan(&devices.examined, &devices.leaves(), request.rewind)?;
@@ -438,7 +444,36 @@ fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> 
         ),
         format!(
             "it opens by itself when sessions show that (sandstone initiator session list tells why they do not); \
-             `sandstone pool import {name}` opens it without, and then the two cannot be joined any more"
+             `sandstone pool import -f {name}` opens it without, and then the two cannot be joined any more"
+        ),
+    ))
+}
+
+/// The devices that are away and may have been used without those that were found; of a pool that was exported in order
+/// they were not, as far as can be known.
+fn unaccounted(examined: &Examined) -> Vec<String> {
+    let config = &examined.config;
+    let away = examined.unaccounted.iter();
+    let away = away.filter(|_| !config.is_exported);
+    away.map(|guid| name_of(config, *guid)).collect()
+}
+
+/// Refuses a part of a pool that may be old.
+fn refuse_old(examined: &Examined) -> Result<(), Error> {
+    let away = unaccounted(examined);
+    if away.is_empty() {
+        return Ok(());
+    }
+    let (name, away) = (&examined.config.name, away.join(", "));
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!(
+            "pool {name} may have newer changes than these devices have: {away} may have been in use after they were last. \
+             Without that these changes are lost, and the two cannot be joined any more"
+        ),
+        format!(
+            "attach that, or name it with -d, and import the pool with it; if it is lost for good, or is to be given up, \
+             use `sandstone pool import -f {name}`, with the same -d"
         ),
     ))
 }
@@ -556,6 +591,7 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         host: config.map(|c| c.host).unwrap_or_default(),
         missing,
         devices,
+        unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
         rewind: None,
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
         problem: match examined {

@@ -166,8 +166,13 @@ fn what_a_disk_took_alone_is_not_overwritten_by_itself() {
     a.process.restart();
     front.restart();
     until(&front, "pool status tank", "waits for");
-    // Somebody opens what was left behind, and sees what that is; the newest writes are on the other one only.
-    front.done("pool import tank");
+    // Somebody opens what was left behind, and is told what that is; the newest writes are on the other one only.
+    let found = flat(&front.done("pool import"));
+    let told = format!("newest changes may be on {} only", b.naa);
+    assert!(found.contains(&told), "{found}");
+    let refused = flat(&front.refused("pool import tank"));
+    assert!(refused.contains("changes are lost"), "{refused}");
+    front.done("pool import -f tank");
     b.process.restart();
     let status = until(&front, "pool status tank", "was used without the other");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
