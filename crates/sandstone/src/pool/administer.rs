@@ -141,6 +141,7 @@ impl Pools {
         }
         let status = pool.host.ask(|engine| engine.status());
         let status = status.map_err(|error| failed(name, "change", &error))?;
+        let before = pool.host.places();
         let site = Site {
             name,
             pools: self,
@@ -194,7 +195,11 @@ impl Pools {
         synced.map_err(|error| {
             failed(name, "change", &error)
                 .not_changed("the change is in force and may be forgotten when the daemon ends")
-        })
+        })?;
+        // Only now: their labels say that they are others than those that units had.
+        let after = pool.host.places().into_iter();
+        let mut new = after.filter(|(guid, _)| !before.contains_key(guid));
+        new.try_for_each(|(_, at)| self.take_back(&at.path))
     }
 }
 

@@ -149,7 +149,10 @@ impl Pools {
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")
         })?;
-        self.add(OpenPool::new(host, guid))
+        self.add(OpenPool::new(host, guid))?;
+        // Only now: their labels say whose they are.
+        let mut taken = request.additions().paths();
+        taken.try_for_each(|path| self.take_back(path))
     }
 
     /// Writes everything that a pool has taken to its devices and lets it go: any host may import it.

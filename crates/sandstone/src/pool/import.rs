@@ -29,7 +29,8 @@ pub struct ImportPool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it, and where devices are away that may have newer changes.
+    /// Also where its labels say that another host has it, where devices are away that may have newer changes, and
+    /// with disks that logical units had meanwhile.
     #[serde(default)]
     pub force: bool,
     /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
@@ -146,7 +147,13 @@ impl Pools {
             }
             back = steps;
         }
+        let taken: Vec<PathBuf> = devices
+            .found
+            .iter()
+            .map(|(_, path, _)| path.clone())
+            .collect();
         self.open_on(devices, back, None, None)?;
+        taken.iter().try_for_each(|path| self.take_back(path))?;
         Ok(pool)
     }
 
@@ -170,7 +177,7 @@ impl Pools {
     }
 
     /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
-    /// if that is wanted.
+    /// and with disks that units had, if that is wanted.
     fn had(
         &self,
         disks: &Disks,
@@ -181,7 +188,11 @@ impl Pools {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
         for (path, result) in open_all(disks, paths) {
-            match result {
+            let may_use = match how.force {
+                true => Ok(()),
+                false => self.refuse_lent(&path),
+            };
+            match result.and_then(|opened| may_use.map(|()| opened)) {
                 Ok((device, labels)) => opened.push((path, device, labels)),
                 Err(error) => {
                     let path = path.display();
@@ -201,7 +212,7 @@ impl Pools {
                 }
                 _ => {
                     "check that its devices are attached and their paths right, then import it again, as in \
-                     `sandstone pool import -d PATH NAME`"
+                     `sandstone pool import -d PATH NAME`; -f takes disks as they are that logical units had"
                 }
             };
             Error::new(ErrorKind::Refused, reasons.join("; "), next)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
 //! | what are its devices | `devices.rs`; where they come from, also from other machines: `disks.rs`; their labels: `label.rs` |
+//! | which did units have meanwhile | `lent.rs` |
 //! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs` |
 //! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
 //! | how does it come up | `opening.rs` |
@@ -33,6 +34,7 @@ pub mod import;
 pub mod io;
 mod known;
 mod label;
+mod lent;
 mod opening;
 mod overlay;
 mod read_ahead;

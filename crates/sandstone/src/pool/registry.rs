@@ -12,6 +12,7 @@ use super::attempt::Attempt;
 use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{self, KnownDevice, KnownPool};
+use super::lent::{self, Lent};
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
 use crate::config::{Error, ErrorKind};
@@ -36,6 +37,7 @@ pub struct PoolsOptions {
 pub struct Pools {
     pub(super) options: PoolsOptions,
     state: Mutex<State>,
+    lent: Mutex<Lent>,
     /// Held while a pool comes or goes, so that these happen one after the other.
     changing: Mutex<()>,
     /// The daemon ends: streams are not waited for.
@@ -97,9 +99,12 @@ impl Pools {
     pub fn start(options: PoolsOptions) -> Result<Arc<Self>, Error> {
         let known = known::load(&options.state)
             .map_err(|error| Error::storage("read pools.json of the state folder", error))?;
+        let lent = lent::load(&options.state)
+            .map_err(|error| Error::storage("read lent.json of the state folder", error))?;
         let pools = Self {
             options,
             state: Mutex::default(),
+            lent: Mutex::new(lent),
             changing: Mutex::default(),
             is_ending: AtomicBool::new(false),
         };
@@ -134,6 +139,7 @@ impl Pools {
                 disks: Disks::default(),
             },
             state: Mutex::default(),
+            lent: Mutex::default(),
             changing: Mutex::default(),
             is_ending: AtomicBool::new(false),
         })
@@ -305,6 +311,12 @@ impl Pools {
         let machine = rustix::system::uname();
         let machine = machine.nodename().to_string_lossy();
         format!("{machine}/{}", self.options.installation)
+    }
+
+    /// The disks of other machines that logical units had.
+    pub(super) fn lent(&self) -> MutexGuard<'_, Lent> {
+        // It is replaced whole: a panic leaves nothing halfway.
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -104,7 +104,17 @@ impl Opener {
             return Err(shared(spec, other));
         }
         let device = match &spec.backend {
-            BackendSpec::Iscsi { device } => gateway::open(&self.host, spec, device, patience)?,
+            BackendSpec::Iscsi { device } => {
+                let opened = gateway::open(&self.host, spec, device, patience)?;
+                // Noted before the unit can write anything.
+                let lent = self.pools.lend(device, &spec.name);
+                lent.map_err(|error| ApplyError {
+                    object: format!("lu {}", spec.name),
+                    message: error.message,
+                    next: error.next,
+                })?;
+                opened
+            }
             BackendSpec::Volume { volume } => self.volume(spec, volume)?,
             own => block::open::open(own, &self.state, spec.block_size)
                 .map_err(|error| apply_error(spec, &error))?,

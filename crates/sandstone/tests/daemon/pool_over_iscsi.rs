@@ -146,6 +146,9 @@ fn a_disk_is_used_once_and_what_is_not_there_is_said() {
     let status = front.done("pool status tank");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
     front.done("lu delete disk --yes");
+    // What it wrote is not overwritten before somebody says so.
+    until(&front, "pool status tank", "lu disk had it");
+    front.done(&format!("pool replace -f tank {}", b.naa));
     until(&front, "pool status tank", " state: ONLINE\n");
     front.done("pool destroy tank --yes");
     let found = front.done("pool import");

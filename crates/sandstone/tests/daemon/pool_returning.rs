@@ -182,6 +182,49 @@ fn a_spare_that_was_away_at_the_start_stands_ready_when_it_is_back() {
     assert!(status.contains("INUSE"), "{status}");
 }
 
+/// As on the wire.
+const LUN_1: u64 = 1 << 48;
+
+/// A unit over the disk of that name, written all over and taken away again.
+fn scribble(front: &Process, portal: std::net::SocketAddr, naa: &str) {
+    front.done(&format!("lu create disk --backend {naa}"));
+    front.done(&format!(
+        "map add disk --every-host --target {} --lun 1",
+        served::TARGET
+    ));
+    let mut session = served::log_in(portal, settings(9));
+    // Until it has told all that it has to tell.
+    while session.read(LUN_1, &[0; 6], 0).expect("a session").status != Some(0) {}
+    // Behind the labels, where the pool's first blocks lie.
+    for at in 2..32_u64 {
+        let cdb = served::cdb(0x8a, at * 2048, 2048);
+        let told = session.write(LUN_1, &cdb, vec![0x5a; 1 << 20]);
+        let told = told.expect("a session");
+        assert_eq!(told.status, Some(0), "{told:?}");
+    }
+    front.done("lu delete disk --yes");
+}
+
+#[test]
+fn a_disk_that_a_unit_had_meanwhile_is_not_taken_for_what_it_was() {
+    let (_a, b, mut front) = mirrored();
+    let portal = serve(&front, "64M");
+    write_all(portal, 0..24);
+    front.done(&format!("pool offline tank {}", b.naa));
+    scribble(&front, portal, &b.naa);
+    // Also a daemon that was started since knows it.
+    front.kill();
+    front.restart();
+    let refused = front.refused(&format!("pool online tank {}", b.naa));
+    assert!(flat(&refused).contains("lu disk had it"), "{refused}");
+    let lines = advised(&refused);
+    front.done(&lines[0]);
+    let status = resilvered(&front);
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    scrubbed_clean(&front);
+    verify_all(portal, 0..24);
+}
+
 /// How the scripted half of a mirror behaves.
 const HONEST: u8 = 0;
 const FLUSH_FAILS_ONCE: u8 = 1;

@@ -159,6 +159,13 @@ impl Site<'_> {
         })?;
         match label::newest(&labels) {
             Some((config, leaf)) if config.guid == self.status.guid && leaf == guid => {
+                self.pools.refuse_lent(path).map_err(|error| {
+                    let mut refused = refused(error.message);
+                    let (pool, path) = (self.name, path.display());
+                    refused.next =
+                        format!("{}: `sandstone pool replace -f {pool} {path}`", error.next);
+                    refused
+                })?;
                 Ok((device, labels))
             }
             Some((config, _)) => Err(refused(format!(
