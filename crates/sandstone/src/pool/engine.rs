@@ -48,8 +48,8 @@ pub(super) struct Engine {
     is_over: bool,
     /// What volumes were told that is not durable.
     unflushed: Unflushed,
-    /// Disks of other machines that it needs are away; what fails for that may succeed later.
-    is_waiting: bool,
+    /// What is away that will be used again by itself.
+    absence: Absence,
     /// Taken from the inbox, and not obeyed yet.
     orders: VecDeque<Order>,
     /// Kept between turns to spare their allocations.
@@ -98,7 +98,7 @@ impl Engine {
             closing: None,
             is_over: false,
             unflushed: Unflushed::default(),
-            is_waiting: false,
+            absence: Absence::default(),
             orders: VecDeque::new(),
             batch: Vec::new(),
             answers: Vec::new(),
@@ -119,7 +119,7 @@ impl Engine {
         }
         self.clock = opened.clock;
         self.scan = None;
-        self.is_waiting = false;
+        self.absence = Absence::default();
         self.pool = Some(Box::new(opened.pool));
     }
 
@@ -200,7 +200,7 @@ impl Engine {
                         ..
                     }
             );
-            return refuse(order, &self.shared.ended(), self.is_waiting);
+            return refuse(order, &self.shared.ended(), self.absence.is_needed);
         };
         match order {
             Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
@@ -347,11 +347,11 @@ impl Engine {
         }
         if is_any {
             // Before what fails for it is answered.
-            let is_waiting = is_waiting(pool, &self.shared);
-            if is_waiting && !std::mem::replace(&mut self.is_waiting, is_waiting) {
+            let absence = Absence::of(pool, &self.shared);
+            let before = std::mem::replace(&mut self.absence, absence);
+            if absence.is_any && !before.is_any {
                 self.shared.disks().given_up();
             }
-            self.is_waiting = is_waiting;
         }
         for request in output.requests {
             self.devices.submit(request);
@@ -370,7 +370,7 @@ impl Engine {
                     if let (Some(dataset), Ok(_)) = (volatile, &result) {
                         self.unflushed.answered(dataset, pool.newest_seq());
                     }
-                    lane.complete(ticket, outcome(result, self.is_waiting));
+                    lane.complete(ticket, outcome(result, self.absence.is_needed));
                 }
                 // Nobody may wait any more.
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
@@ -500,7 +500,7 @@ impl Engine {
         );
         self.pool = None;
         self.batch.clear();
-        self.is_waiting = false;
+        self.absence = Absence::default();
         self.shared.shut(Some(Shut::defect(pool)));
         self.give_up(&self.shared.ended());
     }
@@ -509,7 +509,7 @@ impl Engine {
         for (_, waiter) in self.waiting.drain() {
             match waiter {
                 Waiter::Lane { ticket, lane, .. } => {
-                    lane.complete(ticket, Err(block_error(error, self.is_waiting)));
+                    lane.complete(ticket, Err(block_error(error, self.absence.is_needed)));
                 }
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
@@ -517,7 +517,7 @@ impl Engine {
             }
         }
         for order in self.orders.drain(..) {
-            refuse(order, error, self.is_waiting);
+            refuse(order, error, self.absence.is_needed);
         }
         if let Some(closing) = self.closing.take() {
             self.is_over |= !closing.is_exported;
@@ -590,15 +590,31 @@ fn outcome(result: Result<Answer, PoolError>, is_waiting: bool) -> Outcome {
     }
 }
 
-/// Whether disks of other machines are away, or do not do what they are asked, that the pool will use again when they
+/// Disks of other machines that are away, or do not do what they are asked, and that the pool will use again when they
 /// are back.
-fn is_waiting(pool: &Pool, shared: &Shared) -> bool {
-    let places = shared.places();
-    let is_remote = |guid: u64| places.get(&guid).is_some_and(|at| is_remote(&at.path));
-    let status = pool.status();
-    let tops = status.top_levels.iter();
-    let mut leaves = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
-    leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf, status.suspended.is_some()))
+#[derive(Clone, Copy, Debug, Default)]
+struct Absence {
+    /// There are some.
+    is_any: bool,
+    /// There is not enough without them: what fails for that may succeed later.
+    is_needed: bool,
+}
+
+impl Absence {
+    fn of(pool: &Pool, shared: &Shared) -> Self {
+        let (places, status) = (shared.places(), pool.status());
+        let is_remote = |guid: u64| places.get(&guid).is_some_and(|at| is_remote(&at.path));
+        let is_suspended = status.suspended.is_some();
+        let mut absence = Self::default();
+        for top in &status.top_levels {
+            let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+            if leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf, is_suspended)) {
+                absence.is_any = true;
+                absence.is_needed |= is_suspended || top.state == State::Unavailable;
+            }
+        }
+        absence
+    }
 }
 
 /// A pool's error in the words of block devices.
