@@ -59,7 +59,8 @@ pub struct Rules {
     /// Whether what was durable survives a power cut; not so on disks without redundancy whose flushes lie
     /// and whose bits rot. The last groups of the log may be gone there, and nothing tells: what lies where
     /// they lay is what a power cut leaves of a record that was being written. With them goes what they made,
-    /// volumes too. A group that a later one knew to be durable is not lost silently, and bytes are right or
+    /// volumes too; and what an opening wrote over their beginning may be gone after the next power cut, and they be
+    /// back. A group that a later one knew to be durable is not lost silently, and bytes are right or
     /// an error also here. Without this promise there can be no administration in a history, since nothing
     /// would follow from its answers.
     pub durability: bool,

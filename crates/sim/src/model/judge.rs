@@ -445,8 +445,15 @@ impl Model {
         sight: Sight,
     ) {
         let mut volumes = std::mem::take(&mut self.volumes);
-        volumes.retain(|id, _| possible.contains_key(id));
+        let is_certain = self.rules.durability;
+        volumes.retain(|id, _| possible.contains_key(id) || !is_certain);
         for (id, volume) in &mut volumes {
+            if !possible.contains_key(id) {
+                // It went with the log's last groups. What an opening wrote to end the log there may be lost in the same
+                // way, and then they are found again: of a disk without a second one, nothing could tell.
+                volume.existence = Existence::Perhaps;
+                continue;
+            }
             volume.existence = Existence::Certain;
             let mut number = 0..;
             volume

@@ -394,3 +394,27 @@ fn a_volume_is_missing_only_where_flushes_lie() {
         assert_eq!(pool.found(&[]).err(), expected, "{durability}");
     }
 }
+
+/// What hid it may itself be lost: the mark that an opening wrote at the end of the log, say.
+#[test]
+fn a_volume_that_went_where_flushes_lie_may_be_back_as_it_was() {
+    let order = Order::AfterAcknowledged;
+    let mut model = Model::new(Rules {
+        order,
+        durability: false,
+    });
+    model.insert(V, BLOCKS, 2);
+    let mut pool = Pool(model);
+    pool.write(0..1);
+    let gone = pool.found(&[]).expect("it went");
+    assert_eq!(gone.0.blocks(V), None, "nothing is asked of it");
+    let back = gone.holds(&[1]).expect("it is back");
+    assert!(back.0.blocks(V).is_some() && gone.holds(&[]).is_ok());
+    assert!(gone.holds(&[2]).is_err(), "never there");
+    assert!(gone.found(&[]).is_ok(), "or stays away");
+    // Where flushes do what they say, nothing comes back.
+    let mut pool = Pool::new(order);
+    pool.0.volumes.get_mut(&V).expect("there").existence = Existence::Perhaps;
+    let gone = pool.found(&[]).expect("it never was");
+    assert_eq!(gone.holds(&[]).err(), Some(WrongKind::Undead));
+}
