@@ -121,6 +121,8 @@ impl Engine {
         self.scan = None;
         self.absence = Absence::default();
         self.pool = Some(Box::new(opened.pool));
+        // What is put aside is nobody's until it is asked for.
+        self.unused();
     }
 
     /// Works until the pool is closed or abandoned.

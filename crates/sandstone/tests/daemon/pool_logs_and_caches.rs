@@ -288,8 +288,9 @@ fn a_cache_gives_what_memory_gave_up_and_is_never_missed() {
     verify_all(portal, 0..1600);
     let refused = process.refused("pool online tank fast");
     assert!(refused.contains("cannot online"), "{refused}");
-    let refused = flat(&process.refused("pool offline tank fast"));
-    assert!(refused.contains("is a cache of pool tank"), "{refused}");
+    // It may be put aside all the same: then it is not looked for any more.
+    process.done("pool offline tank fast");
+    assert_eq!(line_of(&process, "fast")[0], "OFFLINE");
     process.done("pool remove tank fast");
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
     process.done("pool add --size 128M tank cache newer");
@@ -300,4 +301,42 @@ fn a_cache_gives_what_memory_gave_up_and_is_never_missed() {
     process.done("pool remove tank newer");
     // What left is free for others.
     process.done("pool create other newer");
+}
+
+#[test]
+fn a_cache_that_was_put_aside_stays_so_until_it_is_asked_for() {
+    let mut process = Process::start();
+    process.done("pool create --size 256M tank a cache fast slow");
+    let portal = serve(&process, "32M");
+    write_all(portal, 0..200);
+    let refused = process.refused("pool offline tank fast nothing");
+    assert!(refused.contains("no such device"), "{refused}");
+    assert_eq!(line_of(&process, "fast")[0], "ONLINE");
+    process.done("pool offline tank fast");
+    process.done("pool offline tank fast");
+    let state = |process: &Process| {
+        let words = ["fast", "slow"].map(|name| line_of(process, name)[0].clone());
+        words.join(" ")
+    };
+    assert_eq!(state(&process), "OFFLINE ONLINE");
+    // Nobody holds the device, and nothing but the administrator's word brings it back.
+    process.done("pool clear tank");
+    assert_eq!(state(&process), "OFFLINE ONLINE");
+    process.kill();
+    process.restart();
+    served_again(portal);
+    assert_eq!(state(&process), "OFFLINE ONLINE");
+    verify_all(portal, 0..200);
+    let status = flat(&process.done("pool status tank"));
+    assert!(
+        status.contains("state: ONLINE") && status.contains("A cache device is not used"),
+        "{status}"
+    );
+    process.done("pool online tank fast");
+    assert_eq!(state(&process), "ONLINE ONLINE");
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+    verify_all(portal, 0..200);
+    process.kill();
+    process.restart();
+    assert_eq!(state(&process), "ONLINE ONLINE");
 }

@@ -311,6 +311,25 @@ impl Pool {
         Ok(())
     }
 
+    /// Puts a cache vdev aside, until [`Pool::online_cache`]; also for later openings. Nothing is lost with it.
+    ///
+    /// # Errors
+    /// There is none of that GUID.
+    pub fn offline_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        let device = self.caches.device(leaf);
+        if device.is_some_and(|device| device.spec.state == LeafState::Offline) {
+            return Ok(());
+        }
+        self.stop_cache(leaf, LeafState::Offline, "put aside");
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
     /// Adds a cache vdev. Its label follows those of the pool ([`Pool::sync`]); it is used from now on.
     ///
     /// # Errors

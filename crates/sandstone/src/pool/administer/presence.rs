@@ -14,7 +14,16 @@ use crate::config::{Error, ErrorKind};
 
 impl Site<'_> {
     pub(super) fn offline(&self, names: &[String]) -> Result<(), Error> {
-        for named in self.find_all(names)? {
+        let (caches, leaves) = self.caches_among(names);
+        // Whatever is no device of the pool is told before any is put aside.
+        let leaves = self.find_all(&leaves)?;
+        for guid in caches.iter().filter_map(|name| self.cache(name)) {
+            let done = self.handle("offline a cache of", move |hands| {
+                hands.pool.offline_cache(guid, hands.now_us)
+            })?;
+            done.map_err(|error| failed(self.name, "offline a cache of", &error))?;
+        }
+        for named in leaves {
             let leaf = named.leaf.leaf;
             if named.leaf.state == State::Offline {
                 continue;
@@ -27,10 +36,7 @@ impl Site<'_> {
     }
 
     pub(super) fn online(&self, names: &[String], expand: bool) -> Result<(), Error> {
-        let (caches, leaves): (Vec<String>, Vec<String>) = names
-            .iter()
-            .cloned()
-            .partition(|name| self.cache(name).is_some());
+        let (caches, leaves) = self.caches_among(names);
         let (spares, leaves): (Vec<String>, Vec<String>) = leaves
             .into_iter()
             .partition(|name| self.spare(name).is_some());
@@ -66,6 +72,12 @@ impl Site<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// The names of caches, and of all else.
+    fn caches_among(&self, names: &[String]) -> (Vec<String>, Vec<String>) {
+        let names = names.iter().cloned();
+        names.partition(|name| self.cache(name).is_some())
     }
 
     /// Forgets the errors of caches, and uses those again that failed or were away.
@@ -241,13 +253,17 @@ impl Site<'_> {
     }
 
     pub(super) fn clear(&self, names: &[String]) -> Result<(), Error> {
-        let all = self.status.caches.iter().filter(|_| names.is_empty());
-        let all = all.map(|cache| format!("{:016x}", cache.guid));
-        let (mut caches, leaves): (Vec<String>, Vec<String>) = names
-            .iter()
-            .cloned()
-            .partition(|name| self.cache(name).is_some());
-        caches.extend(all);
+        let (named_caches, leaves) = self.caches_among(names);
+        let is_named = |guid: u64| {
+            named_caches
+                .iter()
+                .any(|name| self.cache(name) == Some(guid))
+        };
+        let caches = self.status.caches.iter();
+        // What was put aside stays so until it is asked for.
+        let caches = caches.filter(|cache| cache.state != State::Offline);
+        let caches = caches.filter(|cache| names.is_empty() || is_named(cache.guid));
+        let caches: Vec<String> = caches.map(|of| format!("{:016x}", of.guid)).collect();
         let named = if names.is_empty() {
             self.leaves()
         } else {

@@ -155,7 +155,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
             is_config_new = true;
         }
     }
-    for cache in &mut config.caches {
+    let put_aside = |cache: &LeafSpec| cache.state == LeafState::Offline;
+    for cache in config.caches.iter_mut().filter(|of| !put_aside(of)) {
         // One that failed is tried again: nothing depends on it.
         cache.state = match leaves.contains(&Some(cache.guid)) {
             true => LeafState::Online,

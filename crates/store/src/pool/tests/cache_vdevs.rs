@@ -200,3 +200,38 @@ fn an_opening_needs_no_cache_vdev_and_believes_nothing_that_lies_there() {
     assert!(world.pool.status().caches.is_empty());
     read_all(&mut world, volume, 1);
 }
+
+#[test]
+fn a_cache_vdev_that_was_put_aside_gives_nothing_until_it_is_used_again() {
+    let (mut world, volume) = with_cache();
+    for _ in 0..3 {
+        read_all(&mut world, volume, 1);
+    }
+    assert!(cache(&world).hits > 0 && world.pool.cache.reserved() > 0);
+    let now = world.now_us;
+    world.pool.offline_cache(101, now).expect("there is one");
+    world.pool.offline_cache(101, now).expect("it is");
+    assert!(world.pool.offline_cache(5, now).is_err());
+    let leaf = cache(&world).leaf;
+    assert!(!world.pool.uses(leaf) && world.pool.cache.reserved() == 0);
+    // Its device may do what it likes.
+    world.dead.insert(1);
+    read_all(&mut world, volume, 1);
+    world.dead.clear();
+    assert_eq!(cache(&world).state, State::Offline);
+    world.checkpoint();
+    for _ in 0..2 {
+        world.reopen().expect("opens");
+        let status = cache(&world);
+        assert_eq!((status.state, status.is_in_use), (State::Offline, false));
+    }
+    let now = world.now_us;
+    world.pool.online_cache(101, now).expect("there is one");
+    for _ in 0..3 {
+        read_all(&mut world, volume, 1);
+    }
+    assert!(cache(&world).hits > 0);
+    world.checkpoint();
+    world.reopen().expect("opens");
+    assert_eq!(cache(&world).state, State::Online);
+}
