@@ -114,7 +114,12 @@ pub(super) fn view(scan: &ScanStatus, now_us: u64) -> ScanView {
     let bytes = |sectors: u64| sectors * SECTOR_SIZE as u64;
     let issued = bytes(scan.examined_sectors);
     let total = bytes(scan.total_sectors).max(issued);
-    let seconds = now_us.saturating_sub(scan.began_us) as f64 / 1e6;
+    let seconds = match scan.state {
+        ScanState::Running | ScanState::Paused => now_us.saturating_sub(scan.began_us) as f64 / 1e6,
+        ScanState::Finished | ScanState::Canceled => {
+            scan.ended_s.saturating_sub(scan.started_s) as f64
+        }
+    };
     let rate = if seconds > 0.0 {
         (issued as f64 / seconds) as u64
     } else {

@@ -340,3 +340,32 @@ fn a_cache_that_was_put_aside_stays_so_until_it_is_asked_for() {
     process.restart();
     assert_eq!(state(&process), "ONLINE ONLINE");
 }
+
+#[test]
+fn the_result_of_a_scrub_is_told_after_a_restart_and_an_import() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    let scan = |process: &Process| {
+        let status = process.done("pool status tank");
+        let line = status.lines().find(|line| line.contains("scan: "));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(scan(&process), "  scan: none requested");
+    process.done("pool scrub -w tank");
+    let told = scan(&process);
+    assert!(
+        told.contains("scan: scrub repaired 0B in 00:00:0") && told.contains(" with 0 errors on 2"),
+        "{told}"
+    );
+    let seen = view(&process)["scan_status"].clone();
+    process.kill();
+    process.restart();
+    assert_eq!(scan(&process), told);
+    assert_eq!(view(&process)["scan_status"], seen);
+    // It is no news.
+    let events = process.done("pool events -H -o event tank");
+    assert!(!events.contains("scrub"), "{events}");
+    process.done("pool export tank");
+    process.done("pool import -d . tank");
+    assert_eq!(scan(&process), told);
+}

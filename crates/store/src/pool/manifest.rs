@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
+use super::scan::ScanRecord;
 use crate::catalog::Catalog;
 use crate::format::{DatasetId, Epoch, Pointer};
 use crate::map::Tree;
@@ -96,6 +97,9 @@ pub(super) struct Manifest {
     pub(super) space: Vec<SpaceRecord>,
     /// The first chunk of what this checkpoint dropped; the hole if it dropped nothing.
     pub(super) deferred: Hex,
+    /// How the last scan ended; absent where none has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scan: Option<ScanRecord>,
 }
 
 /// Where a volume's or snapshot's blocks are found.

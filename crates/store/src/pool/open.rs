@@ -472,6 +472,7 @@ impl Opening {
         let pool = &mut self.pool;
         pool.catalog = manifest.catalog.clone();
         pool.catalog.set_pool_name(&pool.config.name);
+        pool.ended_scan = manifest.scan;
         let contents: Result<BTreeMap<_, _>, OpenError> = manifest
             .contents
             .iter()
@@ -582,6 +583,7 @@ fn empty(
         checkpoint: None,
         checkpoints: 0,
         scan: None,
+        ended_scan: None,
         syncs: Vec::new(),
         unsettled: Vec::new(),
         // What is amiss from the start is looked at, too.

@@ -9,6 +9,8 @@
 //! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
 //! is thrown away and gathered again.
 
+mod record;
+
 use std::collections::VecDeque;
 
 use pages::Pages;
@@ -23,6 +25,8 @@ use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{
     ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State, VdevEvent,
 };
+
+pub(super) use record::ScanRecord;
 
 /// Blocks in a batch.
 const BATCH: usize = 1 << 16;
@@ -71,7 +75,8 @@ pub struct ScanStatus {
     pub total_sectors: u64,
     /// Bytes that were rewritten because they were bad or missing.
     pub repaired_bytes: u64,
-    /// Since the clock's beginning, without pauses: when its work began. Microseconds.
+    /// Since the clock's beginning, without pauses: when its work began. Microseconds; 0 where that was before the pool
+    /// was opened.
     pub began_us: u64,
     /// Copies and columns that were found bad.
     pub bad: u64,
@@ -176,6 +181,8 @@ impl Pool {
             scan.status.state = ScanState::Canceled;
             scan.status.ended_s = time_s;
             scan.batch.clear();
+            // It says so from then on.
+            self.is_checkpoint_wanted = true;
         }
     }
 
@@ -186,9 +193,11 @@ impl Pool {
         (is_scrub && may).then_some(scan)
     }
 
-    /// The scan under way, or the last one since the pool was opened.
+    /// The scan under way, or the last one that ended, also where that was before the pool was opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
-        let scan = self.scan.as_ref()?;
+        let Some(scan) = &self.scan else {
+            return self.ended_scan.map(|record| record.status());
+        };
         let waiting = scan.batch.get(scan.next..).unwrap_or_default();
         let footprint = |pointer: &Pointer| self.sectors_of(pointer);
         let waiting: u64 = waiting.iter().map(footprint).sum();
@@ -198,7 +207,14 @@ impl Pool {
         })
     }
 
-    /// What scan there is, and where it is.
+    /// How the last scan that has ended did: what checkpoints keep.
+    pub(super) fn last_ended_scan(&self) -> Option<ScanRecord> {
+        let own = self.scan.as_ref();
+        own.and_then(|scan| ScanRecord::of(&scan.status))
+            .or(self.ended_scan)
+    }
+
+    /// What scan there was since the pool was opened, and where it is.
     pub fn scan_state(&self) -> Option<(ScanKind, ScanState)> {
         let status = &self.scan.as_ref()?.status;
         Some((status.kind, status.state))
@@ -234,6 +250,7 @@ impl Pool {
 
     fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
         let counts = self.space.counts();
+        self.ended_scan = self.last_ended_scan();
         let number = self.scan.as_ref().map_or(0, |before| before.number + 1);
         self.scan = Some(Scan {
             number,
@@ -611,6 +628,8 @@ impl Pool {
         if scan.status.kind == ScanKind::Scrub {
             scan.status.state = ScanState::Finished;
             scan.status.ended_s = self.time_s;
+            // It says so from then on.
+            self.is_checkpoint_wanted = true;
         } else if scan.ends_with.is_none() {
             scan.ends_with = Some(self.checkpoints + 1 + under_way);
             self.is_checkpoint_wanted = true;
@@ -623,6 +642,8 @@ impl Pool {
         scan.ends_with = None;
         scan.status.state = ScanState::Finished;
         scan.status.ended_s = self.time_s;
+        // It says so, and that the leaves are whole, from then on.
+        self.is_checkpoint_wanted = true;
         if scan.status.unrecoverable > 0 {
             return;
         }
@@ -633,7 +654,6 @@ impl Pool {
                 .finish_resilver(&resilver, &mut self.array_output);
         }
         self.is_config_new = true;
-        self.is_checkpoint_wanted = true;
     }
 }
 

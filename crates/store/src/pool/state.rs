@@ -12,7 +12,7 @@ use super::config::PoolConfig;
 use super::log_vdevs::LogVdevs;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
-use super::scan::Scan;
+use super::scan::{Scan, ScanRecord};
 use super::write::Write;
 use crate::cache::{Cache, Charge};
 use crate::catalog::{Catalog, Settings};
@@ -208,6 +208,8 @@ pub struct Pool {
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
     pub(super) scan: Option<Scan>,
+    /// The last one that ended before that began, or before the pool was opened.
+    pub(super) ended_scan: Option<ScanRecord>,
     /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
     pub(super) syncs: Vec<(u64, RequestId)>,
     /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.

@@ -56,6 +56,7 @@ impl Pool {
 
     /// Writes dead lists, those of datasets and those of jobs.
     fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
+        let scan = self.last_ended_scan();
         let Some(making) = &mut self.checkpoint else {
             return Err(NoSpace);
         };
@@ -78,7 +79,10 @@ impl Pool {
             }
         }
         let dropped = std::mem::take(&mut making.writes.dropped);
-        let manifest = manifest_of(making, &self.contents, &self.dying);
+        let manifest = Manifest {
+            scan,
+            ..manifest_of(making, &self.contents, &self.dying)
+        };
         for pointer in dropped {
             self.drop_block(&pointer);
         }
@@ -338,5 +342,6 @@ fn manifest_of(
         catalog: making.catalog.clone(),
         space: Vec::new(),
         deferred: Hex::default(),
+        scan: None,
     }
 }

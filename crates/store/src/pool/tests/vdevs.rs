@@ -174,3 +174,59 @@ fn a_disk_that_was_away_gets_what_it_missed_and_no_more() {
     world.dead.insert(0);
     assert!(world.read(volume, 0, SIZE as u32) == model);
 }
+
+/// As of a checkpoint: not where it was, but how it ended.
+fn kept(status: ScanStatus) -> ScanStatus {
+    ScanStatus {
+        began_us: 0,
+        ..status
+    }
+}
+
+#[test]
+fn how_the_last_scan_ended_is_known_when_the_pool_is_opened_again() {
+    let (mut world, _, _) = filled(Kind::Mirror, 2, 4096);
+    assert!(world.pool.scan_status().is_none());
+    assert!(rot(&mut world, 1, 2) > 100);
+    let scrub = kept(run_scrub(&mut world));
+    assert!(scrub.repaired_bytes > 0, "{scrub:?}");
+    world.crash().expect("opens");
+    assert_eq!(world.pool.scan_status(), Some(scrub));
+    // It is over: nothing goes on, and nobody is told of it as news.
+    assert_eq!(world.pool.scan_state(), None);
+    world.settle();
+    // Where the next one does not come to its end, that of before stays.
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.crash().expect("opens");
+    assert_eq!(world.pool.scan_status(), Some(scrub));
+    // One that is stopped has ended.
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.pool.stop_scrub();
+    world.settle();
+    let stopped = kept(world.pool.scan_status().expect("a scan"));
+    assert_eq!(stopped.state, ScanState::Canceled);
+    let now = world.now_us;
+    world.pool.begin_closing(true, now);
+    world.settle();
+    assert!(world.pool.is_settled());
+    world.crash().expect("imports");
+    assert_eq!(world.pool.scan_status(), Some(stopped));
+}
+
+#[test]
+fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let leaf = world.pool.leaf(101).expect("the second");
+    let now = world.now_us;
+    world.pool.offline(leaf, now).expect("the other has all");
+    world.write(volume, 65_536, &[0x77; 200_000], true);
+    world.checkpoint();
+    let now = world.now_us;
+    world.pool.online(leaf, now).expect("comes back");
+    world.settle();
+    let scan = kept(resilvered(&world));
+    world.crash().expect("opens");
+    assert_eq!(world.pool.scan_status(), Some(scan));
+}

@@ -1,0 +1,87 @@
+//! How a scan ended, as checkpoints keep it: told of until the next one has ended, also where the pool is opened by
+//! another program or on another machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ScanKind, ScanState, ScanStatus};
+
+/// A scan that has ended.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::pool) struct ScanRecord {
+    kind: StoredKind,
+    end: StoredEnd,
+    started_s: u64,
+    ended_s: u64,
+    /// Sectors, parity included.
+    total: u64,
+    examined: u64,
+    repaired_bytes: u64,
+    bad: u64,
+    repaired: u64,
+    unrecoverable: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredKind {
+    Scrub,
+    Resilver,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredEnd {
+    Finished,
+    Canceled,
+}
+
+impl ScanRecord {
+    /// Of a scan; `None` where it has not ended.
+    pub(in crate::pool) fn of(status: &ScanStatus) -> Option<Self> {
+        let end = match status.state {
+            ScanState::Running | ScanState::Paused => return None,
+            ScanState::Finished => StoredEnd::Finished,
+            ScanState::Canceled => StoredEnd::Canceled,
+        };
+        Some(Self {
+            kind: match status.kind {
+                ScanKind::Scrub => StoredKind::Scrub,
+                ScanKind::Resilver => StoredKind::Resilver,
+            },
+            end,
+            started_s: status.started_s,
+            ended_s: status.ended_s,
+            total: status.total_sectors,
+            examined: status.examined_sectors,
+            repaired_bytes: status.repaired_bytes,
+            bad: status.bad,
+            repaired: status.repaired,
+            unrecoverable: status.unrecoverable,
+        })
+    }
+
+    /// What it had to say.
+    pub(in crate::pool) fn status(&self) -> ScanStatus {
+        ScanStatus {
+            kind: match self.kind {
+                StoredKind::Scrub => ScanKind::Scrub,
+                StoredKind::Resilver => ScanKind::Resilver,
+            },
+            state: match self.end {
+                StoredEnd::Finished => ScanState::Finished,
+                StoredEnd::Canceled => ScanState::Canceled,
+            },
+            started_s: self.started_s,
+            ended_s: self.ended_s,
+            scanned_sectors: self.examined,
+            examined_sectors: self.examined,
+            total_sectors: self.total,
+            repaired_bytes: self.repaired_bytes,
+            began_us: 0,
+            bad: self.bad,
+            repaired: self.repaired,
+            unrecoverable: self.unrecoverable,
+        }
+    }
+}
