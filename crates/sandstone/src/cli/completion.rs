@@ -168,5 +168,6 @@ fn daemon() -> Connection {
             .ok()
             .and_then(|text| text.parse().ok()),
         state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
+        command: None,
     }
 }

@@ -31,6 +31,9 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub state: Option<PathBuf>,
+    /// What was typed: the daemon keeps it where it changes a pool.
+    #[arg(skip)]
+    pub command: Option<String>,
 }
 
 impl Connection {
@@ -46,14 +49,18 @@ impl Connection {
             .unwrap_or_else(|| ControlAddress::Unix(self.state_folder().join(SOCKET_NAME)))
     }
 
+    fn client_at(&self, address: ControlAddress) -> Client {
+        Client::new(address).of_command(self.command.clone())
+    }
+
     /// The daemon: where `--control` or `--state` say, else the service's socket, else that of the
     /// service's state folder.
     pub fn client(&self) -> Client {
         let service = Path::new(SERVICE_SOCKET);
         let unsaid = self.control.is_none() && self.state.is_none();
         if unsaid && service.exists() {
-            return Client::new(ControlAddress::Unix(service.to_owned()));
+            return self.client_at(ControlAddress::Unix(service.to_owned()));
         }
-        Client::new(self.listening_address())
+        self.client_at(self.listening_address())
     }
 }

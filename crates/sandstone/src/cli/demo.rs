@@ -20,6 +20,7 @@ use crate::control::transaction::Commit;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
 use crate::pool::create::CreatePool;
+use crate::pool::history::Deed;
 use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
 const DEFAULT_PORT: u16 = 3260;
@@ -180,7 +181,9 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         lun: Some(0),
         read_only: false,
     };
-    daemon.plane().create_unit(unit, Commit::default())?;
+    daemon
+        .plane()
+        .create_unit(unit, Commit::default(), &deed())?;
     at_a_port(args.port, |portal| {
         let target = CreateTarget {
             iqn: TARGET.into(),
@@ -214,7 +217,17 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         spares: Vec::new(),
         force: false,
         file_size: Some(size + size / 8 + (256 << 20)),
-    })
+    })?;
+    daemon.plane().pools.note(POOL, &deed());
+    Ok(())
+}
+
+/// What the histories of pools say of it.
+fn deed() -> Deed {
+    Deed {
+        text: "sandstone demo".into(),
+        ..Deed::default()
+    }
 }
 
 /// Moves the target of an earlier demo to the port asked for now, or to a free one where somebody else

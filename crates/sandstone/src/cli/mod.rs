@@ -34,6 +34,7 @@ mod stream;
 mod table;
 mod target;
 mod target_group;
+mod typed;
 mod volume;
 mod wire;
 
@@ -210,10 +211,15 @@ fn parse(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Cli, u8> {
+    let args: Vec<OsString> = args.into_iter().collect();
     let parsed = Cli::command()
-        .try_get_matches_from(args)
+        .try_get_matches_from(&args)
         .and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.map_err(|error| {
+    let typed = parsed.map(|mut cli| {
+        cli.connection.command = Some(typed::line(&args));
+        cli
+    });
+    typed.map_err(|error| {
         let rendered = error.render();
         // Nothing is left to do where even this cannot be written.
         let _ = if error.use_stderr() {

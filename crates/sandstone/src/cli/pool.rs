@@ -19,6 +19,7 @@ use crate::pool::rewind::Reach;
 use crate::pool::status::{PoolView, VdevView};
 
 mod check;
+mod history;
 mod iostat;
 mod named_vdevs;
 mod rewind;
@@ -66,6 +67,8 @@ pub(super) enum Verb {
     Clear(vdev::Clear),
     /// What happened to a pool
     Events(vdev::Events),
+    /// What was done to pools, by whom and when; it is kept in them
+    History(history::History),
     /// Prove a pool that is not open: what it allocates, and every copy of every block
     Check(check::CheckArgs),
 }
@@ -185,6 +188,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Remove(args) => vdev::remove(connection, args),
         Verb::Clear(args) => vdev::clear(connection, args),
         Verb::Events(args) => vdev::events(t, connection, &args),
+        Verb::History(args) => history::run(t, connection, &args),
         Verb::Check(args) => check::run(t, &args),
     }
 }

@@ -96,6 +96,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::change_vdevs))
         .routes(routes!(pool::scrub))
         .routes(routes!(pool::events))
+        .routes(routes!(pool::history))
         .routes(routes!(pool::import))
         .routes(routes!(volume::list, volume::change))
         .routes(routes!(stream::send))

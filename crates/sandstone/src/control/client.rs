@@ -6,6 +6,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -15,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::address::ControlAddress;
 use super::answer::Problem;
+use super::asker;
 use crate::config::{Error, ErrorKind};
 
 /// How long a connection may take to be accepted.
@@ -24,12 +26,31 @@ pub(super) const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Client {
     address: ControlAddress,
+    /// What was typed, for histories.
+    command: Option<String>,
 }
 
 impl Client {
     /// A client of the daemon at `address`; nothing is connected yet.
     pub fn new(address: ControlAddress) -> Self {
-        Self { address }
+        Self {
+            address,
+            command: None,
+        }
+    }
+
+    /// Says with each request which command line it comes from.
+    pub fn of_command(self, command: Option<String>) -> Self {
+        Self { command, ..self }
+    }
+
+    /// The headers that all requests have.
+    pub(super) fn introduce(&self, request: Builder, host: &str) -> Builder {
+        let request = request.header(HOST, host);
+        match &self.command {
+            None => request,
+            Some(command) => request.header(asker::COMMAND, asker::header_of(command)),
+        }
     }
 
     /// Where the daemon is looked for.
@@ -117,11 +138,9 @@ impl Client {
             .await
             .map_err(broken)?;
         tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method.clone())
-            .uri(path)
-            .header(HOST, host);
-        let request = request
+        let request = Request::builder().method(method.clone()).uri(path);
+        let request = self
+            .introduce(request, &host)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body.unwrap_or_default())));
         let request = request.map_err(|e| {

@@ -9,6 +9,7 @@
 pub mod address;
 pub mod answer;
 pub mod api;
+mod asker;
 pub mod client;
 pub mod data_plane;
 mod new_unit;

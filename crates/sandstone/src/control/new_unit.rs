@@ -7,15 +7,21 @@ use crate::block::BlockDevice;
 use crate::config::change::{Change, CreateUnit, NewVolume, Share};
 use crate::config::model::{BackendSpec, default_physical_block_size};
 use crate::config::{Error, ErrorKind};
-use crate::pool::dataset::DatasetChange;
+use crate::pool::dataset::{DatasetChange, split};
+use crate::pool::history::Deed;
 
 impl Plane {
     /// `lu create`
     ///
     /// # Errors
     /// What was wrong; there is no volume that was not there before.
-    pub fn create_unit(&self, request: CreateUnit, how: Commit) -> Result<Committed, Error> {
-        self.with_volume(request, how, |request| {
+    pub fn create_unit(
+        &self,
+        request: CreateUnit,
+        how: Commit,
+        deed: &Deed,
+    ) -> Result<Committed, Error> {
+        self.with_volume(request, how, deed, |request| {
             self.transactions.commit(&Change::CreateUnit(request), how)
         })
     }
@@ -24,11 +30,11 @@ impl Plane {
     ///
     /// # Errors
     /// As of [`Plane::create_unit`].
-    pub fn share_unit(&self, request: Share, how: Commit) -> Result<Committed, Error> {
+    pub fn share_unit(&self, request: Share, how: Commit, deed: &Deed) -> Result<Committed, Error> {
         let exists = self.transactions.config().unit(&request.unit).is_some();
         match request.create.clone().filter(|_| !exists) {
             None => self.transactions.commit(&Change::Share(request), how),
-            Some(create) => self.with_volume(create, how, |create| {
+            Some(create) => self.with_volume(create, how, deed, |create| {
                 let create = Some(create);
                 let change = Change::Share(Share { create, ..request });
                 self.transactions.commit(&change, how)
@@ -40,6 +46,7 @@ impl Plane {
         &self,
         mut request: CreateUnit,
         how: Commit,
+        deed: &Deed,
         commit: impl FnOnce(CreateUnit) -> Result<Committed, Error>,
     ) -> Result<Committed, Error> {
         let BackendSpec::Volume { volume } = request.backend.clone() else {
@@ -59,6 +66,9 @@ impl Plane {
             self.pools.change(&creation(&volume, new))?;
         }
         let committed = self.described(request, &volume, how).and_then(commit);
+        if committed.is_ok() && new.is_some() {
+            self.pools.note(split(&volume).0, deed);
+        }
         if committed.is_err() && new.is_some() {
             let undo = DatasetChange::Destroy {
                 names: vec![volume],

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use super::address::ControlAddress;
 use super::answer::Problem;
 use super::api::{Plane, router};
+use super::asker::Peer;
 use crate::config::{Error, ErrorKind};
 
 /// How long connections may take to end when the daemon does.
@@ -64,11 +65,15 @@ impl ControlServer {
                 let served = async move {
                     match listener {
                         Listener::Unix(unix) => {
-                            let serve = axum::serve(unix, router(plane));
+                            let router = router(plane);
+                            let router = router.into_make_service_with_connect_info::<Peer>();
+                            let serve = axum::serve(unix, router);
                             serve.with_graceful_shutdown(stopped).await
                         }
                         Listener::Tcp(tcp) => {
-                            let serve = axum::serve(tcp, loopback_only(router(plane)));
+                            let router = loopback_only(router(plane));
+                            let router = router.into_make_service_with_connect_info::<Peer>();
+                            let serve = axum::serve(tcp, router);
                             serve.with_graceful_shutdown(stopped).await
                         }
                     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -143,10 +143,9 @@ impl Client {
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| self.broken(&error))?;
         tokio::spawn(connection);
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(path)
-            .header(HOST, host)
+        let request = Request::builder().method(Method::POST).uri(path);
+        let request = self
+            .introduce(request, &host)
             .header(CONTENT_TYPE, kind)
             .body(body);
         let request = request.map_err(|error| {

@@ -238,7 +238,10 @@ impl DatasetChange {
     }
 
     /// The pool of all names.
-    fn pool(&self) -> Result<&str, Error> {
+    ///
+    /// # Errors
+    /// They are several pools'.
+    pub fn pool(&self) -> Result<&str, Error> {
         let names = self.names();
         let mut pools = names.iter().map(|name| split(name).0);
         // A snapshot's new name may be told by itself.
@@ -438,7 +441,7 @@ fn set(
 }
 
 /// A pool's name, and the rest of a dataset's.
-pub(super) fn split(name: &str) -> (&str, &str) {
+pub(crate) fn split(name: &str) -> (&str, &str) {
     match name.find(['/', '@']) {
         Some(at) if name[at..].starts_with('/') => (&name[..at], &name[at + 1..]),
         Some(at) => (&name[..at], &name[at..]),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
-    Answer, Event, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
+    Answer, Event, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
@@ -19,6 +20,7 @@ use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
 use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
+use super::registry::machine;
 use super::reopening::is_troubled;
 use super::unflushed::Unflushed;
 use crate::block::lane::{Outcome, Remote};
@@ -71,6 +73,8 @@ enum Waiter {
     Stream(Sender<Result<Answer, PoolError>>),
     /// A device that the pool will not need any more when the labels say so.
     Farewell(Farewell),
+    /// A line of the history that the pool wrote by itself.
+    Nobody,
 }
 
 /// A device that left the pool.
@@ -359,9 +363,8 @@ impl Engine {
             self.devices.submit(request);
         }
         let scan = pool.scan_state();
-        if std::mem::replace(&mut self.scan, scan) != scan {
-            tell_scan(pool, &self.shared);
-        }
+        let is_news = std::mem::replace(&mut self.scan, scan) != scan;
+        let news = is_news.then(|| tell_scan(pool, &self.shared)).flatten();
         for (RequestId(id), result) in output.answers {
             match self.waiting.remove(&id) {
                 Some(Waiter::Lane {
@@ -378,6 +381,7 @@ impl Engine {
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
                 Some(Waiter::Farewell(farewell)) => farewell.end(result.is_ok()),
+                Some(Waiter::Nobody) => {}
                 None => debug_assert!(false, "request {id} was answered twice"),
             }
         }
@@ -385,7 +389,31 @@ impl Engine {
             self.note_troubles(&output.events);
             self.unused();
         }
-        has_output
+        let is_noted = news.is_some_and(|text| self.note(text));
+        has_output || is_noted
+    }
+
+    /// Writes into the pool's history what it did by itself; whether it may. Nobody waits for it.
+    fn note(&mut self, text: String) -> bool {
+        let pool = self.pool.as_mut().filter(|_| self.closing.is_none());
+        let Some(pool) = pool.filter(|pool| pool.suspended_because().is_none()) else {
+            return false;
+        };
+        self.next_id += 1;
+        self.waiting.insert(self.next_id, Waiter::Nobody);
+        let plan: Plan = Box::new(move |catalog, stamp| {
+            catalog.plan_note(HistoryEntry {
+                time_s: stamp.time_s,
+                text,
+                host: machine(),
+                is_internal: true,
+                ..HistoryEntry::default()
+            })
+        });
+        let now_us = self.clock.now_us();
+        pool.tick(now_us, wall_clock_s());
+        pool.administer(RequestId(self.next_id), plan, super::random_u64(), now_us);
+        true
     }
 
     fn close_when_at_rest(&mut self) {
@@ -516,6 +544,7 @@ impl Engine {
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Farewell(farewell) => farewell.end(false),
+                Waiter::Nobody => {}
             }
         }
         for order in self.orders.drain(..) {

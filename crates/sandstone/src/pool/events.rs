@@ -173,15 +173,14 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
     shared.history().note(&text);
 }
 
-/// Tells where a scrub or resilver begins and ends.
-pub(super) fn tell_scan(pool: &Pool, shared: &Shared) {
-    let Some(status) = pool.scan_status() else {
-        return;
-    };
+/// Tells where a scrub or resilver begins and ends; in these words.
+pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
+    let status = pool.scan_status()?;
     let text = super::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
     tracing::info!(pool = shared.name(), "{text}");
     shared.history().note(text);
+    Some(text.to_owned())
 }
 
 fn failure(kind: DeviceErrorKind) -> &'static str {

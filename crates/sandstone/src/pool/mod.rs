@@ -13,7 +13,7 @@
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
-//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
@@ -29,6 +29,7 @@ mod devices;
 pub(crate) mod disks;
 mod engine;
 pub mod events;
+pub mod history;
 pub mod host;
 pub mod import;
 pub mod io;

@@ -308,9 +308,7 @@ impl Pools {
 
     /// Who the labels of this daemon's pools say has them: the machine, and the installation that counts.
     pub(super) fn host_id(&self) -> String {
-        let machine = rustix::system::uname();
-        let machine = machine.nodename().to_string_lossy();
-        format!("{machine}/{}", self.options.installation)
+        format!("{}/{}", machine(), self.options.installation)
     }
 
     /// The disks of other machines that logical units had.
@@ -323,4 +321,10 @@ impl Pools {
         // Every change is one insertion or removal: a panic leaves nothing halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The name of this machine.
+pub(super) fn machine() -> String {
+    let machine = rustix::system::uname();
+    machine.nodename().to_string_lossy().into_owned()
 }

@@ -124,3 +124,81 @@ fn volumes_are_listed_in_the_order_of_a_property() {
     let text = process.refused("volume list -s colour");
     assert!(text.contains("no property \"colour\""), "{text}");
 }
+
+/// What `pool history` tells in cells, without times.
+fn history(process: &Process, options: &str) -> Vec<String> {
+    let told = process.done(&format!("pool history -H -p {options} tank"));
+    let lines = told.lines().map(|line| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        assert_eq!(cells[0], "tank", "{line}");
+        assert!(cells[1].parse::<u64>().unwrap() > 1_700_000_000, "{line}");
+        cells[2..].join("|")
+    });
+    lines.collect()
+}
+
+#[test]
+fn the_history_tells_who_did_what_and_goes_where_the_pool_goes() {
+    let mut process = Process::start();
+    let commands = [
+        "pool create --size 128M tank mirror a b",
+        "volume create -s -V 16M tank/v",
+        "volume set my:note=x tank/v",
+        "volume snapshot tank/v@1",
+        "pool scrub -w tank",
+        "pool add --size 128M tank spare c",
+        "lu create unit --size 8M --volume tank/u",
+    ];
+    for command in commands {
+        process.done(command);
+    }
+    process.refused("volume create -s -V 16M tank/v");
+    process.refused("pool offline tank nothing");
+    let expected: Vec<String> = commands
+        .iter()
+        .map(|of| format!("sandstone {of}"))
+        .collect();
+    assert_eq!(history(&process, ""), expected);
+    // Who answered it answers for it: it outlives the daemon.
+    process.kill();
+    process.restart();
+    assert_eq!(history(&process, ""), expected);
+    let all = history(&process, "-i");
+    let scrubs = all.iter().filter(|line| line.starts_with("scrub "));
+    assert_eq!(scrubs.count(), 2, "{all:?}");
+    let long = history(&process, "-l");
+    let who: Vec<&str> = long[0].split('|').collect();
+    assert!(!who[1].is_empty() && who[1] != "-", "{long:?}");
+    assert!(!who[2].is_empty() && who[2] != "-", "{long:?}");
+    let told = process.done("pool history -il");
+    assert!(told.starts_with("History for 'tank':\n2"), "{told}");
+    assert!(told.contains(&format!(
+        " {} [user {} on {}]\n",
+        expected[0], who[1], who[2]
+    )));
+    assert!(
+        told.contains(" [internal event] scrub in progress since 2"),
+        "{told}"
+    );
+    process.done("lu delete unit");
+    process.done("pool export tank");
+    // Another daemon, as on another machine.
+    let mut other = Process::start();
+    let folder = process.folder().display().to_string();
+    other.done(&format!("pool import -d {folder} tank"));
+    let there = history(&other, "");
+    assert_eq!(there[..expected.len()], expected[..]);
+    let last = [
+        "pool export tank".to_owned(),
+        format!("pool import -d {folder} tank"),
+    ];
+    assert_eq!(
+        there[expected.len()..],
+        last.map(|of| format!("sandstone {of}"))
+    );
+    let text = other.done("pool history --json tank");
+    let views: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(views[0]["pool"], "tank");
+    assert_eq!(views[0]["entries"][0]["text"], expected[0].as_str());
+    other.kill();
+}

@@ -94,6 +94,7 @@ impl Catalog {
             Operation::BeginReceive { .. }
             | Operation::NoteReceived { .. }
             | Operation::EndReceive { .. } => self.receive(operation, &mut steps),
+            Operation::Note(entry) => self.history.push(entry.clone()),
         }
         Ok(Applied { steps })
     }

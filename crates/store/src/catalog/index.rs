@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ROOT;
 use super::dataset::{Dataset, Kind};
+use super::history::History;
 use super::properties::Properties;
 use crate::format::DatasetId;
 
@@ -17,6 +18,8 @@ pub struct Catalog {
     pub(super) names: BTreeMap<(DatasetId, String), DatasetId>,
     /// By [`Dataset::previous`]: the next snapshot or the volume, and clones or their oldest snapshots.
     pub(super) followers: BTreeMap<DatasetId, BTreeSet<DatasetId>>,
+    /// What was done to the pool.
+    pub(super) history: History,
     /// With what texts begin names. Not stored: an import may change it.
     pub(super) pool: String,
 }
@@ -43,12 +46,18 @@ impl Catalog {
         pool.clone_into(&mut self.pool);
     }
 
+    /// What was done to the pool, as far as it is kept.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     pub(super) fn empty() -> Self {
         Self {
             next: DatasetId(1),
             datasets: BTreeMap::new(),
             names: BTreeMap::new(),
             followers: BTreeMap::new(),
+            history: History::default(),
             pool: String::new(),
         }
     }

@@ -4,13 +4,14 @@
 //! [`Operation`] of it, decided to the last number, or says why not. [`Catalog::apply`] does an
 //! operation, when it enters the log and again when the log is replayed, and says in [`Step`]s what
 //! becomes of blocks. Rules stand in `check.rs`, once, for both; manners (what has to be asked for
-//! explicitly) in the plans only.
+//! explicitly) in the plans only. Beside the datasets lies what was done to the pool ([`history`]).
 
 mod applied;
 mod apply;
 mod check;
 mod dataset;
 mod error;
+pub mod history;
 mod index;
 mod lookup;
 pub mod name;
@@ -31,6 +32,7 @@ pub use dataset::{
     Dataset, Kind, MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, Receiving, Snapshot, Volume,
 };
 pub use error::{CatalogError, ErrorKind};
+pub use history::{History, HistoryEntry};
 pub use index::Catalog;
 pub use name::Name;
 pub use operation::{

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::{Receiving, epoch_number};
 use super::error::CatalogError;
+use super::history::HistoryEntry;
 use super::properties::Properties;
 use crate::format::{DatasetId, Epoch};
 
@@ -138,6 +139,8 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Properties::is_empty")]
         received: Properties,
     },
+    /// Something was done: it comes into the history.
+    Note(HistoryEntry),
 }
 
 /// What is new, and is no snapshot: number, place, name, time, guid and properties.

@@ -1,12 +1,13 @@
 //! The catalogue on a disk: JSON, and everything that must hold of it checked when it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::check::{check_geometry, check_properties, check_receiving};
 use super::dataset::{Dataset, Kind};
 use super::error::CatalogError;
+use super::history::{History, HistoryEntry};
 use super::name::{MAX_DEPTH, MAX_NAME, check_component};
 use super::{Catalog, ROOT};
 use crate::format::{DatasetId, Epoch};
@@ -19,6 +20,9 @@ struct Stored {
     next: DatasetId,
     /// By number, ascending.
     datasets: Vec<Dataset>,
+    /// Oldest first; absent where there is none.
+    #[serde(default)]
+    history: VecDeque<HistoryEntry>,
 }
 
 impl Serialize for Catalog {
@@ -27,10 +31,13 @@ impl Serialize for Catalog {
         struct Borrowed<'a> {
             next: DatasetId,
             datasets: Vec<&'a Dataset>,
+            #[serde(skip_serializing_if = "History::is_empty")]
+            history: &'a History,
         }
         let stored = Borrowed {
             next: self.next,
             datasets: self.datasets.values().collect(),
+            history: &self.history,
         };
         stored.serialize(to)
     }
@@ -82,6 +89,7 @@ impl Catalog {
             catalog.insert(dataset);
         }
         catalog.next = stored.next;
+        catalog.history = History::of_entries(stored.history)?;
         if !catalog.dataset(ROOT).is_some_and(Dataset::is_folder) {
             return Err(CatalogError::mismatch("the catalogue has no root folder"));
         }

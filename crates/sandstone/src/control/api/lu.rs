@@ -9,6 +9,7 @@ use crate::config::Error;
 use crate::config::change::{Change, CreateUnit, ModifyUnit};
 use crate::config::model::{BackendSpec, Config, UnitSpec};
 use crate::control::answer::{Body, Params, Problem, UnitView};
+use crate::control::asker::Asker;
 use crate::control::data_plane::UnitStatus;
 use crate::control::transaction::{Commit, Committed};
 
@@ -53,11 +54,13 @@ pub(super) async fn show(
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
+    asker: Asker,
     Params(how): Params<Commit>,
     Body(request): Body<CreateUnit>,
 ) -> Answer<Committed> {
+    let deed = asker.deed(&request);
     // A volume may have to be made.
-    apart(move || plane.create_unit(request, how))
+    apart(move || plane.create_unit(request, how, &deed))
         .await
         .map(Json)
 }

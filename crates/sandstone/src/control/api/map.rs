@@ -12,6 +12,7 @@ use crate::config::explain::{self, Explanation};
 use crate::config::model::{Config, MapSpec};
 use crate::config::{Error, access};
 use crate::control::answer::{Body, Params, Problem, Shared as SharedUnit};
+use crate::control::asker::Asker;
 use crate::control::transaction::{Commit, Committed};
 
 /// The whole map.
@@ -71,6 +72,7 @@ pub(super) async fn explain(
     responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
 pub(super) async fn share(
     State(plane): State<Shared>,
+    asker: Asker,
     Params(how): Params<Commit>,
     Body(request): Body<Share>,
 ) -> Answer<SharedUnit> {
@@ -90,7 +92,8 @@ pub(super) async fn share(
         return Ok(Json(shared(&after, &request, committed)?));
     }
     apart(move || {
-        let committed = plane.share_unit(request.clone(), how)?;
+        // Without the body: it may have a secret.
+        let committed = plane.share_unit(request.clone(), how, &asker.deed(&()))?;
         shared(&plane.config(), &request, committed)
     })
     .await

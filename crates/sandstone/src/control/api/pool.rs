@@ -10,9 +10,11 @@ use super::{Answer, Plane, Shared};
 use crate::config::model::BackendSpec;
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
+use crate::control::asker::Asker;
 use crate::pool::administer::VdevChange;
 use crate::pool::create::CreatePool;
 use crate::pool::events::Happening;
+use crate::pool::history::HistoryView;
 use crate::pool::import::{FoundPool, ImportPool};
 use crate::pool::scan::Scrub;
 use crate::pool::status::PoolView;
@@ -86,10 +88,12 @@ pub(super) async fn show(
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
+    asker: Asker,
     Body(request): Body<CreatePool>,
 ) -> Answer<PoolView> {
     let made = apart(move || {
         plane.pools.create(&request)?;
+        plane.pools.note(&request.name, &asker.deed(&request));
         plane.pools.view(&request.name)
     });
     made.await.map(Json)
@@ -126,6 +130,7 @@ pub(super) async fn export(
     State(plane): State<Shared>,
     Path(name): Path<String>,
     Params(how): Params<Letting>,
+    asker: Asker,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
         if !how.force {
@@ -138,6 +143,8 @@ pub(super) async fn export(
                 error
             })?;
         }
+        // Before it: then the pool is not there to be told.
+        plane.pools.note(&name, &asker.deed(&()));
         let exported = plane.pools.export(&name);
         // What it served is served no more, also where initiators do not ask for it.
         plane.transactions.data_plane().try_again();
@@ -154,10 +161,12 @@ pub(super) async fn export(
 pub(super) async fn change_vdevs(
     State(plane): State<Shared>,
     Path(name): Path<String>,
+    asker: Asker,
     Body(change): Body<VdevChange>,
 ) -> Answer<PoolView> {
     let changed = apart(move || {
         plane.pools.change_vdevs(&name, &change)?;
+        plane.pools.note(&name, &asker.deed(&change));
         plane.pools.view(&name)
     });
     changed.await.map(Json)
@@ -169,10 +178,12 @@ pub(super) async fn change_vdevs(
 pub(super) async fn scrub(
     State(plane): State<Shared>,
     Path(name): Path<String>,
+    asker: Asker,
     Body(scrub): Body<Scrub>,
 ) -> Answer<PoolView> {
     let begun = apart(move || {
         plane.pools.scrub(&name, scrub.action)?;
+        plane.pools.note(&name, &asker.deed(&scrub));
         plane.pools.view(&name)
     });
     begun.await.map(Json)
@@ -190,11 +201,22 @@ pub(super) async fn events(
         .map(Json)
 }
 
+/// What was done to a pool, by whom and when, as far as it is kept: in the pool, so that it goes where the pool goes.
+#[utoipa::path(get, path = "/v1/pools/{name}/history", tag = "pool", operation_id = "pool_history",
+    responses((status = 200, body = HistoryView), (status = "4XX", body = Problem)))]
+pub(super) async fn history(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<HistoryView> {
+    apart(move || plane.pools.history(&name)).await.map(Json)
+}
+
 /// Imports a pool; without a pool's name, lists those that could be imported.
 #[utoipa::path(post, path = "/v1/import", tag = "pool", operation_id = "pool_import", request_body = ImportPool,
     responses((status = 200, body = Vec<FoundPool>), (status = "4XX", body = Problem)))]
 pub(super) async fn import(
     State(plane): State<Shared>,
+    asker: Asker,
     Body(request): Body<ImportPool>,
 ) -> Answer<Vec<FoundPool>> {
     let found = apart(move || {
@@ -202,6 +224,9 @@ pub(super) async fn import(
             return Ok(plane.pools.importable(&request.paths));
         }
         let imported = plane.pools.import(&request)?;
+        if !request.dry_run {
+            plane.pools.note(&imported.name, &asker.deed(&request));
+        }
         // The units on its volumes can be served from now on.
         plane.transactions.data_plane().try_again();
         // What was found is as it was; what was given up is news.

@@ -21,7 +21,9 @@ use super::pool::apart;
 use super::{Answer, Plane, Shared};
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
+use crate::control::asker::Asker;
 use crate::control::streaming::{PIECES, Pieces};
+use crate::pool::dataset::split;
 use crate::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
 
 /// How long nobody may say anything before it is asked whether the daemon ends.
@@ -102,12 +104,22 @@ pub(super) async fn estimate(
     responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
 pub(super) async fn receive(
     State(plane): State<Shared>,
+    asker: Asker,
     Params(request): Params<ReceiveRequest>,
     mut stream: Stream,
 ) -> Answer<Vec<ReceiveView>> {
     let (outbox, inbox) = channel(PIECES);
     let pools = Arc::clone(&plane.pools);
-    let work = tokio::spawn(apart(move || take(&plane, request, inbox)));
+    let work = tokio::spawn(apart(move || {
+        let pool = (!request.dry_run).then(|| split(&request.name).0.to_owned());
+        // What it is about stands in the path.
+        let deed = asker.deed(&());
+        let taken = take(&plane, request, inbox)?;
+        if let Some(pool) = pool {
+            plane.pools.note(&pool, &deed);
+        }
+        Ok(taken)
+    }));
     loop {
         let frame = tokio::time::timeout(LOOK_UP, stream.frame()).await;
         let piece = match frame {
@@ -168,8 +180,16 @@ fn take(
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn abort(
     State(plane): State<Shared>,
+    asker: Asker,
     Body(request): Body<Abort>,
 ) -> Result<StatusCode, Problem> {
-    apart(move || plane.pools.abort_receive(&request.name)).await?;
+    apart(move || {
+        plane.pools.abort_receive(&request.name)?;
+        plane
+            .pools
+            .note(split(&request.name).0, &asker.deed(&request));
+        Ok(())
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use super::pool::apart;
 use super::{Answer, Shared};
 use crate::control::answer::{Body, Problem};
+use crate::control::asker::Asker;
 use crate::pool::dataset::{DatasetChange, DatasetView};
 
 /// All datasets of all pools.
@@ -21,6 +22,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<DatasetView>
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn change(
     State(plane): State<Shared>,
+    asker: Asker,
     Body(request): Body<DatasetChange>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
@@ -28,6 +30,7 @@ pub(super) async fn change(
             plane.refuse_if_served(&name, |volume| volume == name)?;
         }
         plane.pools.change(&request)?;
+        plane.pools.note(request.pool()?, &asker.deed(&request));
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }

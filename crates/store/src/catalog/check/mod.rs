@@ -96,6 +96,7 @@ impl Catalog {
                 self.check_note_received(*volume, *position)
             }
             Operation::EndReceive { taken, received } => self.check_end_receive(taken, received),
+            Operation::Note(entry) => entry.check(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod create;
 mod destroy;
+mod history;
 mod hold;
 mod property;
 mod receive;

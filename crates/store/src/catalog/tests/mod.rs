@@ -3,6 +3,7 @@
 
 mod blocks;
 mod histories;
+mod history;
 mod operations;
 mod refusals;
 mod stored;

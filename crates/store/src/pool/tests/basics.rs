@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::super::{Limits, Plan, Request};
 use super::world::World;
+use crate::catalog::HistoryEntry;
 use crate::catalog::request::SetProperties;
 use crate::vdev::Kind;
 
@@ -32,6 +33,35 @@ fn a_block_is_read_as_written() {
     world.reopen().expect("opens");
     assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
     assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
+}
+
+/// It is in the log, then in a checkpoint, and replay adds nothing twice.
+#[test]
+fn the_history_outlives_power_cuts_and_goes_with_the_pool() {
+    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut expected: Vec<String> = Vec::new();
+    for round in 0..4 {
+        for number in 0..3 {
+            let text = format!("round {round}, {number}");
+            expected.push(text.clone());
+            let plan: Plan = Box::new(move |catalog, stamp| {
+                catalog.plan_note(HistoryEntry {
+                    time_s: stamp.time_s,
+                    text,
+                    ..HistoryEntry::default()
+                })
+            });
+            world.administer(plan).expect("noted");
+            if (round + number) % 3 == 0 {
+                world.checkpoint();
+            }
+        }
+        world.crash().expect("opens");
+        let history = world.pool.catalog().history().entries();
+        let texts: Vec<String> = history.map(|of| of.text.clone()).collect();
+        assert_eq!(texts, expected);
+        world.check();
+    }
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Datasets {
                 let end = volume.size.div_ceil(volume.block_size);
                 volume.view.retain(|at, _| *at < end);
             }
-            "create_folder" | "set_property" | "inherit" | "hold" | "release" => {}
+            "create_folder" | "set_property" | "inherit" | "hold" | "release" | "note" => {}
             other => panic!("'{other}' is no operation"),
         }
     }

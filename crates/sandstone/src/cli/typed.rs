@@ -1,0 +1,74 @@
+//! A command line as it was typed, for the history of pools: in words that a shell takes.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Options that say where the daemon is, and nothing of what it is to do.
+const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
+
+/// The words of a command line in one.
+pub(super) fn line(args: &[OsString]) -> String {
+    let mut words = args.iter().map(|word| word.to_string_lossy());
+    let program = words.next().unwrap_or_default();
+    let program = Path::new(program.as_ref()).file_name();
+    let mut line = program.unwrap_or_default().to_string_lossy().into_owned();
+    while let Some(word) = words.next() {
+        if OF_CONNECTION.contains(&word.as_ref()) {
+            words.next();
+            continue;
+        }
+        let option = word.split('=').next().unwrap_or_default();
+        if OF_CONNECTION.contains(&option) {
+            continue;
+        }
+        line.push(' ');
+        line.push_str(&quoted(&word));
+    }
+    line
+}
+
+/// A word in quotes, where a shell would take it for something else.
+fn quoted(word: &str) -> String {
+    let is_plain = |of: char| of.is_alphanumeric() || "_@%+=:,./-".contains(of);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_can_be_typed_again() {
+        let line = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            line(&words)
+        };
+        let words = [
+            "/usr/bin/sandstone",
+            "--state",
+            "/s",
+            "pool",
+            "create",
+            "tank",
+            "/a b",
+        ];
+        assert_eq!(line(&words), "sandstone pool create tank '/a b'");
+        let words = [
+            "sandstone",
+            "volume",
+            "set",
+            "--control=x",
+            "my:note=it's",
+            "tank/v",
+            "",
+        ];
+        assert_eq!(
+            line(&words),
+            r"sandstone volume set 'my:note=it'\''s' tank/v ''"
+        );
+        assert_eq!(line(&[]), "");
+    }
+}
