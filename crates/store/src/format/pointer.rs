@@ -147,6 +147,11 @@ impl Pointer {
         }
     }
 
+    /// Whether it is of a block that is not packed.
+    pub fn is_whole(&self) -> bool {
+        !self.is_hole() && self.compression == Compression::Off
+    }
+
     /// Whether it is one of [`Pointer::lost`].
     #[inline]
     pub fn is_lost(&self) -> bool {

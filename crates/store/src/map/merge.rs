@@ -77,10 +77,14 @@ pub struct Statistics {
     pub blocks_added: u64,
     /// Their sectors.
     pub block_sectors_added: u64,
+    /// Those of them that are not packed.
+    pub whole_added: u64,
     /// Blocks of the old tree that the new one does not have.
     pub blocks_dropped: u64,
     /// Their sectors.
     pub block_sectors_dropped: u64,
+    /// Those of them that are not packed.
+    pub whole_dropped: u64,
 }
 
 /// A merge under way.
@@ -317,6 +321,7 @@ impl<const N: usize> Merge<N> {
             if !after.is_hole() {
                 count.statistics.blocks_added += 1;
                 count.statistics.block_sectors_added += u64::from(after.sectors);
+                count.statistics.whole_added += u64::from(after.is_whole());
             }
         }
         Ok(pointer)
@@ -443,6 +448,7 @@ impl<S> Tally<'_, S> {
         }
         self.statistics.blocks_dropped += 1;
         self.statistics.block_sectors_dropped += u64::from(pointer.sectors);
+        self.statistics.whole_dropped += u64::from(pointer.is_whole());
         self.sink.drop_block(pointer);
     }
 

@@ -369,6 +369,7 @@ fn check_merge(
                 assert!(before.blocks.values().any(|block| *block == pointer));
                 counted.blocks_dropped += 1;
                 counted.block_sectors_dropped += u64::from(pointer.sectors);
+                counted.whole_dropped += u64::from(pointer.is_whole());
             }
             Event::Node(pointer) => {
                 assert!(
@@ -389,6 +390,7 @@ fn check_merge(
     for block in added {
         counted.blocks_added += 1;
         counted.block_sectors_added += u64::from(block.sectors);
+        counted.whole_added += u64::from(block.is_whole());
     }
     let new_nodes = after
         .nodes

@@ -11,7 +11,7 @@ use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::write::Write;
 use crate::catalog::size::print_size;
-use crate::catalog::{self, MIN_BLOCK_SIZE, Native, NewDataset, Operation, Value};
+use crate::catalog::{MIN_BLOCK_SIZE, Native, NewDataset, Operation, Settings, Value};
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
@@ -135,17 +135,46 @@ impl Pool {
     }
 
     /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
-    /// Where it builds on a snapshot, it may have to write all of it again.
+    /// Where it builds on a snapshot, it may have to write again all that it shares with that.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
         self.sectors_for(self.unused_blocks(dataset, of), of.block_size)
     }
 
-    /// Its blocks of that kind.
+    /// Its blocks of that kind. One that is packed uses none of what is kept: when it is written again it may be as long
+    /// as it can be, and its own place is too short for that.
     fn unused_blocks(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        self.unused_bytes(dataset, of)
+            .div_ceil(of.block_size.into())
+    }
+
+    /// The same in bytes.
+    pub(super) fn unused_bytes(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let block_size = u64::from(of.block_size);
         let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
-        let used = if is_shared { 0 } else { of.referenced.sectors };
-        let unused = (of.settings.refreservation).saturating_sub(used * SECTOR_SIZE as u64);
-        unused.div_ceil(of.block_size.into())
+        let used = match (is_shared, of.referenced.whole) {
+            // What was written since the snapshot is its own.
+            (true, _) => self.whole_since_snapshot(dataset, of) * block_size,
+            (false, Some(whole)) => whole * block_size,
+            (false, None) => of.referenced.sectors * SECTOR_SIZE as u64,
+        };
+        of.settings.refreservation.saturating_sub(used)
+    }
+
+    /// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least.
+    fn whole_since_snapshot(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let Some(written) = self.written_count(dataset, of) else {
+            return 0;
+        };
+        // Were all but these packed, each would be a sector shorter at least.
+        let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
+        (written.sectors).saturating_sub(written.blocks * longest.saturating_sub(1))
+    }
+
+    /// Whether a packed block of so many sectors may take space that nobody reserved. Of a volume that reserved its
+    /// own, it is beside that; where there is no room for it the block is written as it is, which is what was reserved.
+    pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
+        let room = || self.space.counts().available;
+        settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
     }
 
     /// Sectors for so many bytes that nobody uses yet.
@@ -237,21 +266,31 @@ impl Pool {
     }
 
     /// Whether what is free lies in pieces too small for so many sectors of such blocks beside those that are
-    /// promised already. What will be free soon is taken to be whole.
+    /// promised already, and what is kept beside these, so that what is overwritten finds a place.
     fn lies_in_pieces(&self, more: u64, block_size: u32) -> bool {
         if more == 0 || block_size as usize <= SECTOR_SIZE {
             return false;
         }
-        let vdevs = 0..self.space.vdevs();
-        let whole = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, block_size)));
-        let whole: u64 = whole.sum();
-        let large = self
-            .contents
+        let large = self.contents.iter().filter(|(_, of)| {
+            let is_large = of.block_size as usize > SECTOR_SIZE;
+            has_reserved(of) && is_large
+        });
+        let large: Vec<(&DatasetId, &Contents)> = large.collect();
+        let promised = large
             .iter()
-            .filter(|(_, of)| of.block_size as usize > SECTOR_SIZE);
-        let large = large.filter(|(_, of)| has_reserved(of));
-        let promised: u64 = large.map(|(id, of)| self.unused_reservation(*id, of)).sum();
-        whole + self.space.counts().deferred < more + promised
+            .map(|(id, of)| self.unused_reservation(**id, of));
+        let promised: u64 = promised.sum();
+        let sizes = large.iter().map(|(_, of)| of.block_size);
+        let longest = sizes.fold(block_size, u32::max);
+        let vdevs = 0..self.space.vdevs();
+        let free = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, longest)));
+        // What will be free soon, as far as it is whole itself.
+        let soon = self.space.dropped().chain(self.space.waiting());
+        let soon = soon.map(|extent| {
+            let run = self.footprint(extent.vdev, longest).max(1);
+            u64::from(extent.sectors - extent.sectors % run)
+        });
+        free.sum::<u64>() + soon.sum::<u64>() < more + promised + self.slop() / 2
     }
 
     /// What a volume reserves more with another reservation, in bytes.
@@ -312,7 +351,7 @@ impl Pool {
 
     /// What holds for a dataset now.
     pub(super) fn refresh_settings(&mut self, dataset: DatasetId) {
-        let settings: catalog::Settings = self.catalog.settings(dataset);
+        let settings: Settings = self.catalog.settings(dataset);
         let receiving = self.catalog.receiving(dataset);
         if let Some(contents) = self.contents.get_mut(&dataset) {
             contents.settings = settings;

@@ -114,6 +114,9 @@ pub(super) struct ContentsRecord {
     /// How many blocks; not known of what an older program wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) blocks: Option<u64>,
+    /// How many of them are not packed; not known as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) whole: Option<u64>,
     /// The records of its dead list, hexadecimal.
     pub(super) dead: String,
     /// For each of these how many of its blocks are nodes, and their sectors; not known of what an older program

@@ -491,6 +491,7 @@ impl Opening {
                     referenced: Referenced {
                         sectors: record.referenced,
                         blocks: record.blocks,
+                        whole: record.whole,
                     },
                 };
                 Ok((record.id, contents))

@@ -97,6 +97,8 @@ pub(super) struct Referenced {
     pub(super) sectors: u64,
     /// How many they are; `None` where a program wrote the checkpoint that did not count them.
     pub(super) blocks: Option<u64>,
+    /// How many of them are not packed; `None` as before.
+    pub(super) whole: Option<u64>,
 }
 
 impl Referenced {
@@ -104,6 +106,7 @@ impl Referenced {
     pub(super) const NOTHING: Self = Self {
         sectors: 0,
         blocks: Some(0),
+        whole: Some(0),
     };
 }
 

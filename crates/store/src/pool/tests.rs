@@ -10,6 +10,7 @@ mod full;
 mod log_vdevs;
 mod opening;
 mod read_ahead;
+mod reservations;
 mod rewind;
 mod streams;
 mod usage;

@@ -165,6 +165,23 @@ impl Pool {
         })
     }
 
+    /// The blocks that a dataset has and the snapshot before it has not; `None` where they were not counted.
+    pub(super) fn written_count(
+        &self,
+        dataset: DatasetId,
+        contents: &Contents,
+    ) -> Option<BlockCount> {
+        let before = self.catalog.chain(dataset).next();
+        let kept = match before.and_then(|of| self.contents.get(&of.id)) {
+            Some(before) => {
+                let lost = self.dead_blocks_after(dataset, Epoch(0))?;
+                count_of(before)?.without(lost)
+            }
+            None => BlockCount::default(),
+        };
+        Some(count_of(contents)?.without(kept))
+    }
+
     fn written(&self, dataset: DatasetId, contents: &Contents) -> u64 {
         let before = self.catalog.chain(dataset).next();
         let before = before.and_then(|of| self.contents.get(&of.id));
@@ -176,11 +193,7 @@ impl Pool {
 
     /// What is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
     fn kept_for(&self, volume: DatasetId, contents: &Contents) -> u64 {
-        let wanted = contents.settings.refreservation;
-        match self.catalog.chain(volume).next() {
-            Some(_) => wanted,
-            None => wanted.saturating_sub(bytes(contents.referenced.sectors)),
-        }
+        self.unused_bytes(volume, contents)
     }
 
     /// Sectors on a dead list that were born after an epoch, also those that a checkpoint is just writing.

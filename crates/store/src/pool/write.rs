@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use super::read::{Pending, Wanted, cache_key};
 use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
-use crate::catalog::{CachePolicy, SyncPolicy};
-use crate::format::{Algorithm, DatasetId, Epoch, Pointer, SECTOR_SIZE};
+use crate::catalog::{CachePolicy, Settings, SyncPolicy};
+use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
 use crate::space::{Claim, Purpose, Stream};
 use crate::volume::blocks;
@@ -465,12 +465,36 @@ impl Pool {
         let settings = contents.settings;
         let choice = settings.compression;
         let packed = compress::pack(choice.method(), choice.level().into(), &data);
-        let compression = if packed.is_some() {
-            choice.method()
-        } else {
-            crate::format::Compression::Off
+        // Runs that are kept for blocks as long as they can be are not cut up for one that is shorter: where what nobody
+        // reserved, or pieces of it, are too little for that, it is not packed.
+        let packed = packed.filter(|payload| {
+            let vdev = self.commit.chain.next.vdev();
+            let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
+            self.may_pack(&settings, self.array.footprint(vdev, sectors))
+        });
+        if let Some(payload) = packed {
+            let payload = (choice.method(), payload);
+            let placed = self.place_payload(&settings, payload, Claim::Pieces, &data);
+            if placed.is_some() || settings.refreservation == 0 {
+                return Ok(placed);
+            }
+        }
+        let claim = match settings.refreservation {
+            0 => Claim::Pieces,
+            _ => Claim::Kept,
         };
-        let payload = packed.unwrap_or_else(|| data.clone());
+        let payload = (Compression::Off, data.clone());
+        Ok(self.place_payload(&settings, payload, claim, &data))
+    }
+
+    /// Gives what is written of a block its place; `None` where there is none.
+    fn place_payload(
+        &mut self,
+        settings: &Settings,
+        (compression, payload): (Compression, Pages),
+        claim: Claim,
+        data: &Pages,
+    ) -> Option<Placed> {
         if !self.commit.group.has_room(payload.len()) {
             self.seal();
         }
@@ -486,16 +510,9 @@ impl Pool {
         let vdev = self.commit.chain.next.vdev();
         let footprint = self.array.footprint(vdev, sectors);
         let (stream, purpose) = (Stream::Data, Purpose::Young);
-        let claim = match settings.refreservation {
-            0 => Claim::Pieces,
-            _ => Claim::Kept,
-        };
         let space = &mut self.space;
         let extent = space.allocate_as(claim, stream, vdev, footprint, purpose);
-        let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose));
-        let Some(extent) = extent else {
-            return Ok(None);
-        };
+        let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose))?;
         self.taken += u64::from(extent.sectors);
         let pointer = Pointer {
             address: extent.address(),
@@ -505,11 +522,11 @@ impl Pool {
             algorithm,
             checksum,
         };
-        Ok(Some(Placed {
+        Some(Placed {
             pointer,
             payload,
-            data,
-        }))
+            data: data.clone(),
+        })
     }
 
     /// From here on a block has its new bytes.

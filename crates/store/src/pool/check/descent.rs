@@ -42,6 +42,9 @@ pub(super) struct Descent {
     pub(super) own_blocks: u64,
     /// Dead blocks.
     pub(super) dead_blocks: u64,
+    /// Those of each that are not packed.
+    pub(super) own_whole: u64,
+    pub(super) dead_whole: u64,
 }
 
 /// A place in both trees.
@@ -93,6 +96,8 @@ impl Descent {
             dead_sectors: 0,
             own_blocks: 0,
             dead_blocks: 0,
+            own_whole: 0,
+            dead_whole: 0,
         }
     }
 
@@ -147,11 +152,13 @@ impl Descent {
             if let Some(pointer) = placed(own) {
                 self.own_sectors += u64::from(pointer.sectors);
                 self.own_blocks += 1;
+                self.own_whole += u64::from(pointer.is_whole());
                 tell.push(Difference::OwnBlock(index, pointer));
             }
             if let Some(pointer) = placed(old) {
                 self.dead_sectors += u64::from(pointer.sectors);
                 self.dead_blocks += 1;
+                self.dead_whole += u64::from(pointer.is_whole());
                 tell.push(Difference::DeadBlock(pointer));
             }
         }

@@ -276,9 +276,12 @@ impl Check<'_> {
         let sectors = (shared.sectors + descent.own_sectors).saturating_sub(descent.dead_sectors);
         let blocks = (shared.blocks)
             .map(|shared| (shared + descent.own_blocks).saturating_sub(descent.dead_blocks));
+        let whole = (shared.whole)
+            .map(|shared| (shared + descent.own_whole).saturating_sub(descent.dead_whole));
         let figures = [
             ("sectors", Some(said.sectors), Some(sectors)),
             ("blocks", said.blocks, blocks),
+            ("blocks that are not packed", said.whole, whole),
         ];
         for (what, said, has) in figures {
             let Some((said, has)) = said.zip(has).filter(|(said, has)| said != has) else {

@@ -202,6 +202,8 @@ impl Pool {
             ),
             blocks: (before.blocks)
                 .map(|of| changed(of, statistics.blocks_added, statistics.blocks_dropped)),
+            whole: (before.whole)
+                .map(|of| changed(of, statistics.whole_added, statistics.whole_dropped)),
         };
         if let Some(tree) = merge.tree() {
             making.merged.push(Merged {

@@ -309,6 +309,7 @@ fn manifest_of(
             tree: TreeRecord::from(&tree),
             referenced: referenced.sectors,
             blocks: referenced.blocks,
+            whole: referenced.whole,
             dead: dead.map_or_else(String::new, |list| to_hex(&list.encode())),
             dead_nodes: dead.and_then(Deadlist::nodes),
         })

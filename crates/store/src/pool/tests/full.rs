@@ -24,7 +24,12 @@ pub(super) fn noise(len: u64, seed: u64) -> Vec<u8> {
 }
 
 impl World {
-    fn try_write(&mut self, volume: DatasetId, at: u64, bytes: &[u8]) -> Result<(), PoolErrorKind> {
+    pub(super) fn try_write(
+        &mut self,
+        volume: DatasetId,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), PoolErrorKind> {
         let request = Request::Write {
             dataset: volume,
             offset: at,
@@ -35,12 +40,12 @@ impl World {
     }
 
     /// Writes one block after the other until there is no space; how many bytes were taken.
-    fn fill(&mut self, volume: DatasetId, step: u64) -> u64 {
+    pub(super) fn fill(&mut self, volume: DatasetId, step: u64) -> u64 {
         self.fill_from(volume, 0, step)
     }
 
     /// The same from a place on; where it ended.
-    fn fill_from(&mut self, volume: DatasetId, from: u64, step: u64) -> u64 {
+    pub(super) fn fill_from(&mut self, volume: DatasetId, from: u64, step: u64) -> u64 {
         let mut at = from;
         loop {
             match self.try_write(volume, at, &noise(step, at + 1)) {
@@ -74,7 +79,7 @@ impl World {
         .map_err(|error| error.kind)
     }
 
-    fn create_of_blocks(
+    pub(super) fn create_of_blocks(
         &mut self,
         name: &str,
         size: u64,
@@ -94,7 +99,7 @@ impl World {
         self.id(name)
     }
 
-    fn snapshot_of(&mut self, name: &str) -> Result<(), PoolErrorKind> {
+    pub(super) fn snapshot_of(&mut self, name: &str) -> Result<(), PoolErrorKind> {
         let request = TakeSnapshots {
             names: vec![name.to_owned()],
             ..TakeSnapshots::default()
@@ -105,7 +110,7 @@ impl World {
         .map_err(|error| error.kind)
     }
 
-    fn destroy(&mut self, name: &str) {
+    pub(super) fn destroy(&mut self, name: &str) {
         let request = Destroy {
             names: vec![name.to_owned()],
             is_recursive: true,

@@ -1,0 +1,308 @@
+//! What was reserved is there: volumes that reserved their space, with blocks of several sizes that are compressed to
+//! many lengths, beside others that fill the pool, over random histories.
+
+use super::super::{Limits, Plan};
+use super::full::noise;
+use super::world::World;
+use crate::catalog::request::{CreateVolume, Destroy};
+use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+
+/// Bytes of a disk.
+const DISK: u64 = 12 << 20;
+/// Seeds that are tried, and steps of each.
+const SEEDS: u64 = 40;
+const STEPS: u64 = 150;
+
+const SHAPES: [&[(Kind, u64)]; 4] = [
+    &[(Kind::Leaf, 1)],
+    &[(Kind::Mirror, 2)],
+    &[(Kind::Raidz { parity: 1 }, 3)],
+    &[(Kind::Raidz { parity: 2 }, 4), (Kind::Mirror, 2)],
+];
+const BLOCK_SIZES: [u32; 4] = [8 << 10, 16 << 10, 64 << 10, 128 << 10];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// A volume, and what it holds.
+struct Volume {
+    name: String,
+    id: DatasetId,
+    block_size: u64,
+    model: Vec<u8>,
+}
+
+struct Story {
+    world: World,
+    random: Random,
+    thick: Vec<Volume>,
+    thin: Vec<Volume>,
+    snapshots: u64,
+    taken: Vec<String>,
+}
+
+/// A block that is packed into so many sectors; into none less than it has where these are all.
+fn packed_into(sectors: u64, random: &mut Random, len: u64) -> Vec<u8> {
+    let filled = match sectors * SECTOR_SIZE as u64 >= len {
+        true => len,
+        // A little less: the packing itself takes some bytes.
+        false => sectors * SECTOR_SIZE as u64 - 512,
+    };
+    let mut bytes = noise(filled, random.below(1 << 30));
+    bytes.resize(len as usize, 0);
+    bytes
+}
+
+/// One that is packed into any number of them.
+fn content(random: &mut Random, len: u64) -> Vec<u8> {
+    let all = len / SECTOR_SIZE as u64;
+    let sectors = match random.below(3) {
+        0 => all,
+        _ => 1 + random.below(all),
+    };
+    packed_into(sectors, random, len)
+}
+
+impl Story {
+    fn begin(seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
+        let (mut top_levels, mut disks) = (Vec::new(), 0);
+        for (kind, count) in shape {
+            let leaves = (disks..disks + count).map(|of| LeafSpec::new(100 + of, DISK));
+            top_levels.push(TopLevelSpec::new(*kind, Class::Normal, leaves));
+            disks += count;
+        }
+        let tree = VdevTree { top_levels };
+        let world = World::of_tree(tree, disks as usize, DISK, Limits::default());
+        let mut story = Self {
+            world,
+            random: Random(random.below(1 << 30)),
+            thick: Vec::new(),
+            thin: Vec::new(),
+            snapshots: 0,
+            taken: Vec::new(),
+        };
+        for number in 0..1 + random.below(3) {
+            let size = (1 + random.below(3)) << 20;
+            let block_size = BLOCK_SIZES[random.below(4) as usize];
+            let volume = story.create(&format!("thick{number}"), size, block_size, true);
+            story.thick.push(volume);
+        }
+        for (name, block_size) in [
+            ("small", 4096),
+            ("large", BLOCK_SIZES[random.below(4) as usize]),
+        ] {
+            let volume = story.create(name, 32 << 20, block_size, false);
+            story.thin.push(volume);
+        }
+        story
+    }
+
+    fn create(&mut self, name: &str, size: u64, block_size: u32, is_thick: bool) -> Volume {
+        let request = CreateVolume {
+            name: name.to_owned(),
+            size,
+            block_size,
+            is_thick,
+            properties: [("compression".to_owned(), "lz4".to_owned())].into(),
+            ..CreateVolume::default()
+        };
+        let plan: Plan =
+            Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+        self.world.administer(plan).expect("there is room");
+        Volume {
+            name: name.to_owned(),
+            id: self.world.id(name),
+            block_size: block_size.into(),
+            model: vec![0; size as usize],
+        }
+    }
+
+    /// Writes to a volume that reserved its space: that never fails.
+    fn write_thick(&mut self, step: u64) {
+        let number = self.random.below(self.thick.len() as u64) as usize;
+        let volume = &self.thick[number];
+        let (size, block) = (volume.model.len() as u64, volume.block_size);
+        let blocks = (1 + self.random.below(3)).min(size / block);
+        let mut at = self.random.below(size / block - blocks + 1) * block;
+        let mut bytes: Vec<u8> = Vec::new();
+        for _ in 0..blocks {
+            bytes.extend(content(&mut self.random, block));
+        }
+        if self.random.below(8) == 0 {
+            // In part: what is there is read, and written with it.
+            bytes.truncate(bytes.len() - SECTOR_SIZE / 2);
+            bytes.drain(..SECTOR_SIZE / 2);
+            at += SECTOR_SIZE as u64 / 2;
+        }
+        self.take(step, number, at, &bytes);
+    }
+
+    /// All blocks of one of them, or every second one, become equally short, or as long as they can be.
+    fn write_all_thick(&mut self, step: u64) {
+        let number = self.random.below(self.thick.len() as u64) as usize;
+        let (size, block) = (
+            self.thick[number].model.len() as u64,
+            self.thick[number].block_size,
+        );
+        let all = block / SECTOR_SIZE as u64;
+        let sectors = [all, 1 + self.random.below(all), all / 2 + 1][self.random.below(3) as usize];
+        let distance = 1 + self.random.below(2);
+        for at in (0..size).step_by((distance * block) as usize) {
+            let bytes = packed_into(sectors, &mut self.random, block);
+            self.take(step, number, at, &bytes);
+        }
+    }
+
+    fn take(&mut self, step: u64, number: usize, at: u64, bytes: &[u8]) {
+        let volume = &mut self.thick[number];
+        let block = volume.block_size;
+        let written = self.world.try_write(volume.id, at, bytes);
+        let (counts, runs) = (self.world.pool.space.counts(), self.world.pool.space.runs());
+        let reserved = self.world.pool.reserved;
+        assert_eq!(
+            written,
+            Ok(()),
+            "step {step}: {} bytes at {at} of {} in blocks of {block}; {counts:?}, runs {runs:?}, reserved {reserved}",
+            bytes.len(),
+            volume.name
+        );
+        volume.model[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// The same of one that did not: it takes what it can get.
+    fn write_thin(&mut self) {
+        let number = self.random.below(self.thin.len() as u64) as usize;
+        let volume = &mut self.thin[number];
+        let block = volume.block_size;
+        let at = self.random.below(volume.model.len() as u64 / block) * block;
+        let bytes = content(&mut self.random, block);
+        if self.world.try_write(volume.id, at, &bytes).is_ok() {
+            volume.model[at as usize..(at + block) as usize].copy_from_slice(&bytes);
+        }
+    }
+
+    fn fill(&mut self) {
+        let mut refused = 0;
+        while refused < 3 {
+            let number = self.random.below(self.thin.len() as u64) as usize;
+            let volume = &mut self.thin[number];
+            let len = volume.block_size * (1 + self.random.below(8));
+            let at = self
+                .random
+                .below((volume.model.len() as u64 - len) / volume.block_size);
+            let at = at * volume.block_size;
+            let bytes = content(&mut self.random, len);
+            match self.world.try_write(volume.id, at, &bytes) {
+                Ok(()) => volume.model[at as usize..(at + len) as usize].copy_from_slice(&bytes),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+
+    fn clear(&mut self, is_thick: bool) {
+        let all = if is_thick {
+            &mut self.thick
+        } else {
+            &mut self.thin
+        };
+        let number = self.random.below(all.len() as u64) as usize;
+        let volume = &mut all[number];
+        let blocks = volume.model.len() as u64 / volume.block_size;
+        let at = self.random.below(blocks) * volume.block_size;
+        let len = (1 + self.random.below(4)) * volume.block_size;
+        let len = len.min(volume.model.len() as u64 - at);
+        self.world.clear(volume.id, at, len);
+        volume.model[at as usize..(at + len) as usize].fill(0);
+    }
+
+    /// Where the reservation allows it.
+    fn snapshot(&mut self) {
+        let number = self.random.below(self.thick.len() as u64) as usize;
+        self.snapshots += 1;
+        let name = format!("{}@{}", self.thick[number].name, self.snapshots);
+        if self.world.snapshot_of(&name).is_ok() {
+            self.taken.push(name);
+        }
+    }
+
+    fn destroy(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let number = self.random.below(self.taken.len() as u64) as usize;
+        let request = Destroy {
+            names: vec![self.taken.swap_remove(number)],
+            ..Destroy::default()
+        };
+        let plan: Plan = Box::new(move |catalog, _| catalog.plan_destroy(&request));
+        self.world.administer(plan).expect("destroyed");
+    }
+
+    fn step(&mut self, step: u64) {
+        match self.random.below(40) {
+            0 => self.snapshot(),
+            1..3 => self.destroy(),
+            3 => self.fill(),
+            4..8 => self.clear(false),
+            8..10 => self.clear(true),
+            10..16 => self.write_thin(),
+            16 => self.world.checkpoint(),
+            17 => self.world.reopen().expect("opens"),
+            18..20 => self.write_all_thick(step),
+            _ => self.write_thick(step),
+        }
+    }
+
+    fn verify(&mut self) {
+        for volume in self.thick.iter().chain(&self.thin) {
+            let step = 1 << 20;
+            for at in (0..volume.model.len()).step_by(step) {
+                let read = self.world.read(volume.id, at as u64, step as u32);
+                assert!(
+                    read == volume.model[at..at + step],
+                    "{} at {at}",
+                    volume.name
+                );
+            }
+        }
+    }
+}
+
+fn tell(seed: u64) {
+    let mut story = Story::begin(seed);
+    if !seed.is_multiple_of(3) {
+        story.write_all_thick(0);
+    }
+    story.fill();
+    for step in 0..STEPS {
+        story.step(step);
+    }
+    story.verify();
+    story.world.check();
+    story.world.reopen().expect("opens");
+}
+
+#[test]
+fn a_write_within_a_reservation_never_lacks_space() {
+    let failed = (0..SEEDS).filter(|seed| {
+        let told = std::panic::catch_unwind(|| tell(*seed));
+        if told.is_err() {
+            println!("seed {seed} fails");
+        }
+        told.is_err()
+    });
+    let failed: Vec<u64> = failed.collect();
+    assert!(failed.is_empty(), "seeds {failed:?} of {SEEDS}");
+}
