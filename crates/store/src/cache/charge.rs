@@ -22,6 +22,11 @@ impl Charge {
         Self { cache, bytes: 0 }
     }
 
+    /// What counts now.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// So many bytes are used now. Blocks have to go where there is no room for both; but half of the cap is left to
     /// them, since the others are needed to find any.
     pub fn set(&mut self, bytes: usize) {

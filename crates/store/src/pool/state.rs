@@ -383,7 +383,8 @@ impl Pool {
         self.charge_memory();
     }
 
-    /// What is in memory of the maps, and what waits to be written, counts into the cap of the cache.
+    /// What is in memory of the maps, what waits to be written, and the lists of what waits to be free, counts into the cap
+    /// of the cache.
     fn charge_memory(&mut self) {
         if self.now_us < self.charged_us + CHARGE_EVERY_US {
             return;
@@ -391,7 +392,9 @@ impl Pool {
         self.charged_us = self.now_us;
         let layers = self.contents.values().map(|of| of.map.layers.bytes());
         let maps = self.nodes.bytes() + layers.sum::<usize>();
-        self.charge.set(maps + self.commit.dirty_bytes());
+        let records = self.records.capacity() * size_of::<(u64, Extent)>();
+        let lists = self.space.lists_memory() + records;
+        self.charge.set(maps + self.commit.dirty_bytes() + lists);
     }
 
     /// Does everything that somebody waits for.

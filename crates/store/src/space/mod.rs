@@ -701,13 +701,19 @@ impl Space {
 
     /// Bytes of memory that this takes, the lists of dropped extents included.
     pub fn memory(&self) -> usize {
+        let vdevs = self.vdevs.iter().map(|vdev| vdev.memory());
+        vdevs.sum::<usize>() + self.lists_memory()
+    }
+
+    /// Bytes of memory that the lists of dropped extents take: they grow with what is overwritten between checkpoints,
+    /// not with the pool.
+    pub fn lists_memory(&self) -> usize {
         let lists = [
             &self.dropped,
             &self.dropped_young,
             &self.deferred,
             &self.freed,
         ];
-        let vdevs = self.vdevs.iter().map(|vdev| vdev.memory());
-        vdevs.sum::<usize>() + lists.iter().map(|list| list.memory()).sum::<usize>()
+        lists.iter().map(|list| list.memory()).sum()
     }
 }

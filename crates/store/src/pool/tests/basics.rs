@@ -7,6 +7,8 @@ use super::super::{Limits, Plan, Request};
 use super::world::World;
 use crate::catalog::HistoryEntry;
 use crate::catalog::request::SetProperties;
+use crate::format::Extent;
+use crate::space::Purpose;
 use crate::vdev::Kind;
 
 fn pattern(len: usize, tag: u64) -> Vec<u8> {
@@ -33,6 +35,30 @@ fn a_block_is_read_as_written() {
     world.reopen().expect("opens");
     assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
     assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
+}
+
+/// Lists of what was overwritten grow with the work: a million scattered blocks are ten MiB, three times over.
+#[test]
+fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
+    let mut world = World::of_size(Kind::Leaf, 1, 4 << 30, Limits::default());
+    let before = world.pool.charge.bytes();
+    assert!(before < 1 << 20, "{before}");
+    for sector in (200_000..600_000).step_by(2) {
+        let extent = Extent {
+            vdev: 0,
+            sector,
+            sectors: 1,
+        };
+        let space = &mut world.pool.space;
+        space
+            .mark_allocated(extent, Purpose::Checkpoint)
+            .expect("it is free");
+        space.drop_later(extent).expect("it is in use");
+    }
+    let now = world.now_us + 1_000_000;
+    world.pool.tick(now, 1_000);
+    let after = world.pool.charge.bytes();
+    assert!(after >= 1_900_000, "{after}");
 }
 
 /// It is in the log, then in a checkpoint, and replay adds nothing twice.
