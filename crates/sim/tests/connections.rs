@@ -97,6 +97,25 @@ fn connections_are_lost_at_any_byte() {
     assert!(reports.len() == 1 || reports.iter().any(|report| report.sent_again > 0));
 }
 
+/// Functions are answered, and then the logout of the session is lost with its connection: seed 17949 waited for
+/// ever for a command that such a function had ended.
+#[test]
+fn the_logout_of_a_session_is_lost_with_its_connection() {
+    let climate = Climate {
+        jobs: 60,
+        cuts: 60,
+        silences: 40,
+        functions: 20,
+        session_logouts: 100,
+        ..CALM
+    };
+    all(
+        "the_logout_of_a_session_is_lost_with_its_connection",
+        17_930..17_960,
+        climate,
+    );
+}
+
 #[test]
 fn all_of_it_at_once() {
     let climate = Climate {

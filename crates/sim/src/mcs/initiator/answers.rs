@@ -219,7 +219,7 @@ impl Initiator {
                 self.closing.push(wire.id);
             }
         }
-        if session.wires.is_empty() {
+        if session.wires.is_empty() || session.lost_its_end() {
             return self.abandon();
         }
         let took_its_place = session.wires.iter().any(|wire| wire.cid == cid);

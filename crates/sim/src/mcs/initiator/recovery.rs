@@ -112,7 +112,7 @@ impl Initiator {
             let cleaning = session.logs_out(wire.cid);
             session.lost.insert(wire.cid, cleaning);
         }
-        if !session.wires.iter().any(Wire::is_active) {
+        if session.lost_its_end() || !session.wires.iter().any(Wire::is_active) {
             return self.abandon();
         }
         if session.careless.is_none() && self.random.per_mille(self.habits.careless) {

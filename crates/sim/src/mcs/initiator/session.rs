@@ -63,9 +63,8 @@ impl Session {
             // An immediate logout that nobody hears of now.
             match request.what {
                 What::Logout { reason, cid } if request.immediate => {
-                    match reason {
-                        LogoutReason::CloseSession => self.ending = false,
-                        _ => again.push(cid),
+                    if reason == LogoutReason::CloseConnection {
+                        again.push(cid);
                     }
                     false
                 }
@@ -83,5 +82,16 @@ impl Session {
                 self.lost.insert(cid, false);
             }
         }
+    }
+
+    /// Whether the logout of the session was lost with its connection. The target may have heard it or not, and what
+    /// was answered meanwhile was taken for the answers of a session that ends.
+    pub(super) fn lost_its_end(&self) -> bool {
+        let mut requests = self.requests.values();
+        self.ending
+            && !requests.any(|it| match it.what {
+                What::Logout { reason, .. } => reason == LogoutReason::CloseSession,
+                _ => false,
+            })
     }
 }
