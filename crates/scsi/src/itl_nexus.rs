@@ -162,6 +162,20 @@ impl ItlNexus {
 
     #[cold]
     fn may_still_run_slowly(&self, writes: bool) -> Result<(), Response> {
+        self.may_still_access(writes, || self.unit.check_ready())
+    }
+
+    /// [`Self::may_still_run`] for SANITIZE, which may run in a state that keeps everything else from the medium:
+    /// of that it judges itself.
+    pub(crate) fn may_still_sanitize(&self) -> Result<(), Response> {
+        self.may_still_access(true, || Ok(()))
+    }
+
+    fn may_still_access(
+        &self,
+        writes: bool,
+        check_ready: impl FnOnce() -> Result<(), Sense>,
+    ) -> Result<(), Response> {
         let class = if writes {
             AccessClass::Write
         } else {
@@ -174,7 +188,7 @@ impl ItlNexus {
         }
         // READ(10): what holds for it holds for every medium access.
         self.check_access_state(&[0x28])
-            .and_then(|()| self.unit.check_ready())
+            .and_then(|()| check_ready())
             .and_then(|()| {
                 if writes {
                     self.check_writable()

@@ -177,10 +177,21 @@ pub(crate) struct Readiness {
     pub(crate) offline: bool,
     /// START STOP UNIT with START = 0.
     pub(crate) stopped: bool,
-    /// SANITIZE runs; progress in 65 536ths.
-    pub(crate) sanitizing: Option<u16>,
+    /// SANITIZE runs.
+    pub(crate) sanitizing: Option<Sanitizing>,
+    /// No SANITIZE may begin: the unit is about to be deleted.
+    pub(crate) sanitize_forbidden: bool,
     /// SANITIZE failed; only another SANITIZE leads out (SBC-4 4.11.4).
     pub(crate) sanitize_failed: Option<SanitizeFailure>,
+}
+
+/// A SANITIZE that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sanitizing {
+    /// How far it is, in 65 536ths.
+    pub(crate) progress: u16,
+    /// The target port group that it was asked for through.
+    pub(crate) target_port_group: u16,
 }
 
 /// How a SANITIZE that did not end well may be left.
@@ -418,6 +429,28 @@ impl LogicalUnit {
         let mut state = self.state();
         state.readiness.offline = offline;
         self.publish(&state);
+    }
+
+    /// The target port group through which the SANITIZE that is under way was asked for; `None` where there is
+    /// none.
+    pub fn sanitized_through(&self) -> Option<u16> {
+        let sanitizing = self.state().readiness.sanitizing;
+        sanitizing.map(|sanitizing| sanitizing.target_port_group)
+    }
+
+    /// Keeps SANITIZE from beginning (BUSY), for a unit that is about to be deleted. Whether none is under way; where one
+    /// is, nothing changes.
+    #[must_use]
+    pub fn forbid_sanitize(&self) -> bool {
+        let mut state = self.state();
+        let may_be_deleted = state.readiness.sanitizing.is_none();
+        state.readiness.sanitize_forbidden |= may_be_deleted;
+        may_be_deleted
+    }
+
+    /// The unit stays: SANITIZE may begin again.
+    pub fn allow_sanitize(&self) {
+        self.state().readiness.sanitize_forbidden = false;
     }
 
     /// One [`crate::WriteThrough`] more, or less.
@@ -719,7 +752,7 @@ impl Readiness {
         if self.offline {
             return Err(Sense::not_ready(Asc::OFFLINE));
         }
-        if let Some(progress) = self.sanitizing {
+        if let Some(Sanitizing { progress, .. }) = self.sanitizing {
             return Err(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(progress));
         }
         if self.stopped {

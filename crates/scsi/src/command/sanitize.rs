@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
+use crate::itl_nexus::ItlNexus;
 use crate::limits;
-use crate::logical_unit::{LogicalUnit, Readiness, SanitizeFailure};
+use crate::logical_unit::{LogicalUnit, Readiness, SanitizeFailure, Sanitizing};
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 
@@ -35,6 +36,7 @@ pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
         .check_but_sanitize_failure()?;
     Ok(Start::Task(Box::new(Overwrite {
         unit: Arc::clone(request.unit),
+        nexus: Arc::clone(request.nexus),
         list_len,
         range,
         allow_exit: cdb.bit(1, 5),
@@ -80,6 +82,8 @@ fn refuse_reserved(cdb: Cdb<'_>) -> Result<(), Sense> {
 #[derive(Debug)]
 struct Overwrite {
     unit: Arc<LogicalUnit>,
+    /// Through which it was asked for; asked before it begins, never again.
+    nexus: Arc<ItlNexus>,
     list_len: u16,
     range: BlockRange,
     /// AUSE.
@@ -117,8 +121,12 @@ impl Task for Overwrite {
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { data_out } => {
-                if let Err(sense) = self.begin(data_out) {
-                    return Step::Done(self.unit.check_condition(&sense));
+                // Its list and its turn took their time, and from here on nothing stops it.
+                if let Err(response) = self.nexus.may_still_sanitize() {
+                    return Step::Done(response);
+                }
+                if let Err(response) = self.begin(data_out) {
+                    return Step::Done(response);
                 }
             }
             Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
@@ -129,8 +137,27 @@ impl Task for Overwrite {
 }
 
 impl Overwrite {
+    /// From here on it shows, and goes on to its end.
+    fn begin(&mut self, list: &[u8]) -> Result<(), Response> {
+        self.read(list)
+            .map_err(|sense| self.unit.check_condition(&sense))?;
+        let mut state = self.unit.state();
+        state
+            .readiness
+            .check_but_sanitize_failure()
+            .map_err(|sense| self.unit.check_condition(&sense))?;
+        if state.readiness.sanitize_forbidden {
+            return Err(Response::busy());
+        }
+        state.readiness.sanitize_failed = None;
+        state.readiness.sanitizing = Some(self.at(0));
+        self.unit.publish(&state);
+        self.started = true;
+        Ok(())
+    }
+
     /// SBC-4 table 86: OVERWRITE COUNT, INVERT and the pattern, which starts anew in every block.
-    fn begin(&mut self, list: &[u8]) -> Result<(), Sense> {
+    fn read(&mut self, list: &[u8]) -> Result<(), Sense> {
         if list.len() < usize::from(self.list_len) {
             return Err(Sense::parameter_list_length_error());
         }
@@ -148,12 +175,6 @@ impl Overwrite {
         self.invert = list[0] & 0x80 != 0;
         self.passes = passes;
         self.passes_left = passes;
-        let mut state = self.unit.state();
-        state.readiness.check_but_sanitize_failure()?;
-        state.readiness.sanitize_failed = None;
-        state.readiness.sanitizing = Some(0);
-        self.unit.publish(&state);
-        self.started = true;
         Ok(())
     }
 
@@ -192,7 +213,14 @@ impl Overwrite {
         let in_this_pass = u128::from(self.range.count.0 - self.rest.count.0);
         let done = passes_before * u128::from(self.range.count.0) + in_this_pass;
         let progress = (done * 65_536 / total).min(65_535) as u16;
-        self.unit.state().readiness.sanitizing = Some(progress);
+        self.unit.state().readiness.sanitizing = Some(self.at(progress));
+    }
+
+    fn at(&self, progress: u16) -> Sanitizing {
+        Sanitizing {
+            progress,
+            target_port_group: self.nexus.nexus().target_port.target_port_group,
+        }
     }
 
     fn end(&self, change: impl FnOnce(&mut Readiness)) {

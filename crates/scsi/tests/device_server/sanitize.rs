@@ -1,6 +1,6 @@
 //! SANITIZE: what it overwrites, what it refuses, and that an aborted one leaves nothing readable.
 
-use scsi::{BlockError, BlockRange, Command, Input, Start, Step, Task, TaskAttribute};
+use scsi::{BlockError, BlockRange, Command, Input, Start, Status, Step, Task, TaskAttribute};
 
 use crate::harness::*;
 
@@ -142,8 +142,8 @@ fn a_unit_that_writes_elsewhere_does_not_offer_it() {
     }
 }
 
-/// An OVERWRITE that has done its first step.
-fn begun(
+/// An OVERWRITE whose parameter list is still to come.
+fn asked(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
     flags: u8,
@@ -155,10 +155,20 @@ fn begun(
         data_out_len: 5,
         data_in_len: 0,
     };
-    let Start::Task(mut task) = nexus.start(&command, &View(bench)) else {
+    let Start::Task(task) = nexus.start(&command, &View(bench)) else {
         panic!("OVERWRITE is a task");
     };
     assert_eq!(task.exclusive(), BlockRange::new(0, 2048));
+    task
+}
+
+/// An OVERWRITE that has done its first step.
+fn begun(
+    bench: &Harness,
+    nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
+    flags: u8,
+) -> Box<dyn Task> {
+    let mut task = asked(bench, nexus, flags);
     let list = overwrite_list(1, &[5]);
     assert!(matches!(
         task.step(Input::Begin { data_out: &list }),
@@ -239,4 +249,68 @@ fn a_failed_write_fails_the_sanitize() {
         0x00,
     );
     assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+}
+
+#[test]
+fn what_forbids_it_before_it_begins_keeps_it_from_beginning() {
+    let bench = Harness::new(config());
+    let (nexus, other) = (bench.login(1), bench.login(2));
+    let began = |mut task: Box<dyn Task>| {
+        let list = overwrite_list(1, &[5]);
+        match task.step(Input::Begin { data_out: &list }) {
+            Step::Done(response) => response,
+            step => panic!("it begins: {step:?}"),
+        }
+    };
+    let task = asked(&bench, &nexus, 0);
+    bench.unit().set_read_only(true);
+    assert_sense(&began(task), 7, 0x27, 0x00);
+    bench.unit().set_read_only(false);
+    assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x2a, 0x01);
+    let task = asked(&bench, &nexus, 0);
+    let mut key = [0; 24];
+    key[15] = 7;
+    // REQUEST SENSE: it has heard of the write protection.
+    for _ in 0..2 {
+        assert_good(bench.run(&other, &[0x03, 0, 0, 0, 18, 0], &[]));
+    }
+    let mut register = [0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    assert_good(bench.run(&other, &register, &key));
+    (key[7], key[15]) = (7, 0);
+    (register[1], register[2]) = (1, 3);
+    assert_good(bench.run(&other, &register, &key));
+    assert_eq!(began(task).status, Status::ReservationConflict);
+    // It leads out of the failed state all the same.
+    register[1] = 3;
+    assert_good(bench.run(&other, &register, &key));
+    drop(begun(&bench, &nexus, 0));
+    let list = overwrite_list(1, &[6]);
+    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
+    // A unit that left the view is overwritten for nobody.
+    let task = asked(&bench, &nexus, 0);
+    nexus.end();
+    assert_sense(&began(task), 5, 0x25, 0x00);
+    assert_good(bench.run(&other, &TEST_UNIT_READY, &[]));
+}
+
+#[test]
+fn the_group_that_it_was_asked_for_through_is_known_until_it_ends() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let task = asked(&bench, &nexus, 0);
+    assert_eq!(bench.unit().sanitized_through(), None);
+    drop(task);
+    let task = begun(&bench, &nexus, 0);
+    assert_eq!(bench.unit().sanitized_through(), Some(1));
+    assert!(!bench.unit().forbid_sanitize(), "it is under way");
+    drop(task);
+    assert_eq!(bench.unit().sanitized_through(), None);
+    // Refused, nothing was forbidden.
+    drop(begun(&bench, &nexus, 0));
+    assert!(bench.unit().forbid_sanitize());
+    let list = overwrite_list(1, &[5]);
+    let told = bench.run(&nexus, &overwrite_cdb(0, 5), &list);
+    assert_eq!(told.status, Status::Busy);
+    bench.unit().allow_sanitize();
+    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
 }
