@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use super::answer::Problem;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::config::change::Change;
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, ErrorKind};
 use crate::pool::Pools;
 
 mod config;
@@ -54,13 +54,32 @@ impl Plane {
         self.transactions.config()
     }
 
-    fn commit(&self, change: &Change, how: Commit) -> Answer<Committed> {
-        Ok(Json(self.transactions.commit(change, how)?))
+    /// Makes a change; other requests go on meanwhile.
+    async fn commit(self: Arc<Self>, change: Change, how: Commit) -> Answer<Committed> {
+        apart(move || self.transactions.commit(&change, how))
+            .await
+            .map(Json)
     }
 }
 
 type Shared = Arc<Plane>;
 type Answer<T> = Result<Json<T>, Problem>;
+
+/// Runs what may take long, or wait for devices, where that keeps no other request waiting.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the request failed in a way that nobody foresaw",
+            "see the daemon's log, and report this",
+        )
+        .not_changed("it is not known whether the request was carried out"))
+    });
+    Ok(done?)
+}
 
 #[derive(utoipa::OpenApi)]
 #[openapi(

@@ -1,7 +1,10 @@
 //! Changes to the running system, one at a time and all or nothing: edit a copy, validate it,
 //! store it, put it in force; taken back where the data plane refuses.
+//!
+//! A change may take long: a target port group that goes out of service waits for its commands. Who only looks, or asks what
+//! a change would do, does not wait for it, and finds what is in force until it is over.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -62,9 +65,18 @@ pub struct SessionEffect {
 /// The configuration in force and the two places that must agree on it: the disk and the data
 /// plane.
 pub struct Transactions {
-    state: Mutex<State>,
+    /// Held by who makes a change, from its first look at the configuration on.
+    store: Mutex<Store>,
+    /// The configuration in force.
+    config: RwLock<Arc<Config>>,
     data_plane: Arc<dyn DataPlane>,
 }
+
+/// While it is there the configuration stays as it is.
+#[derive(Debug)]
+pub struct Unchanged<'a>(
+    #[expect(dead_code, reason = "it is held, not asked")] MutexGuard<'a, Store>,
+);
 
 /// Tells the generation only: a configuration holds secrets and is long.
 impl std::fmt::Debug for Transactions {
@@ -76,23 +88,25 @@ impl std::fmt::Debug for Transactions {
     }
 }
 
-struct State {
-    store: Store,
-    config: Arc<Config>,
-}
-
 impl Transactions {
     /// Takes over an open store whose `config` the data plane already serves.
     pub fn new(store: Store, config: Arc<Config>, data_plane: Arc<dyn DataPlane>) -> Self {
         Self {
-            state: Mutex::new(State { store, config }),
+            store: Mutex::new(store),
+            config: RwLock::new(config),
             data_plane,
         }
     }
 
     /// The configuration in force.
     pub fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.lock().config)
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for a change that is under way, and keeps others waiting: for who does what the configuration has to
+    /// allow.
+    pub fn unchanged(&self) -> Unchanged<'_> {
+        Unchanged(self.lock())
     }
 
     /// The data plane.
@@ -102,51 +116,61 @@ impl Transactions {
 
     /// The earlier generations that can be gone back to.
     pub fn generations(&self) -> Result<Vec<u64>, Error> {
-        self.lock().store.generations()
+        self.lock().generations()
     }
 
     /// Makes a change, or with [`Commit::dry_run`] tells what it would do.
     pub fn commit(&self, change: &Change, how: Commit) -> Result<Committed, Error> {
-        let mut state = self.lock();
-        let before = Arc::clone(&state.config);
+        let changed = |before: &Config| change.applied(before, Seed::random()?, how.cascade);
+        if how.dry_run {
+            let before = self.config();
+            check_generation(&before, how.if_generation)?;
+            return Ok(self.told(&before, &changed(&before)?, how));
+        }
+        let mut store = self.lock();
+        let before = self.config();
         check_generation(&before, how.if_generation)?;
-        let after = change.applied(&before, Seed::random()?, how.cascade)?;
-        self.put_in_force(&mut state, &before, after, how)
+        let after = changed(&before)?;
+        self.put_in_force(&mut store, &before, after, how)
     }
 
     /// Goes back to what an earlier generation said, as a new generation.
     pub fn rollback(&self, generation: u64, how: Commit) -> Result<Committed, Error> {
-        let mut state = self.lock();
-        let before = Arc::clone(&state.config);
+        let mut store = self.lock();
+        let before = self.config();
         check_generation(&before, how.if_generation)?;
-        let earlier = state.store.generation(generation)?;
+        let earlier = store.generation(generation)?;
         let after = Change::Replace(Box::new(earlier)).applied(&before, Seed::random()?, false)?;
-        self.put_in_force(&mut state, &before, after, how)
+        self.put_in_force(&mut store, &before, after, how)
+    }
+
+    fn told(&self, before: &Config, after: &Config, how: Commit) -> Committed {
+        Committed {
+            from_generation: before.generation,
+            generation: after.generation,
+            dry_run: how.dry_run,
+            differences: diff::diff(before, after),
+            sessions: self.effects(before, after),
+        }
     }
 
     fn put_in_force(
         &self,
-        state: &mut State,
+        store: &mut Store,
         before: &Arc<Config>,
         after: Config,
         how: Commit,
     ) -> Result<Committed, Error> {
-        let committed = Committed {
-            from_generation: before.generation,
-            generation: after.generation,
-            dry_run: how.dry_run,
-            differences: diff::diff(before, &after),
-            sessions: self.effects(before, &after),
-        };
+        let committed = self.told(before, &after, how);
         if how.dry_run || after == **before {
             return Ok(committed);
         }
-        state.store.save(&after)?;
+        store.save(&after)?;
         let after = Arc::new(after);
         if let Err(refused) = self.data_plane.apply(Arc::clone(&after)) {
             let error = refusal(refused);
             // Where even taking it back fails, the store refuses further changes; say both.
-            return Err(match state.store.revert(before) {
+            return Err(match store.revert(before) {
                 Ok(()) => error,
                 Err(second) => error.not_changed(format!(
                     "the running configuration is generation {}, but the stored one may be the refused one: {second}",
@@ -154,7 +178,7 @@ impl Transactions {
                 )),
             });
         }
-        state.config = after;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = after;
         Ok(committed)
     }
 
@@ -196,10 +220,10 @@ impl Transactions {
             .collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // The state changes only by one assignment after everything that can fail, so a panic
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        // What is in force changes only by one assignment after everything that can fail, so a panic
         // elsewhere cannot have left it half-done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

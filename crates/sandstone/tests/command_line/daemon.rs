@@ -22,12 +22,18 @@ pub(crate) struct FakeDataPlane {
     pub(crate) sessions: Mutex<Vec<SessionInfo>>,
     /// Refuses configurations with a logical unit of this name.
     pub(crate) refuses: Mutex<Option<String>>,
+    /// Done in the middle of the next change.
+    pub(crate) during_a_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl DataPlane for FakeDataPlane {
     fn try_again(&self) {}
 
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        let during = self.during_a_change.lock().unwrap().take();
+        if let Some(during) = during {
+            during();
+        }
         if let Some(name) = self
             .refuses
             .lock()

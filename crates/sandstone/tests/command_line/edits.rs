@@ -1,5 +1,8 @@
 //! Changes: made, previewed, asked about, refused, taken back.
 
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
 use super::daemon::{Daemon, run};
 
 const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
@@ -384,4 +387,46 @@ fn a_map_names_a_target_group_and_explain_follows_it() {
     let removed = daemon.run("target-group delete site-a --yes");
     assert_eq!(removed.code, 0, "{removed:?}");
     assert_eq!(daemon.run("map list -H -o lu").out, "vol1\n");
+}
+
+#[test]
+fn who_looks_is_answered_while_a_change_takes_its_time() {
+    const LOOKS: [&str; 8] = [
+        "status",
+        "lu list",
+        "target list",
+        "host list",
+        "map list",
+        "session list",
+        "config show",
+        "lu modify vol1 --read-only yes --dry-run",
+    ];
+    let daemon = Daemon::with_one_of_each();
+    let folder = daemon.folder.path().to_owned();
+    let (told, answers) = channel();
+    let looks = move || {
+        // In a thread of its own: what is not answered must not keep the change from ending.
+        let (answered, answer) = channel();
+        std::thread::spawn(move || {
+            for line in LOOKS {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                drop(answered.send(run(&folder, &words, None)));
+            }
+        });
+        for _ in LOOKS {
+            let Ok(ran) = answer.recv_timeout(Duration::from_secs(30)) else {
+                return;
+            };
+            told.send(ran).unwrap();
+        }
+    };
+    *daemon.data_plane.during_a_change.lock().unwrap() = Some(Box::new(looks));
+    let changed = daemon.run(&format!("target offline {ONE}"));
+    assert_eq!(changed.code, 0, "{changed:?}");
+    for line in LOOKS {
+        let ran = answers.recv();
+        let ran = ran.unwrap_or_else(|_| panic!("{line}: no answer before the change was over"));
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    assert_eq!(daemon.run("target list -H -o state").out, "offline\n");
 }

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Answer, Shared};
+use super::{Answer, Shared, apart};
 use crate::config::change::Change;
 use crate::config::redact::redacted;
 use crate::config::{Config, Error};
@@ -62,14 +62,16 @@ pub(super) async fn apply(
             Box::new(parsed)
         }
     };
-    plane.commit(&Change::Replace(wanted), how)
+    plane.commit(Change::Replace(wanted), how).await
 }
 
 /// The earlier generations that can be gone back to, ascending.
 #[utoipa::path(get, path = "/v1/config/generations", tag = "config", operation_id = "config_generations",
     responses((status = 200, body = Vec<u64>), (status = "5XX", body = Problem)))]
 pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<u64>> {
-    Ok(Json(plane.transactions.generations()?))
+    apart(move || plane.transactions.generations())
+        .await
+        .map(Json)
 }
 
 /// Puts an earlier generation in force again, as a new generation.
@@ -87,5 +89,7 @@ pub(super) async fn rollback(
         )
     };
     let number = generation.parse::<u64>().map_err(wrong)?;
-    Ok(Json(plane.transactions.rollback(number, how)?))
+    apart(move || plane.transactions.rollback(number, how))
+        .await
+        .map(Json)
 }

@@ -51,7 +51,7 @@ pub(super) async fn create(
     Params(how): Params<Commit>,
     Body(request): Body<CreateHost>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::CreateHost(request), how)
+    plane.commit(Change::CreateHost(request), how).await
 }
 
 /// Removes a host.
@@ -62,7 +62,7 @@ pub(super) async fn delete(
     Path(name): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::DeleteHost(name), how)
+    plane.commit(Change::DeleteHost(name), how).await
 }
 
 /// Adds an initiator name or pattern.
@@ -73,7 +73,9 @@ pub(super) async fn add_initiator(
     Path((name, initiator)): Path<(String, String)>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::AddInitiator(name, initiator), how)
+    plane
+        .commit(Change::AddInitiator(name, initiator), how)
+        .await
 }
 
 /// Removes an initiator name or pattern.
@@ -84,7 +86,9 @@ pub(super) async fn remove_initiator(
     Path((name, initiator)): Path<(String, String)>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::RemoveInitiator(name, initiator), how)
+    plane
+        .commit(Change::RemoveInitiator(name, initiator), how)
+        .await
 }
 
 /// Sets what the host must know to log in.
@@ -96,7 +100,9 @@ pub(super) async fn set_chap(
     Params(how): Params<Commit>,
     Body(request): Body<SetChap>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::SetHostChap(name, Some(request)), how)
+    plane
+        .commit(Change::SetHostChap(name, Some(request)), how)
+        .await
 }
 
 /// Lets the host in without a secret.
@@ -107,7 +113,7 @@ pub(super) async fn remove_chap(
     Path(name): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::SetHostChap(name, None), how)
+    plane.commit(Change::SetHostChap(name, None), how).await
 }
 
 fn view(plane: &Plane, config: &Config, host: &HostSpec) -> HostView {

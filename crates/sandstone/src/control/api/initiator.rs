@@ -58,7 +58,7 @@ pub(super) async fn set_adapter(
     Params(how): Params<Commit>,
     Body(request): Body<SetInitiator>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::SetInitiator(request), how)
+    plane.commit(Change::SetInitiator(request), how).await
 }
 
 /// The targets that are to be logged in to. Secrets are not shown.
@@ -84,7 +84,7 @@ pub(super) async fn log_in(
     Params(how): Params<Commit>,
     Body(request): Body<LogIn>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::LogIn(request), how)
+    plane.commit(Change::LogIn(request), how).await
 }
 
 /// Changes how a target is logged in to; what is absent stays. Sessions that must be made anew are, one
@@ -97,7 +97,7 @@ pub(super) async fn modify_login(
     Params(how): Params<Commit>,
     Body(request): Body<ModifyLogin>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::ModifyLogin(iqn, request), how)
+    plane.commit(Change::ModifyLogin(iqn, request), how).await
 }
 
 /// Logs out of a target. Refused while a logical unit serves a device that has no other paths.
@@ -108,7 +108,7 @@ pub(super) async fn log_out(
     Path(iqn): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::LogOut(iqn), how)
+    plane.commit(Change::LogOut(iqn), how).await
 }
 
 /// The sessions at other machines' targets.
@@ -189,7 +189,7 @@ pub(super) async fn set_device(
     Params(how): Params<Commit>,
     Body(request): Body<SetDevice>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::SetDevice(name, request), how)
+    plane.commit(Change::SetDevice(name, request), how).await
 }
 
 /// Leaves a device to claim rules and defaults again.
@@ -200,7 +200,7 @@ pub(super) async fn reset_device(
     Path(name): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::ResetDevice(name), how)
+    plane.commit(Change::ResetDevice(name), how).await
 }
 
 fn view(config: &Config, device: InitiatorDevice) -> DeviceView {

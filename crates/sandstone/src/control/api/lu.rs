@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 
-use super::pool::apart;
-use super::{Answer, Shared};
+use super::{Answer, Shared, apart};
 use crate::config::Error;
 use crate::config::change::{Change, CreateUnit, ModifyUnit};
 use crate::config::model::{BackendSpec, Config, UnitSpec};
@@ -74,7 +73,7 @@ pub(super) async fn modify(
     Params(how): Params<Commit>,
     Body(request): Body<ModifyUnit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::ModifyUnit(name, request), how)
+    plane.commit(Change::ModifyUnit(name, request), how).await
 }
 
 /// Removes a logical unit; the file or device behind it stays.
@@ -85,7 +84,7 @@ pub(super) async fn delete(
     Path(name): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::DeleteUnit(name), how)
+    plane.commit(Change::DeleteUnit(name), how).await
 }
 
 fn view(config: &Config, unit: &UnitSpec, states: &[UnitStatus]) -> UnitView {

@@ -5,8 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::pool::apart;
-use super::{Answer, Shared};
+use super::{Answer, Shared, apart};
 use crate::config::change::{AddMap, Change, RemoveMap, Share};
 use crate::config::explain::{self, Explanation};
 use crate::config::model::{Config, MapSpec};
@@ -29,7 +28,7 @@ pub(super) async fn add(
     Params(how): Params<Commit>,
     Body(request): Body<AddMap>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::AddMap(request), how)
+    plane.commit(Change::AddMap(request), how).await
 }
 
 /// Removes lines from the map.
@@ -40,7 +39,7 @@ pub(super) async fn remove(
     Params(how): Params<Commit>,
     Body(request): Body<RemoveMap>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::RemoveMap(request), how)
+    plane.commit(Change::RemoveMap(request), how).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -76,13 +75,9 @@ pub(super) async fn share(
     Params(how): Params<Commit>,
     Body(request): Body<Share>,
 ) -> Answer<SharedUnit> {
-    let preview = Commit {
-        dry_run: true,
-        ..how
-    };
     let change = Change::Share(request.clone());
     if how.dry_run {
-        let committed = plane.transactions.commit(&change, preview)?;
+        let committed = plane.transactions.commit(&change, how)?;
         // The preview's identities are drawn anew for the real thing; only names are told.
         let after = change.applied(
             &plane.config(),

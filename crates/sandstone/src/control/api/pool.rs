@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{Answer, Plane, Shared};
+use super::{Answer, Plane, Shared, apart};
 use crate::config::model::BackendSpec;
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
@@ -51,22 +51,6 @@ impl Plane {
     }
 }
 
-/// Runs what may take long, or wait for devices, where that keeps no other request waiting.
-pub(super) async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(work).await;
-    let done = done.unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "the request failed in a way that nobody foresaw",
-            "see the daemon's log, and report this",
-        )
-        .not_changed("it is not known whether the request was carried out"))
-    });
-    Ok(done?)
-}
-
 /// All pools.
 #[utoipa::path(get, path = "/v1/pools", tag = "pool", operation_id = "pool_list", responses((status = 200, body = Vec<PoolView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<PoolView>> {
@@ -107,6 +91,7 @@ pub(super) async fn destroy(
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
+        let _unchanged = plane.transactions.unchanged();
         plane.refuse_if_pool_served(&name)?;
         plane.pools.destroy(&name)
     })
@@ -133,6 +118,7 @@ pub(super) async fn export(
     asker: Asker,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
+        let _unchanged = plane.transactions.unchanged();
         if !how.force {
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
                 let forced = format!("sandstone pool export -f {name}");

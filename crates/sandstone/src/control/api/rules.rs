@@ -25,7 +25,7 @@ pub(super) async fn add(
     Params(how): Params<Commit>,
     Body(request): Body<RuleText>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::AddClaimRule(request), how)
+    plane.commit(Change::AddClaimRule(request), how).await
 }
 
 /// Removes the user rule with this array type and these criteria.
@@ -36,7 +36,7 @@ pub(super) async fn remove(
     Params(how): Params<Commit>,
     Body(request): Body<RuleText>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::RemoveClaimRule(request), how)
+    plane.commit(Change::RemoveClaimRule(request), how).await
 }
 
 /// The storage array types.
@@ -72,5 +72,5 @@ pub(super) async fn set_satp(
         satp,
         psp: request.psp,
     };
-    plane.commit(&Change::SetDefaultPsp(change), how)
+    plane.commit(Change::SetDefaultPsp(change), how).await
 }

@@ -17,8 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
 use utoipa::ToSchema;
 
-use super::pool::apart;
-use super::{Answer, Plane, Shared};
+use super::{Answer, Plane, Shared, apart};
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
@@ -156,7 +155,9 @@ fn take(
     mut inbox: Inbox<Piece>,
 ) -> Result<Vec<ReceiveView>, Error> {
     let refuse_served = |name: &str| plane.refuse_if_served(name, |volume| volume == name);
+    let unchanged = plane.transactions.unchanged();
     let mut receiver = plane.pools.receiver(request, &refuse_served)?;
+    drop(unchanged);
     let outcome = loop {
         match inbox.blocking_recv() {
             None => break receiver.finish(),

@@ -57,7 +57,7 @@ pub(super) async fn create(
     if request.portals.is_empty() {
         request.portals.clone_from(&plane.default_portals);
     }
-    plane.commit(&Change::CreateTarget(request), how)
+    plane.commit(Change::CreateTarget(request), how).await
 }
 
 /// Changes a target; what is absent stays.
@@ -69,7 +69,7 @@ pub(super) async fn modify(
     Params(how): Params<Commit>,
     Body(request): Body<ModifyTarget>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::ModifyTarget(iqn, request), how)
+    plane.commit(Change::ModifyTarget(iqn, request), how).await
 }
 
 /// Removes a target.
@@ -80,7 +80,7 @@ pub(super) async fn delete(
     Path(iqn): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::DeleteTarget(iqn), how)
+    plane.commit(Change::DeleteTarget(iqn), how).await
 }
 
 /// Adds a listening address, and a portal group where none has that tag.
@@ -92,7 +92,7 @@ pub(super) async fn add_portal(
     Params(how): Params<Commit>,
     Body(request): Body<AddPortal>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::AddPortal(iqn, request), how)
+    plane.commit(Change::AddPortal(iqn, request), how).await
 }
 
 /// Removes a listening address, and its portal group with the last one.
@@ -109,7 +109,7 @@ pub(super) async fn remove_portal(
             "write it as in 10.0.0.1:3260",
         )
     })?;
-    plane.commit(&Change::RemovePortal(iqn, portal), how)
+    plane.commit(Change::RemovePortal(iqn, portal), how).await
 }
 
 /// Sets the ALUA state of a target port group; initiators are told (06/2A/06).
@@ -121,7 +121,9 @@ pub(super) async fn set_alua_state(
     Params(how): Params<Commit>,
     Body(request): Body<SetAluaState>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::SetAluaState(group, request), how)
+    plane
+        .commit(Change::SetAluaState(group, request), how)
+        .await
 }
 
 fn view(plane: &Plane, target: &TargetSpec) -> TargetView {

@@ -44,7 +44,7 @@ pub(super) async fn create(
     Params(how): Params<Commit>,
     Body(request): Body<CreateTargetGroup>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::CreateTargetGroup(request), how)
+    plane.commit(Change::CreateTargetGroup(request), how).await
 }
 
 /// Removes a target group; its targets stay.
@@ -55,7 +55,7 @@ pub(super) async fn delete(
     Path(name): Path<String>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::DeleteTargetGroup(name), how)
+    plane.commit(Change::DeleteTargetGroup(name), how).await
 }
 
 /// Adds a target: the group's maps lead to it too.
@@ -66,7 +66,7 @@ pub(super) async fn add_target(
     Path((name, iqn)): Path<(String, String)>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::AddTarget(name, iqn), how)
+    plane.commit(Change::AddTarget(name, iqn), how).await
 }
 
 /// Removes a target: the group's maps lead to it no more.
@@ -77,7 +77,7 @@ pub(super) async fn remove_target(
     Path((name, iqn)): Path<(String, String)>,
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
-    plane.commit(&Change::RemoveTarget(name, iqn), how)
+    plane.commit(Change::RemoveTarget(name, iqn), how).await
 }
 
 fn view(config: &Config, group: &TargetGroupSpec) -> TargetGroupView {

@@ -4,8 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::pool::apart;
-use super::{Answer, Shared};
+use super::{Answer, Shared, apart};
 use crate::control::answer::{Body, Problem};
 use crate::control::asker::Asker;
 use crate::pool::dataset::{DatasetChange, DatasetView};
@@ -26,7 +25,9 @@ pub(super) async fn change(
     Body(request): Body<DatasetChange>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        for name in plane.pools.disturbed(&request)? {
+        let disturbed = plane.pools.disturbed(&request)?;
+        let _unchanged = (!disturbed.is_empty()).then(|| plane.transactions.unchanged());
+        for name in disturbed {
             plane.refuse_if_served(&name, |volume| volume == name)?;
         }
         plane.pools.change(&request)?;
