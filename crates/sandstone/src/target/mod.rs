@@ -26,6 +26,7 @@
 //! | what could not be served at first | `second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
+//! | a refused configuration leaves no files behind | `made_files.rs` |
 //! | a target port group goes out of service | `transition.rs` |
 //! | what a unit tells of its device | `unit_config.rs` |
 
@@ -42,6 +43,7 @@ mod gateway;
 mod gathering;
 mod listener;
 mod login;
+mod made_files;
 mod message;
 mod opening;
 mod operation;

@@ -18,6 +18,7 @@ use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
 use super::gateway;
 use super::listener::{self, Acceptor};
+use super::made_files::MadeFiles;
 use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
 use super::recurring::Recurring;
@@ -64,6 +65,9 @@ pub struct Service {
     second_try: Arc<Recurring>,
     /// This machine as a client of other storage.
     host: Arc<Host>,
+    /// Held by who changes what is in force, for as long as that takes.
+    changing: Mutex<()>,
+    /// What is in force. Held for moments only: who asks what is so does not wait for a change.
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -156,6 +160,7 @@ impl Service {
             space_monitor,
             second_try,
             host,
+            changing: Mutex::default(),
             state: Mutex::default(),
             threads: Mutex::default(),
         });
@@ -211,7 +216,8 @@ impl Service {
                 }
             }
         }
-        self.publish(&mut self.lock(), applied);
+        let _changing = self.one_change_at_a_time();
+        self.publish(applied);
     }
 
     /// Serves units no more whose devices will never serve a request again: their pool was exported. When it is
@@ -268,13 +274,14 @@ impl Service {
             .keys()
             .filter_map(|address| Some((*address, listener::bind(*address).ok()?)))
             .collect();
-        let mut current = self.lock();
+        let _changing = self.one_change_at_a_time();
+        let current = self.lock().clone();
         if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &current.config)
         {
             // A configuration that was put in force meanwhile has looked for itself.
             return;
         }
-        let mut applied = current.clone();
+        let mut applied = current;
         for unit in opened {
             tracing::info!(unit = unit.name, "a logical unit is served now");
             applied.faults.remove(&unit.name);
@@ -285,7 +292,7 @@ impl Service {
             applied.unbound.remove(&address);
             applied.listeners.insert(address, Arc::new(socket));
         }
-        self.publish(&mut current, applied);
+        self.publish(applied);
     }
 
     /// Whether something is not served that may be later.
@@ -296,7 +303,8 @@ impl Service {
             || self.opener.pools.waits_for_disks()
     }
 
-    fn publish(&self, current: &mut Applied, applied: Applied) {
+    /// Puts it in force; the caller changes alone.
+    fn publish(&self, applied: Applied) {
         let directory = Arc::new(Directory {
             config: applied.config.clone(),
             units: applied.units.clone(),
@@ -308,7 +316,11 @@ impl Service {
         let announcement = Announcement::of(&applied.config, &applied.portals());
         self.isns
             .announce(&applied.config.isns_servers, announcement);
-        *current = applied;
+        *self.lock() = applied;
+    }
+
+    fn one_change_at_a_time(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Applied> {
@@ -320,21 +332,12 @@ impl Service {
         &self,
         old: &Applied,
         config: &Config,
+        made: &mut MadeFiles,
     ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
         let mut units = BTreeMap::new();
-        let mut made = Vec::new();
         for spec in &config.units {
-            match self.open_or_keep(old, spec, &units, &mut made) {
-                Ok(Some(unit)) => drop(units.insert(spec.name.clone(), unit)),
-                Ok(None) => {}
-                Err(error) => {
-                    drop(units);
-                    for path in made {
-                        // Made for a change that did not happen.
-                        let _ = std::fs::remove_file(path);
-                    }
-                    return Err(error);
-                }
+            if let Some(unit) = self.open_or_keep(old, spec, &units, made)? {
+                units.insert(spec.name.clone(), unit);
             }
         }
         Ok(units)
@@ -345,7 +348,7 @@ impl Service {
         old: &Applied,
         spec: &UnitSpec,
         opened: &BTreeMap<String, Arc<Unit>>,
-        made: &mut Vec<PathBuf>,
+        made: &mut MadeFiles,
     ) -> Result<Option<Arc<Unit>>, ApplyError> {
         let before = old
             .config
@@ -355,7 +358,7 @@ impl Service {
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
             gateway::refuse_closed_pool(&self.opener.pools, spec)?;
-            made.extend(self.opener.create(spec)?);
+            made.add(self.opener.create(spec)?);
             let opened = self.opener.open(spec, others(), gateway::PATIENCE);
             return opened.map(Some);
         };
@@ -505,10 +508,11 @@ impl Service {
     /// Puts everything but the logins of a configuration in force; all or nothing.
     fn apply_all_but_logins(
         &self,
-        current: &mut Applied,
+        current: &Applied,
         config: Arc<Config>,
     ) -> Result<(), ApplyError> {
-        let units = self.open_units(current, &config)?;
+        let mut made = MadeFiles::default();
+        let units = self.open_units(current, &config, &mut made)?;
         let listeners = Self::bind_portals(current, &config)?;
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
         let larger = self.make_room(&current.config, &config, &units)?;
@@ -516,6 +520,7 @@ impl Service {
         let before = self.opener.groups.layout();
         transition::leave_service(&self.shared, &self.opener.groups, &layout, &units)?;
         // From here on nothing can fail.
+        made.keep();
         for (unit, blocks) in larger {
             unit.logical.resize(blocks);
         }
@@ -526,12 +531,7 @@ impl Service {
                 .values()
                 .for_each(|unit| unit.logical.access_states_changed(None));
         }
-        for gone in current
-            .config
-            .units
-            .iter()
-            .filter(|old| !config.units.iter().any(|now| now.naa == old.naa))
-        {
+        for gone in deleted(&current.config, &config) {
             if let Err(error) = super::unit_state::remove(&self.opener.state_file(&gone.naa)) {
                 tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
             }
@@ -561,9 +561,15 @@ impl Service {
             listeners,
             unbound,
         };
-        self.publish(current, applied);
+        self.publish(applied);
         Ok(())
     }
+}
+
+/// The units of one configuration that are not in the next.
+fn deleted<'a>(old: &'a Config, new: &'a Config) -> impl Iterator<Item = &'a UnitSpec> {
+    let units = old.units.iter();
+    units.filter(|old| !new.units.iter().any(|now| now.naa == old.naa))
 }
 
 /// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
@@ -585,14 +591,14 @@ impl DataPlane for Service {
     }
 
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
-        let mut current = self.lock();
+        let _changing = self.one_change_at_a_time();
+        let current = self.lock().clone();
         gateway::refuse_to_cut(&self.host, &current.config, &config, &self.opener.pools)?;
         self.host.apply(&config.initiator).map_err(host_refused)?;
-        let before = Arc::clone(&current.config);
-        let applied = self.apply_all_but_logins(&mut current, config);
+        let applied = self.apply_all_but_logins(&current, config);
         if applied.is_err() {
             // It was in force before.
-            let _ = self.host.apply(&before.initiator);
+            let _ = self.host.apply(&current.config.initiator);
         }
         applied
     }

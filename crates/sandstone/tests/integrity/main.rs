@@ -30,6 +30,7 @@ mod prefetch;
 mod process;
 mod queued_data;
 mod random;
+mod refused_change;
 mod restart;
 mod served;
 mod session;

@@ -103,6 +103,11 @@ impl Served {
         Ok(())
     }
 
+    /// The state folder.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.state.path()
+    }
+
     /// Where the persistent state of the unit with this LUN is stored.
     pub(crate) fn state_file(&self, lun: u16) -> PathBuf {
         let naa = process::file_unit(lun, 1, 512, false).0.naa;

@@ -1,0 +1,46 @@
+//! A change of the configuration that is refused late leaves nothing behind of what it had made before.
+
+use std::net::TcpListener;
+
+use sandstone::config::model::{BackendSpec, Config};
+
+use super::late_write::BLOCK;
+use super::process::{file_unit, free_portal};
+use super::served::{Served, limits};
+
+/// Adds a unit on a file of the state folder.
+fn add(config: &mut Config, lun: u16, path: &str) {
+    let (mut unit, map) = file_unit(lun, 8, BLOCK as u32, true);
+    unit.backend = BackendSpec::File {
+        path: path.into(),
+        size: 8 * BLOCK as u64,
+        preallocate: false,
+    };
+    config.units.push(unit);
+    config.maps.push(map);
+}
+
+#[test]
+fn files_that_were_made_for_it_go_and_no_others() {
+    let mut served = Served::start(&[free_portal()], Vec::new(), Vec::new(), limits());
+    let [older, new] = ["older.img", "new.img"].map(|name| served.folder().join(name));
+    std::fs::write(&older, vec![7; 8 * BLOCK]).unwrap();
+    // Somebody listens there already.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let refused = served.try_change(|config| {
+        add(config, 0, "older.img");
+        add(config, 1, "new.img");
+        config.targets[0].portal_groups[0].portals.push(address);
+    });
+    assert_eq!(refused.unwrap_err().object, format!("portal {address}"));
+    assert!(!new.exists(), "it was made for this change");
+    assert_eq!(std::fs::read(&older).unwrap(), [7; 8 * BLOCK]);
+    // The same without that portal: nothing is in its way, and what holds stays.
+    served.change(|config| {
+        add(config, 0, "older.img");
+        add(config, 1, "new.img");
+    });
+    assert!(new.exists());
+    served.stop();
+}
