@@ -433,9 +433,11 @@ impl Core {
             return true;
         };
         if operation.outlives_its_command() {
-            // For its session, and for who waits until its tasks are quiet, it is over.
+            // For its session, and for who waits until its commands are quiet, it is over.
             operation.session = SessionKey::NONE;
-            operation.observers.clear();
+            operation
+                .observers
+                .retain(|signal| signal.waits_for_the_task());
             return true;
         }
         operation.cancelled = true;

@@ -25,7 +25,7 @@ pub(super) enum Message {
     Wake(Token),
     /// Abort tasks of a unit.
     Abort(Arc<AbortOrder>),
-    /// Commands of target port groups that go out of service are waited for.
+    /// Commands of target port groups that go out of service, or of units that were deleted, are waited for.
     Drain(DrainOrder),
     /// The configuration changed.
     Reconfigure(Arc<Directory>),
@@ -90,12 +90,32 @@ pub(super) struct QuietSignal {
     /// What waits.
     token: Token,
     wake: scsi::task_set::Wake,
+    /// Not content with the end of a command that its task outlives.
+    waits_for_the_task: bool,
 }
 
 impl QuietSignal {
-    /// A signal that wakes `token`.
+    /// A signal that wakes `token`. A task that outlives its command is over for it when the command is.
     pub(super) fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
-        Arc::new(Self { token, wake })
+        Arc::new(Self {
+            token,
+            wake,
+            waits_for_the_task: false,
+        })
+    }
+
+    /// The same for who must know that nothing is done any more.
+    pub(super) fn at_the_end(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
+        Arc::new(Self {
+            token,
+            wake,
+            waits_for_the_task: true,
+        })
+    }
+
+    /// Whether it waits on when a command is over and its task is not.
+    pub(super) fn waits_for_the_task(&self) -> bool {
+        self.waits_for_the_task
     }
 }
 

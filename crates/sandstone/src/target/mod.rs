@@ -27,12 +27,14 @@
 //! | work that is done again and again | `recurring.rs` |
 //! | a configuration is put in force | `service.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
+//! | a unit is deleted | `deletion.rs` |
 //! | a target port group goes out of service | `transition.rs` |
 //! | what a unit tells of its device | `unit_config.rs` |
 
 mod arrival;
 mod connection;
 mod core;
+mod deletion;
 mod describe;
 pub mod directory;
 mod ending;

@@ -14,6 +14,7 @@ use scsi::alua::{
     AccessState, GroupLayout, SupportedStates, TargetPortGroup, TargetPortGroups, TpgsMode,
 };
 
+use super::deletion::Deletion;
 use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
 use super::gateway;
@@ -518,7 +519,12 @@ impl Service {
         let larger = self.make_room(&current.config, &config, &units)?;
         let layout = group_layout(&config);
         let before = self.opener.groups.layout();
-        transition::leave_service(&self.shared, &self.opener.groups, &layout, &units)?;
+        // Those that are deleted, too: until they are out of the views their commands come as ever.
+        let served: Vec<Arc<Unit>> = current.units.values().cloned().collect();
+        let gone: Vec<&UnitSpec> = deleted(&current.config, &config).collect();
+        let units_gone = gone.iter().filter_map(|gone| current.units.get(&gone.name));
+        let deletion = Deletion::begin(units_gone.cloned().collect())?;
+        transition::leave_service(&self.shared, &self.opener.groups, &layout, &served)?;
         // From here on nothing can fail.
         made.keep();
         for (unit, blocks) in larger {
@@ -531,7 +537,7 @@ impl Service {
                 .values()
                 .for_each(|unit| unit.logical.access_states_changed(None));
         }
-        for gone in deleted(&current.config, &config) {
+        for gone in gone {
             if let Err(error) = super::unit_state::remove(&self.opener.state_file(&gone.naa)) {
                 tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
             }
@@ -562,6 +568,7 @@ impl Service {
             unbound,
         };
         self.publish(applied);
+        deletion.settle(&self.shared);
         Ok(())
     }
 }

@@ -4,8 +4,12 @@
 //! Whoever sets a group to standby does so because the disk is served from elsewhere next. A write that began
 //! before must not land after that, nor be in a cache that the other side cannot see. So new commands are
 //! answered with 02/04/0A first; then those that began are waited for, and caches are emptied.
+//!
+//! A SANITIZE that was asked for through such a group keeps it in service: it may take hours, nothing but its end
+//! may end it (SBC-4 4.11.2), and a suspended one would leave the other side a disk that is overwritten in part
+//! and does not say so. It is the one command that goes on for long after its session; what else outlives
+//! its command (a reservation, mode parameters or access states being stored) is waited for like all others.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -14,18 +18,48 @@ use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
 use super::message::{Message, QuietSignal};
-use super::operation::{Operations, Token, Work};
+use super::operation::{Operation, Operations, Token, Work};
 use super::shared::Shared;
-use super::unit::Unit;
+use super::unit::{MappedUnit, Unit};
 use crate::control::ApplyError;
 
-/// So long the commands of a group may take to end.
+/// So long commands may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Groups whose commands are waited for.
+/// Whose commands are waited for.
+#[derive(Clone, Debug)]
+enum Whose {
+    /// Those that came through these target port groups.
+    Groups(Arc<[u16]>),
+    /// Those of these units, and what copies do on them.
+    Units(Arc<[Arc<Unit>]>),
+}
+
+impl Whose {
+    fn includes(&self, operation: &Operation, mapped: &MappedUnit) -> bool {
+        match self {
+            Self::Groups(groups) => {
+                groups.contains(&mapped.itl.nexus().target_port.target_port_group)
+            }
+            Self::Units(units) => {
+                let copies_on = match &operation.work {
+                    Work::Task(run) => run.on.as_ref(),
+                    _ => None,
+                };
+                let mut on = units.iter().filter(|unit| {
+                    Arc::ptr_eq(unit, &mapped.unit)
+                        || copies_on.is_some_and(|other| Arc::ptr_eq(unit, other))
+                });
+                on.next().is_some()
+            }
+        }
+    }
+}
+
+/// Commands that are waited for.
 #[derive(Clone, Debug)]
 pub(super) struct DrainOrder {
-    groups: Arc<[u16]>,
+    whose: Whose,
     /// Fires once every command is over that there was when its loop looked.
     signal: Arc<QuietSignal>,
 }
@@ -34,11 +68,9 @@ impl DrainOrder {
     /// Has the signal wait for the commands of a loop.
     pub(super) fn carry_out(&self, operations: &mut Operations) {
         for (operation, mapped) in operations.entered() {
-            // What has not been looked at asks for the state when it is. What goes on although its command
-            // is over, SANITIZE for one, is not waited for.
+            // What has not been looked at asks for the state when it is.
             let begun = !matches!(operation.work, Work::Queued { .. });
-            let group = mapped.itl.nexus().target_port.target_port_group;
-            if begun && self.groups.contains(&group) && !operation.outlives_its_command() {
+            if begun && self.whose.includes(operation, &mapped) {
                 operation.observers.push(Arc::clone(&self.signal));
             }
         }
@@ -46,15 +78,16 @@ impl DrainOrder {
 }
 
 /// Holds the groups that leave service under `layout` between the two states, until what began before is over
-/// and durable. May block.
+/// and durable. `units` are those served now, also such as are deleted with this change: what they have of these groups
+/// is no other. May block.
 ///
 /// # Errors
-/// It did not end in time, or could not be made durable. The groups are in their states of before.
+/// It did not end in time, will not for long, or could not be made durable. The groups are in their states of before.
 pub(super) fn leave_service(
     shared: &Shared,
     groups: &TargetPortGroups,
     layout: &GroupLayout,
-    units: &BTreeMap<String, Arc<Unit>>,
+    units: &[Arc<Unit>],
 ) -> Result<(), ApplyError> {
     let before = groups.layout();
     let leaving = leaving(&before, layout);
@@ -70,16 +103,20 @@ pub(super) fn leave_service(
             group.state = old.state;
         }
     }
+    let take_over = || {
+        let units = units.iter();
+        units.for_each(|unit| unit.logical.access_states_are_changing());
+    };
+    // Nobody is disturbed where it is known beforehand; one that begins meanwhile is seen when every loop has looked.
+    refuse_while_sanitized(units, layout, &leaving)?;
     // A layout that contradicts itself is refused as a whole, by who called.
     if groups.replace(between).is_err() {
         return Ok(());
     }
-    let take_over = || {
-        let units = units.values();
-        units.for_each(|unit| unit.logical.access_states_are_changing());
-    };
     take_over();
-    let left = drain(shared, &leaving).and_then(|()| empty_caches(units, &leaving));
+    let left = drain(shared, &leaving)
+        .and_then(|()| refuse_while_sanitized(units, layout, &leaving))
+        .and_then(|()| empty_caches(units, &leaving));
     if left.is_err() && groups.replace((*before).clone()).is_ok() {
         take_over();
     }
@@ -88,7 +125,6 @@ pub(super) fn leave_service(
 
 /// The groups that serve now, or are between two states, and will be in standby or unavailable.
 fn leaving(before: &GroupLayout, after: &GroupLayout) -> Vec<u16> {
-    let is_out = |state| matches!(state, AccessState::Standby | AccessState::Unavailable);
     let groups = after.groups.iter().filter(|group| {
         let old = before.group(group.id);
         is_out(group.state) && old.is_some_and(|old| !is_out(old.state))
@@ -96,35 +132,74 @@ fn leaving(before: &GroupLayout, after: &GroupLayout) -> Vec<u16> {
     groups.map(|group| group.id).collect()
 }
 
+fn is_out(state: AccessState) -> bool {
+    matches!(state, AccessState::Standby | AccessState::Unavailable)
+}
+
 fn drain(shared: &Shared, groups: &[u16]) -> Result<(), ApplyError> {
+    if wait_for(shared, Whose::Groups(groups.into())) {
+        return Ok(());
+    }
+    Err(refusal(
+        groups,
+        format!(
+            "commands that began before are still under way after {} s",
+            PATIENCE.as_secs()
+        ),
+    ))
+}
+
+/// Waits until nothing is under way on units that nobody sees any more. Whether that was so in time. May block.
+pub(super) fn outlast(shared: &Shared, units: &[Arc<Unit>]) -> bool {
+    wait_for(shared, Whose::Units(units.into()))
+}
+
+/// Waits for commands that began before the loops look. Whether they ended in time.
+fn wait_for(shared: &Shared, whose: Whose) -> bool {
     let (over, all_over) = channel();
     let wake: Wake = Arc::new(move |_| {
         // Who waited so long waits no more.
         let _ = over.send(());
     });
     let order = DrainOrder {
-        groups: groups.into(),
+        whose,
         // No operation waits for it, so the token says nothing.
-        signal: QuietSignal::new(Token(0), wake),
+        signal: QuietSignal::at_the_end(Token(0), wake),
     };
     shared.send_to_all(|| Message::Drain(order.clone()));
     drop(order);
-    match all_over.recv_timeout(PATIENCE) {
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(()),
-        Err(RecvTimeoutError::Timeout) => Err(refusal(
-            groups,
-            format!(
-                "commands that began before are still under way after {} s",
-                PATIENCE.as_secs()
+    // Where it is disconnected, every loop has let go of it.
+    all_over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout)
+}
+
+/// A SANITIZE holds its group in service; where that is no more, all groups that still are.
+fn refuse_while_sanitized(
+    units: &[Arc<Unit>],
+    layout: &GroupLayout,
+    leaving: &[u16],
+) -> Result<(), ApplyError> {
+    let stays = |group| layout.group(group).is_some_and(|it| !is_out(it.state));
+    let held = |unit: &&Arc<Unit>| {
+        unit.logical
+            .sanitized_through()
+            .is_some_and(|it| !stays(it))
+    };
+    match units.iter().find(held) {
+        None => Ok(()),
+        Some(unit) => Err(ApplyError {
+            object: groups_in_words(leaving),
+            message: format!(
+                "SANITIZE is overwriting lu {}, and nothing may end that but its end",
+                unit.name
             ),
-        )),
+            next: "try again when it has ended; until then TEST UNIT READY says 02/04/1B, and REQUEST SENSE how far it is"
+                .into(),
+        }),
     }
 }
 
-fn empty_caches(units: &BTreeMap<String, Arc<Unit>>, groups: &[u16]) -> Result<(), ApplyError> {
-    let caching = units
-        .values()
-        .filter(|unit| unit.logical.may_hold_volatile());
+fn empty_caches(units: &[Arc<Unit>], groups: &[u16]) -> Result<(), ApplyError> {
+    let caching = units.iter().filter(|unit| unit.logical.may_hold_volatile());
     for unit in caching {
         let emptied = unit.empty_cache().map_err(|error| {
             let what = format!("the write cache of lu {}", unit.name);
@@ -137,16 +212,19 @@ fn empty_caches(units: &BTreeMap<String, Arc<Unit>>, groups: &[u16]) -> Result<(
 }
 
 fn refusal(groups: &[u16], message: String) -> ApplyError {
-    let numbers: Vec<String> = groups.iter().map(u16::to_string).collect();
-    let number = numbers.join(", ");
+    let first = groups.first().map_or("GROUP".to_owned(), u16::to_string);
     ApplyError {
-        object: format!("target port group {number}"),
+        object: groups_in_words(groups),
         message,
         next: format!(
-            "see the event log and what the units lie on; `sandstone target alua-state {} transitioning` keeps new commands out and waits for none",
-            numbers.first().map_or("GROUP", String::as_str)
+            "see the event log and what the units lie on; `sandstone target alua-state {first} transitioning` keeps new commands out and waits for none"
         ),
     }
+}
+
+fn groups_in_words(groups: &[u16]) -> String {
+    let numbers: Vec<String> = groups.iter().map(u16::to_string).collect();
+    format!("target port group {}", numbers.join(", "))
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sandstone::block::BlockDevice;
 use sandstone::block::memory::MemoryDevice;
 use sandstone::config::model::{AluaState, BackendSpec, Config};
-use sandstone::control::ApplyError;
+use sandstone::control::{ApplyError, DataPlane};
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -95,6 +96,7 @@ fn the_state_of_a_target_port_group_changes_under_a_session() {
 #[test]
 fn a_group_is_between_two_states_until_what_began_before_is_over() {
     let (device, mut served, [mut writer, mut other]) = with_a_held_write();
+    let service = served.service();
     std::thread::scope(|scope| {
         let change = scope.spawn(|| set(&mut served, AluaState::Standby));
         let give_up = Instant::now() + PATIENCE;
@@ -108,6 +110,9 @@ fn a_group_is_between_two_states_until_what_began_before_is_over() {
         for _ in 0..1000 {
             assert_eq!(read(&mut other).asc(), Some((0x04, 0x0a)));
         }
+        // Who asks what there is does not wait for it.
+        assert_eq!((service.units().len(), service.portals().len()), (1, 1));
+        assert_eq!(service.sessions().len(), 2);
         assert!(!change.is_finished(), "the write is still under way");
         device.let_go();
         change.join().unwrap().unwrap();
@@ -143,6 +148,49 @@ fn a_group_whose_commands_do_not_end_stays_in_service_and_between_two_states_wai
     set(&mut served, AluaState::Unavailable).unwrap();
     assert_eq!(read(&mut other).asc(), Some((0x2a, 0x06)));
     assert_eq!(read(&mut other).asc(), Some((0x04, 0x0c)));
+    served.stop();
+}
+
+#[test]
+fn a_unit_that_is_deleted_with_the_change_leaves_service_like_the_others() {
+    let portal = free_portal();
+    let held = Arc::new(FirstWriteWaits::new());
+    let disk = Arc::new(VolatileDisk::new(Random::new(7), 8, BLOCK));
+    let units = [0, 1].map(|lun| served::unit(lun, 8, BLOCK as u32, true));
+    let devices: Vec<Arc<dyn BlockDevice>> = vec![held.clone(), disk.clone()];
+    let mut served = Served::start(&[portal], units.into(), devices, limits());
+    let [mut writer, mut other] = [0, 1].map(|port| {
+        let mut session = PipelinedSession::new(portal, settings(port));
+        session.log_in();
+        session.wait_until_ready(0);
+        session.wait_until_ready(1);
+        session
+    });
+    let written = other.run(1, write_cdb(), 0, vec![b'a'; BLOCK]);
+    assert_eq!(written.status, 0, "{written:?}");
+    writer.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
+    writer.pump(&mut Vec::new()).unwrap();
+    held.wait_until_held();
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            served.try_change(|config| {
+                config.targets[0].portal_groups[0].alua_state = AluaState::Standby;
+                config.units.remove(1);
+                config.maps.remove(1);
+            })
+        });
+        let give_up = Instant::now() + PATIENCE;
+        // Its new commands end like those of the unit that stays.
+        while other.run(1, [0; 16], 0, Vec::new()).asc() != Some((0x04, 0x0a)) {
+            assert!(Instant::now() < give_up, "it goes on serving");
+        }
+        held.let_go();
+        change.join().unwrap().unwrap();
+    });
+    // From here on another machine may serve the disk.
+    disk.cut();
+    disk.power_on();
+    assert_eq!(disk.bytes(0, BLOCK), [b'a'; BLOCK]);
     served.stop();
 }
 

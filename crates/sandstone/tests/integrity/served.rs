@@ -108,6 +108,11 @@ impl Served {
         self.state.path()
     }
 
+    /// The runtime, for who asks it while it is being changed.
+    pub(crate) fn service(&self) -> Arc<Service> {
+        self.service.clone()
+    }
+
     /// Where the persistent state of the unit with this LUN is stored.
     pub(crate) fn state_file(&self, lun: u16) -> PathBuf {
         let naa = process::file_unit(lun, 1, 512, false).0.naa;

@@ -74,6 +74,11 @@ impl VolatileDisk {
         (state.off, state.until_cut) = (false, None);
     }
 
+    /// The bytes that a read of it finds.
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        self.lock().read(offset, len, self.block_len)
+    }
+
     fn run(&self, request: Request) -> Outcome {
         let mut state = self.lock();
         let block_len = self.block_len;
