@@ -18,8 +18,12 @@ use crate::server::{Backend, Spec};
 const SILENCE: Duration = Duration::from_secs(45);
 const LIMIT: Duration = Duration::from_secs(420);
 
-/// The suite once for each kind of logical unit, and over two paths. Not on a pool with 4 KiB blocks: its
-/// WriteAtomic16.Simple writes 256 blocks, whatever the MAXIMUM ATOMIC TRANSFER LENGTH is.
+/// The suite once for each kind of logical unit, and over two paths. Not on a pool with 4 KiB blocks, where its
+/// WriteAtomic16.Simple must fail: it writes up to 256 blocks, and of the limits in VPD page B0h asks MAXIMUM TRANSFER LENGTH
+/// only. A pool writes at most 1 MiB, of whole volume blocks, all or none; 256 blocks of 4 KiB are that much, and touch one
+/// volume block more where they begin within one. The MAXIMUM ATOMIC TRANSFER LENGTH is less therefore, and what is longer
+/// has to be refused (SBC-4 5.50). An ATOMIC TRANSFER LENGTH GRANULARITY of a volume block would please the test, and take
+/// shorter atomic writes from everybody else.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-memory-512",
