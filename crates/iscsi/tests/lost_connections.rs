@@ -308,6 +308,32 @@ fn the_logout_of_its_own_connection_leaves_it_open_until_it_is_answered() {
 }
 
 #[test]
+fn a_session_that_was_logged_out_takes_no_connection_that_was_on_its_way_to_it() {
+    let mut target = new();
+    let (used, other) = target.indices();
+    let mut whole = logout(0);
+    // Reason: close the session.
+    whole[1] = 0x80;
+    let event = give(&mut target, used, &whole);
+    assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
+    assert_eq!(logouts(&target), [LogoutResult::Closed]);
+    let settings = ConnectionSettings {
+        cid: 7,
+        header_digest: false,
+        data_digest: false,
+        max_recv_data_segment_length: 1 << 16,
+        initiator_max_recv_data_segment_length: 1 << 16,
+        stat_sn: 1,
+    };
+    let late = target.session.add_connection(&settings, Duration::ZERO);
+    for index in [used, other, late] {
+        assert!(target.session.is_logged_out(index), "it keeps the session");
+    }
+    give(&mut target, late, &write(1));
+    assert_eq!((written(&target), answered(&target)), (vec![], vec![]));
+}
+
+#[test]
 fn the_logout_of_a_connection_that_is_gone_waits_for_its_tasks_too() {
     let mut target = new();
     target.router.slow = true;

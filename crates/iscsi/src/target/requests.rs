@@ -206,6 +206,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let request = LogoutRequest::parse(bhs).ok()?;
         let result = match request.reason {
             LogoutReason::CloseSession => {
+                self.logged_out = true;
                 let connections = self.connections.iter_mut().flatten();
                 connections.for_each(|connection| connection.logged_out = true);
                 (0..self.connections.len()).for_each(|index| self.forget_answers(index));

@@ -197,6 +197,8 @@ pub struct Session<P, B> {
     pub(super) gap: Option<(u32, Duration)>,
     /// Answers that wait for what must come before them.
     pub(super) answers: Answers,
+    /// It was logged out as a whole.
+    pub(super) logged_out: bool,
     pub(super) counters: SessionCounters,
 }
 
@@ -214,13 +216,17 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             functions: Vec::new(),
             gap: None,
             answers: Answers::default(),
+            logged_out: false,
             counters: SessionCounters::default(),
         }
     }
 
-    /// Adds a connection that has logged in and returns its index.
+    /// Adds a connection that has logged in and returns its index. One that was on its way while the session was logged
+    /// out is logged out with it: the session would go on without its initiator knowing of it.
     pub fn add_connection(&mut self, settings: &ConnectionSettings, now: Duration) -> usize {
-        let connection = Some(Connection::new(settings, now));
+        let mut connection = Connection::new(settings, now);
+        connection.logged_out = self.logged_out;
+        let connection = Some(connection);
         if let Some(free) = self.connections.iter().position(Option::is_none) {
             self.connections[free] = connection;
             return free;
