@@ -224,14 +224,15 @@ impl Service {
     /// Serves units no more whose devices will never serve a request again: their pool was exported. When it is
     /// imported they are opened anew, and whoever is logged in is told so as of a unit that was reset.
     fn close_what_is_over(&self) {
-        let mut current = self.lock();
-        let units = current.units.iter();
-        let over = units.filter(|(_, unit)| unit.device.is_over());
-        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
-        if over.is_empty() {
+        let is_over = |unit: &Arc<Unit>| unit.device.is_over();
+        if !self.lock().units.values().any(is_over) {
             return;
         }
-        let mut applied = current.clone();
+        let _changing = self.one_change_at_a_time();
+        let mut applied = self.lock().clone();
+        let units = applied.units.iter();
+        let over = units.filter(|(_, unit)| is_over(unit));
+        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
         for name in over {
             tracing::warn!(
                 unit = name,
@@ -245,7 +246,7 @@ impl Service {
             };
             applied.faults.insert(name, fault);
         }
-        self.publish(&mut current, applied);
+        self.publish(applied);
     }
 
     /// Opens and binds what could not be before, where that is possible now.
