@@ -119,6 +119,18 @@ impl Connection {
         }
     }
 
+    /// There is input: whether to leave it for now, so that more of it gathers.
+    pub(super) fn gathers(&mut self, now: Instant) -> bool {
+        // What is closed sends no more, and a socket that does not say is read at once.
+        !self.half_closed
+            && self.gathering.goes_on(now, || {
+                rustix::io::ioctl_fionread(&self.stream)
+                    .ok()
+                    .and_then(|bytes| usize::try_from(bytes).ok())
+                    .unwrap_or(usize::MAX)
+            })
+    }
+
     /// Reads what is waiting.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let room = buffer.len();

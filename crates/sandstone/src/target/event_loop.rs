@@ -18,6 +18,7 @@ use slab::Slab;
 use super::connection::{Connection, Received, Role};
 use super::core::{Core, Progress};
 use super::directory::Directory;
+use super::gathering;
 use super::login::LoggedIn;
 use super::message::Message;
 use super::operation::{Operations, SessionKey, Token, Waiting, Work};
@@ -33,8 +34,6 @@ use crate::spin::{self, Spin};
 const BUFFER: usize = 256 * 1024;
 /// Reads of one connection in one turn: fairness.
 const READS_PER_TURN: usize = 4;
-/// How long a loop looks away while input gathers.
-const LOOK_AWAY: Duration = Duration::from_micros(10);
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -179,7 +178,7 @@ impl EventLoop {
         {
             return;
         }
-        let until = self.now + LOOK_AWAY;
+        let until = self.now + gathering::PAUSE;
         while Instant::now() < until {
             std::hint::spin_loop();
         }
@@ -227,7 +226,7 @@ impl EventLoop {
     /// Reads a connection until nothing is waiting or its share of the turn is used up.
     pub(super) fn readable(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get_mut(slot)
-            && connection.gathering.goes_on(self.now)
+            && connection.gathers(self.now)
         {
             self.gathering += usize::from(!connection.ready);
             self.mark_ready(slot);
