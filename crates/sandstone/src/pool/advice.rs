@@ -29,7 +29,8 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
     );
     let action = match goes_on {
         true => format!(
-            "See to the devices: it goes on by itself when other machines' disks that were away are back. Where              something else was the cause, use 'sandstone pool clear {name}' when that is removed."
+            "See to the devices: it goes on by itself when other machines' disks that were away are back. Where \
+             something else was the cause, use 'sandstone pool clear {name}' when that is removed."
         ),
         false => format!(
             "See to the devices, then use 'sandstone pool clear {name}': it opens the pool anew, by what is on \

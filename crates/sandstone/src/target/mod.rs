@@ -23,9 +23,9 @@
 //! | thin units' space is watched | `space_monitor.rs` |
 //! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
-//! | what could not be served at first | `second_try.rs` |
+//! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
-//! | a configuration is put in force | `service.rs`, `opening.rs` |
+//! | a configuration is put in force | `service/change.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
 //! | a unit is deleted | `deletion.rs` |
 //! | a target port group goes out of service | `transition.rs` |
@@ -56,7 +56,6 @@ mod registry;
 mod reinstatement;
 mod reset;
 mod router;
-mod second_try;
 mod served_session;
 mod service;
 mod session_traffic;

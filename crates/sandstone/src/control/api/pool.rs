@@ -118,7 +118,7 @@ pub(super) async fn export(
     asker: Asker,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        let _unchanged = plane.transactions.unchanged();
+        let unchanged = plane.transactions.unchanged();
         if !how.force {
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
                 let forced = format!("sandstone pool export -f {name}");
@@ -132,6 +132,7 @@ pub(super) async fn export(
         // Before it: then the pool is not there to be told.
         plane.pools.note(&name, &asker.deed(&()));
         let exported = plane.pools.export(&name);
+        drop(unchanged);
         // What it served is served no more, also where initiators do not ask for it.
         plane.transactions.data_plane().try_again();
         exported

@@ -1,0 +1,45 @@
+//! What is in force beside the directory: units and portals, and why some are missing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use crate::config::model::Config;
+use crate::control::{ApplyError, PortalStatus};
+use crate::target::unit::Unit;
+
+/// What is in force beside the directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Applied {
+    pub config: Arc<Config>,
+    pub units: BTreeMap<String, Arc<Unit>>,
+    /// Why units of the configuration are not served.
+    pub faults: BTreeMap<String, ApplyError>,
+    pub listeners: HashMap<SocketAddr, Arc<TcpListener>>,
+    /// Why portals of the configuration are not bound.
+    pub unbound: BTreeMap<SocketAddr, String>,
+}
+
+impl Applied {
+    /// The portals as they are now, also those that could not be bound.
+    pub(super) fn portals(&self) -> Vec<PortalStatus> {
+        let mut portals = Vec::new();
+        for target in &self.config.targets {
+            for group in &target.portal_groups {
+                for address in &group.portals {
+                    let bound = self
+                        .listeners
+                        .get(address)
+                        .and_then(|listener| listener.local_addr().ok());
+                    portals.push(PortalStatus {
+                        address: bound.unwrap_or(*address),
+                        target: target.iqn.clone(),
+                        tag: group.tag,
+                        error: self.unbound.get(address).cloned(),
+                    });
+                }
+            }
+        }
+        portals
+    }
+}

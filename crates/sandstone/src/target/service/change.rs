@@ -1,0 +1,317 @@
+//! A configuration is put in force while another is: everything that can fail comes first, then nothing fails.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use scsi::WriteThrough;
+
+use super::Service;
+use super::applied::Applied;
+use super::layout::{group_layout, portals};
+use crate::config::model::{Config, UnitSpec};
+use crate::control::ApplyError;
+use crate::initiator::host::HostError;
+use crate::target::deletion::Deletion;
+use crate::target::made_files::MadeFiles;
+use crate::target::unit::Unit;
+use crate::target::{gateway, listener, transition, unit_state};
+
+impl Service {
+    /// Puts a configuration in force; all or nothing.
+    pub(super) fn change_to(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        let _changing = self.one_change_at_a_time();
+        let current = self.lock().clone();
+        gateway::refuse_to_cut(&self.host, &current.config, &config, &self.opener.pools)?;
+        self.host.apply(&config.initiator).map_err(host_refused)?;
+        let applied = self.apply_all_but_logins(&current, config);
+        if applied.is_err() {
+            // It was in force before.
+            let _ = self.host.apply(&current.config.initiator);
+        }
+        applied
+    }
+
+    /// Puts everything but the logins of a configuration in force; all or nothing.
+    fn apply_all_but_logins(
+        &self,
+        current: &Applied,
+        config: Arc<Config>,
+    ) -> Result<(), ApplyError> {
+        let mut made = MadeFiles::default();
+        let units = self.open_units(current, &config, &mut made)?;
+        let listeners = Self::bind_portals(current, &config)?;
+        let emptied = Self::empty_caches(&current.config, &config, &units)?;
+        let larger = self.make_room(&current.config, &config, &units)?;
+        let layout = group_layout(&config);
+        let before = self.opener.groups.layout();
+        // Those that are deleted, too: until they are out of the views their commands come as ever.
+        let served: Vec<Arc<Unit>> = current.units.values().cloned().collect();
+        let gone: Vec<&UnitSpec> = deleted(&current.config, &config).collect();
+        let units_gone = gone.iter().filter_map(|gone| current.units.get(&gone.name));
+        let deletion = Deletion::begin(units_gone.cloned().collect())?;
+        transition::leave_service(&self.shared, &self.opener.groups, &layout, &served)?;
+        // From here on nothing can fail.
+        made.keep();
+        for (unit, blocks) in larger {
+            unit.logical.resize(blocks);
+        }
+        Self::modify_units(&current.config, &config, &units);
+        drop(emptied);
+        if *before != layout && self.opener.groups.replace(layout).is_ok() {
+            units
+                .values()
+                .for_each(|unit| unit.logical.access_states_changed(None));
+        }
+        for gone in gone {
+            if let Err(error) = unit_state::remove(&self.opener.state_file(&gone.naa)) {
+                tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
+            }
+        }
+        let faults = current
+            .faults
+            .iter()
+            .filter(|(name, _)| !units.contains_key(*name) && config.unit(name).is_some());
+        let faults = faults
+            .map(|(name, error)| (name.clone(), error.clone()))
+            .collect();
+        let unbound = portals(&config)
+            .into_iter()
+            .filter(|address| !listeners.contains_key(address));
+        let unbound = unbound
+            .map(|address| {
+                (
+                    address,
+                    current.unbound.get(&address).cloned().unwrap_or_default(),
+                )
+            })
+            .collect();
+        let applied = Applied {
+            config,
+            units,
+            faults,
+            listeners,
+            unbound,
+        };
+        self.publish(applied);
+        deletion.settle(&self.shared);
+        Ok(())
+    }
+
+    /// The units of a new configuration: those that stay as they are, others opened.
+    fn open_units(
+        &self,
+        old: &Applied,
+        config: &Config,
+        made: &mut MadeFiles,
+    ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
+        let mut units = BTreeMap::new();
+        for spec in &config.units {
+            if let Some(unit) = self.open_or_keep(old, spec, &units, made)? {
+                units.insert(spec.name.clone(), unit);
+            }
+        }
+        Ok(units)
+    }
+
+    fn open_or_keep(
+        &self,
+        old: &Applied,
+        spec: &UnitSpec,
+        opened: &BTreeMap<String, Arc<Unit>>,
+        made: &mut MadeFiles,
+    ) -> Result<Option<Arc<Unit>>, ApplyError> {
+        let before = old
+            .config
+            .units
+            .iter()
+            .find(|before| before.naa == spec.naa);
+        let others = || old.units.values().chain(opened.values());
+        let Some(before) = before else {
+            gateway::refuse_closed_pool(&self.opener.pools, spec)?;
+            made.add(self.opener.create(spec)?);
+            let opened = self.opener.open(spec, others(), gateway::PATIENCE);
+            return opened.map(Some);
+        };
+        let Some(unit) = old.units.get(&before.name) else {
+            // It could not be opened before. It may be whole again; if not, that is no news.
+            return Ok(self.opener.open(spec, others(), Duration::ZERO).ok());
+        };
+        let same_shape = (
+            before.block_size,
+            before.physical_block_size,
+            before.thin,
+            &before.name,
+        ) == (
+            spec.block_size,
+            spec.physical_block_size,
+            spec.thin,
+            &spec.name,
+        );
+        if same_shape && same_backend(before, spec) {
+            return Ok(Some(unit.clone()));
+        }
+        Err(ApplyError {
+            object: format!("lu {}", spec.name),
+            message: "its backend, block size, provisioning or name cannot change while it exists"
+                .into(),
+            next: "create another logical unit with the new properties and copy the data".into(),
+        })
+    }
+
+    /// Makes room beneath the units whose size was raised. They are to have that many blocks once nothing can
+    /// fail any more.
+    fn make_room(
+        &self,
+        old: &Config,
+        config: &Config,
+        units: &BTreeMap<String, Arc<Unit>>,
+    ) -> Result<Vec<(Arc<Unit>, u64)>, ApplyError> {
+        let mut larger = Vec::new();
+        for spec in &config.units {
+            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+                continue;
+            };
+            let (Some(was), Some(wanted)) = (size(before), size(spec)) else {
+                continue;
+            };
+            if wanted == was {
+                continue;
+            }
+            let failed = |message: String, next: &str| ApplyError {
+                object: format!("lu {}", spec.name),
+                message,
+                next: next.into(),
+            };
+            if wanted < was {
+                return Err(failed(
+                    "it cannot be made smaller".into(),
+                    "create a smaller logical unit and copy the data",
+                ));
+            }
+            crate::block::open::extend(&spec.backend, &self.opener.state, wanted)
+                .map_err(|error| failed(error.problem(), error.advice()))?;
+            let geometry = unit.device.refresh().map_err(|error| {
+                failed(
+                    error.to_string(),
+                    "see the event log; the old size is still served",
+                )
+            })?;
+            let blocks = geometry.len.min(wanted) / u64::from(spec.block_size);
+            larger.push((Arc::clone(unit), blocks));
+        }
+        Ok(larger)
+    }
+
+    /// Empties the write caches that are to be switched off. As long as the result is there, nothing goes into them.
+    fn empty_caches(
+        old: &Config,
+        config: &Config,
+        units: &BTreeMap<String, Arc<Unit>>,
+    ) -> Result<Vec<WriteThrough>, ApplyError> {
+        let switched_off = config.units.iter().filter(|spec| {
+            let before = old.unit(&spec.name);
+            before.is_some_and(|before| before.write_cache && !spec.write_cache)
+        });
+        let units = switched_off.filter_map(|spec| units.get(&spec.name));
+        let emptied = units.map(|unit| {
+            unit.empty_cache().map_err(|error| ApplyError {
+                object: format!("lu {}", unit.name),
+                message: format!("its write cache could not be emptied: {error}"),
+                next: "see the event log and what the unit lies on; the write cache is still on"
+                    .into(),
+            })
+        });
+        emptied.collect()
+    }
+
+    /// What may change in a unit that goes on.
+    fn modify_units(old: &Config, config: &Config, units: &BTreeMap<String, Arc<Unit>>) {
+        for spec in &config.units {
+            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+                continue;
+            };
+            if before.read_only != spec.read_only {
+                unit.logical.set_read_only(spec.read_only);
+            }
+            if before.offline != spec.offline {
+                unit.logical.set_offline(spec.offline);
+            }
+            if before.threshold_percent != spec.threshold_percent {
+                unit.logical.set_soft_threshold(spec.threshold_percent);
+            }
+            if before.write_cache != spec.write_cache {
+                unit.logical.set_write_cache(spec.write_cache);
+            }
+        }
+    }
+
+    /// The listening sockets of a new configuration: those that stay, and new ones.
+    fn bind_portals(
+        old: &Applied,
+        config: &Config,
+    ) -> Result<HashMap<SocketAddr, Arc<TcpListener>>, ApplyError> {
+        let mut listeners = HashMap::new();
+        for address in portals(config) {
+            if let Some(listener) = old.listeners.get(&address) {
+                listeners.insert(address, listener.clone());
+                continue;
+            }
+            match listener::bind(address) {
+                Ok(socket) => drop(listeners.insert(address, Arc::new(socket))),
+                // It could not be bound before either: that is no reason to refuse this change.
+                Err(_) if old.unbound.contains_key(&address) => {}
+                Err(error) => {
+                    return Err(ApplyError {
+                        object: format!("portal {address}"),
+                        message: format!("it cannot be bound: {error}"),
+                        next: format!(
+                            "see who listens there with `ss -ltnp 'sport = :{}'`",
+                            address.port()
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(listeners)
+    }
+}
+
+/// The units of one configuration that are not in the next.
+fn deleted<'a>(old: &'a Config, new: &'a Config) -> impl Iterator<Item = &'a UnitSpec> {
+    let units = old.units.iter();
+    units.filter(|old| !new.units.iter().any(|now| now.naa == old.naa))
+}
+
+fn size(spec: &UnitSpec) -> Option<u64> {
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory, Volume};
+    match spec.backend {
+        Memory { size } | File { size, .. } => Some(size),
+        Device { .. } | Iscsi { .. } | Volume { .. } => None,
+    }
+}
+
+fn same_backend(a: &UnitSpec, b: &UnitSpec) -> bool {
+    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory, Volume};
+    match (&a.backend, &b.backend) {
+        (Memory { .. }, Memory { .. }) => true,
+        (File { path: a, .. }, File { path: b, .. }) | (Device { path: a }, Device { path: b }) => {
+            a == b
+        }
+        (Iscsi { device: a }, Iscsi { device: b }) => a == b,
+        (Volume { volume: a }, Volume { volume: b }) => a == b,
+        _ => false,
+    }
+}
+
+fn host_refused(error: HostError) -> ApplyError {
+    ApplyError {
+        object: match error.target.as_str() {
+            "" => "the initiator".to_owned(),
+            target => format!("login {target}"),
+        },
+        message: error.message,
+        next: "check the portal's name, or write its address".into(),
+    }
+}

@@ -1,0 +1,134 @@
+//! What the control plane asks of the data plane, and what it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Service;
+use crate::block::{self, BlockDevice};
+use crate::config::model::{BackendSpec, Config};
+use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use crate::initiator::view::{InitiatorDevice, InitiatorSession};
+use crate::target::gateway;
+use crate::target::message::Message;
+use crate::target::unit::Unit;
+
+impl DataPlane for Service {
+    fn try_again(&self) {
+        Self::try_again(self);
+    }
+
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        self.change_to(config)
+    }
+
+    fn initiator_sessions(&self) -> Vec<InitiatorSession> {
+        self.host.sessions()
+    }
+
+    fn initiator_devices(&self) -> Vec<InitiatorDevice> {
+        self.host.devices()
+    }
+
+    fn initiator_rescan(&self, iqn: Option<&str>) -> bool {
+        self.host.rescan(iqn)
+    }
+
+    fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32> {
+        match backend {
+            BackendSpec::Device { path } => block::device::physical_block_size(path),
+            BackendSpec::Iscsi { device } => {
+                let device = self.host.device(device, gateway::PATIENCE)?;
+                let geometry = device.geometry();
+                (geometry.len > 0).then_some(geometry.physical)
+            }
+            BackendSpec::Memory { .. } | BackendSpec::File { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
+        }
+    }
+
+    fn sessions(&self) -> Vec<SessionInfo> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.shared
+            .send_to_all(|| Message::Describe(sender.clone()));
+        drop(sender);
+        let mut sessions = Vec::new();
+        // A loop that has ended does not answer.
+        for _ in 0..self.shared.loops() {
+            match receiver.recv_timeout(Duration::from_secs(2)) {
+                Ok(some) => sessions.extend(some),
+                Err(_) => break,
+            }
+        }
+        sessions.sort_by_key(|session| session.tsih);
+        sessions
+    }
+
+    fn kill_session(&self, tsih: u16) -> bool {
+        let Some(session) = self.shared.registry().by_tsih(tsih) else {
+            return false;
+        };
+        self.shared.send(
+            session.loop_index,
+            Message::Dismiss(session.key, "killed by the administrator"),
+        );
+        true
+    }
+
+    fn units(&self) -> Vec<UnitStatus> {
+        let current = self.lock();
+        let faulty = current.faults.iter().map(|(name, error)| UnitStatus {
+            name: name.clone(),
+            fault: Some(error.message.clone()),
+            ..UnitStatus::default()
+        });
+        let served = current.units.values().map(|unit| {
+            let offline = current
+                .config
+                .unit(&unit.name)
+                .is_some_and(|spec| spec.offline);
+            unit_status(unit, offline)
+        });
+        let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
+        units.sort_by(|a, b| a.name.cmp(&b.name));
+        units
+    }
+
+    fn portals(&self) -> Vec<PortalStatus> {
+        self.lock().portals()
+    }
+
+    fn shutdown(&self) {
+        self.isns.stop();
+        self.space_monitor.stop();
+        self.second_try.stop();
+        self.acceptor.stop();
+        self.shared.send_to_all(|| Message::Stop);
+    }
+}
+
+fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
+    let usage = unit.device.usage().ok();
+    let fault = unit.device.fault();
+    let totals = unit.logical.statistics().totals();
+    let block_len = u64::from(unit.logical.block_len());
+    UnitStatus {
+        name: unit.name.clone(),
+        online: !offline && fault.is_none(),
+        fault,
+        size: unit.logical.blocks() * block_len,
+        physical_block_size: Some(unit.logical.physical_block_len()),
+        allocated: usage.map(|usage| usage.allocated),
+        available: usage
+            .and_then(|usage| usage.pool)
+            .map(|pool| pool.available),
+        write_cache: unit.logical.tells_write_cache(),
+        read_only: unit.logical.is_write_protected(),
+        reservation: unit.logical.reservation_in_words(),
+        reads: totals.read_commands,
+        writes: totals.write_commands,
+        read_bytes: totals.read_blocks * block_len,
+        written_bytes: totals.write_blocks * block_len,
+        errors: unit.errors(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Serves later what could not be served at the start: an address that was not there yet, a file that a
+//! daemon before us still held, a disk that came late. A restart must not leave a unit out for good.
+//!
+//! A thread of its own, for opening may block. It sleeps without end while nothing is missing.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::Service;
+use super::applied::Applied;
+use crate::control::ApplyError;
+use crate::target::recurring::Orders;
+use crate::target::unit::Unit;
+use crate::target::{gateway, listener};
+
+/// Time between two tries.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Starts the thread.
+///
+/// # Errors
+/// The kernel refuses a thread.
+pub(super) fn start(orders: Orders, service: Weak<Service>) -> io::Result<JoinHandle<()>> {
+    orders.start("second-try", INTERVAL, move || {
+        if let Some(service) = service.upgrade() {
+            service.try_again();
+        }
+    })
+}
+
+impl Service {
+    /// Opens and binds what could not be before, where that is possible now.
+    pub(super) fn try_again(&self) {
+        self.close_what_is_over();
+        let before = self.lock().clone();
+        self.host.try_again(&before.config.initiator);
+        // First: units may be volumes of them.
+        self.opener.pools.try_again();
+        self.second_try.set_needed(self.is_waiting(&before));
+        let units = before.config.units.iter();
+        gateway::follow_devices(
+            units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
+        );
+        let specs = before.config.units.iter();
+        let opened: Vec<Arc<Unit>> = specs
+            .filter(|spec| before.faults.contains_key(&spec.name))
+            // Not under the lock: it may take its time.
+            .filter_map(|spec| {
+                self.opener
+                    .open(spec, before.units.values(), Duration::ZERO)
+                    .ok()
+            })
+            .collect();
+        let bound: Vec<(SocketAddr, TcpListener)> = before
+            .unbound
+            .keys()
+            .filter_map(|address| Some((*address, listener::bind(*address).ok()?)))
+            .collect();
+        let _changing = self.one_change_at_a_time();
+        let current = self.lock().clone();
+        if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &current.config)
+        {
+            // A configuration that was put in force meanwhile has looked for itself.
+            return;
+        }
+        let mut applied = current;
+        for unit in opened {
+            tracing::info!(unit = unit.name, "a logical unit is served now");
+            applied.faults.remove(&unit.name);
+            applied.units.insert(unit.name.clone(), unit);
+        }
+        for (address, socket) in bound {
+            tracing::info!(portal = %address, "a portal is served now");
+            applied.unbound.remove(&address);
+            applied.listeners.insert(address, Arc::new(socket));
+        }
+        self.publish(applied);
+    }
+
+    /// Serves units no more whose devices will never serve a request again: their pool was exported. When it is
+    /// imported they are opened anew, and whoever is logged in is told so as of a unit that was reset.
+    fn close_what_is_over(&self) {
+        let is_over = |unit: &Arc<Unit>| unit.device.is_over();
+        if !self.lock().units.values().any(is_over) {
+            return;
+        }
+        let _changing = self.one_change_at_a_time();
+        let mut applied = self.lock().clone();
+        let units = applied.units.iter();
+        let over = units.filter(|(_, unit)| is_over(unit));
+        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
+        for name in over {
+            tracing::warn!(
+                unit = name,
+                "a logical unit is served no more: its device was taken away"
+            );
+            applied.units.remove(&name);
+            let fault = ApplyError {
+                object: format!("lu {name}"),
+                message: "its device was taken away".into(),
+                next: "import the pool that it lies in".into(),
+            };
+            applied.faults.insert(name, fault);
+        }
+        self.publish(applied);
+    }
+
+    /// Whether something is not served that may be later.
+    pub(super) fn is_waiting(&self, applied: &Applied) -> bool {
+        !applied.faults.is_empty()
+            || !applied.unbound.is_empty()
+            || self.host.is_incomplete()
+            || self.opener.pools.waits_for_disks()
+    }
+}
