@@ -9,6 +9,7 @@ mod bench_network;
 mod browser;
 mod cpio;
 mod diskless_boot;
+mod failover;
 mod initiator;
 mod iscsi_test_cu;
 mod isns;
@@ -92,6 +93,7 @@ fn labs() -> Vec<Lab> {
         qemu_img::LABS,
         nbd::LABS,
         initiator::LABS,
+        failover::LABS,
         nbdkit::LABS,
         libvirt::LABS,
         isns::LABS,

@@ -30,6 +30,8 @@ pub(super) struct CommandLimits {
     pub(super) unmaps: bool,
     /// Whether FUA is obeyed; else a flush follows.
     pub(super) force_unit_access: bool,
+    /// Whether the unit may lose what it has acknowledged, until it is flushed.
+    pub(super) write_cache: bool,
     /// Whether GET LBA STATUS is worth asking.
     pub(super) lba_status: bool,
 }
@@ -67,6 +69,7 @@ impl CommandLimits {
                 && portrait.write_same_unmaps
                 && capacity.is_some_and(|capacity| capacity.reads_zeros),
             force_unit_access: portrait.force_unit_access,
+            write_cache: portrait.write_cache,
             // Unmapped blocks count as zeros for whoever asks.
             lba_status: capacity
                 .is_some_and(|capacity| capacity.provisioned && capacity.reads_zeros),
@@ -79,7 +82,7 @@ impl CommandLimits {
             Request::Read { offset, len } => {
                 self.transfers(*offset, u64::from(*len), |at, lba, blocks, length| {
                     let cdb = cdb::read_16(lba, blocks);
-                    each(self.planned(at, cdb, Direction::Read, length, lba, blocks));
+                    each(planned(at, cdb, Direction::Read, length, lba, blocks));
                 });
             }
             Request::Write {
@@ -90,7 +93,7 @@ impl CommandLimits {
                 let fua = *durable && self.force_unit_access;
                 self.transfers(*offset, data.len() as u64, |at, lba, blocks, length| {
                     let cdb = cdb::write_16(lba, blocks, fua);
-                    each(self.planned(at, cdb, Direction::Write, length, lba, blocks));
+                    each(self.write(at, cdb, fua, length, lba, blocks));
                 });
             }
             Request::Discard { offset, len } => self.zeros(*offset, *len, true, false, each),
@@ -107,7 +110,7 @@ impl CommandLimits {
             Request::Extents { offset, .. } => {
                 let lba = offset / u64::from(self.block);
                 let cdb = cdb::get_lba_status(lba, STATUS_LENGTH);
-                each(self.planned(0, cdb, Direction::Read, STATUS_LENGTH, lba, 0));
+                each(planned(0, cdb, Direction::Read, STATUS_LENGTH, lba, 0));
             }
         }
     }
@@ -118,7 +121,7 @@ impl CommandLimits {
         if self.write_same == 0 {
             return self.transfers(offset, len, |at, lba, blocks, length| {
                 let cdb = cdb::write_16(lba, blocks, fua);
-                each(self.planned(at, cdb, Direction::Write, length, lba, blocks));
+                each(self.write(at, cdb, fua, length, lba, blocks));
             });
         }
         let block = u64::from(self.block);
@@ -126,7 +129,7 @@ impl CommandLimits {
         while lba < end {
             let blocks = (end - lba).min(self.write_same) as u32;
             let cdb = cdb::write_same_16(lba, blocks, unmap && self.unmaps);
-            each(self.planned(0, cdb, Direction::Write, self.block, lba, blocks));
+            each(self.write(0, cdb, false, self.block, lba, blocks));
             lba += u64::from(blocks);
         }
     }
@@ -157,29 +160,29 @@ impl CommandLimits {
     }
 
     #[inline]
-    fn planned(
-        &self,
-        at: u32,
-        cdb: Cdb,
-        direction: Direction,
-        length: u32,
-        lba: u64,
-        blocks: u32,
-    ) -> Planned {
-        let kind = match direction {
-            Direction::Write => multipath::Direction::Write,
-            Direction::Read => multipath::Direction::Read,
-            Direction::None => multipath::Direction::Other,
-        };
-        Planned {
-            at,
-            command: command(cdb, direction, length),
-            shape: IoShape {
-                direction: kind,
-                bytes: length,
-                range: Some((lba, u64::from(blocks))),
-            },
-        }
+    fn write(&self, at: u32, cdb: Cdb, fua: bool, length: u32, lba: u64, blocks: u32) -> Planned {
+        let mut planned = planned(at, cdb, Direction::Write, length, lba, blocks);
+        planned.shape.durable = fua || !self.write_cache;
+        planned
+    }
+}
+
+#[inline]
+fn planned(at: u32, cdb: Cdb, direction: Direction, length: u32, lba: u64, blocks: u32) -> Planned {
+    let kind = match direction {
+        Direction::Write => multipath::Direction::Write,
+        Direction::Read => multipath::Direction::Read,
+        Direction::None => multipath::Direction::Other,
+    };
+    Planned {
+        at,
+        command: command(cdb, direction, length),
+        shape: IoShape {
+            direction: kind,
+            bytes: length,
+            range: Some((lba, u64::from(blocks))),
+            durable: false,
+        },
     }
 }
 
@@ -192,6 +195,7 @@ pub(super) fn flush() -> Planned {
             direction: multipath::Direction::Other,
             bytes: 0,
             range: Some((0, 0)),
+            durable: true,
         },
     }
 }

@@ -35,6 +35,8 @@ pub struct Device {
     pub(super) queue: VecDeque<IoId>,
     /// Those that wait for the end of a ghost.
     pub(super) held: Vec<IoId>,
+    /// Of them, some only wait for what is writing the same blocks at this moment.
+    pub(super) a_race_holds: bool,
     /// Those that are repeated at a given time.
     pub(super) delayed: Vec<(u64, IoId)>,
     pub(super) ghosts: Ghosts,
@@ -58,6 +60,7 @@ impl Device {
             ios: Vec::new(),
             queue: VecDeque::new(),
             held: Vec::new(),
+            a_race_holds: false,
             delayed: Vec::new(),
             ghosts: Ghosts::default(),
             selection: Selection::default(),
@@ -300,6 +303,7 @@ impl Device {
         } else {
             self.react(io, path, how, now_us, out);
         }
+        self.race_is_over();
         self.dispatch(now_us, out);
     }
 
@@ -395,6 +399,9 @@ impl Device {
         let entry = &mut self.ios[io.0 as usize];
         self.counters.count(entry, outcome, now_us);
         entry.stage = Stage::Free;
+        if outcome == Outcome::Good {
+            self.ghosts.reported(entry.number, self.next_number);
+        }
         out.push(Action::Finish { io, outcome });
     }
 }

@@ -1,7 +1,7 @@
 //! Paths lost and restored: what happens to the I/Os on them, and when a device counts as down.
 //!
 //! What was on a lost path is repeated on another one at once, except writes: those wait until the
-//! lost session cannot perform them any more (`ghosts.rs`). While any path lives nothing fails for
+//! lost session is over (`ghosts.rs`). While any path lives nothing fails for
 //! want of a path. Where all are down (APD) I/O waits for the timeout and then fails at once until
 //! one returns; where every path says that the unit does not exist (PDL) it fails at once. What kills
 //! every path that it is sent down fails when its time is over: the next path would die as well.
@@ -73,10 +73,10 @@ impl Device {
             let waited_us = now_us.saturating_sub(entry.submitted_us);
             let is_hopeless =
                 entry.losses >= LOSSES && waited_us >= self.settings.command_time_limit_us;
-            let shape = entry.shape;
+            let (number, shape) = (entry.number, entry.shape);
             self.in_flight -= 1;
             if shape.direction.changes_blocks() {
-                self.ghosts.add(id, shape, now_us, until_us);
+                self.ghosts.add(id, number, shape, now_us, until_us);
             }
             let io = IoId(at as u32);
             if is_hopeless {

@@ -9,7 +9,11 @@
 //!
 //! A session that is over should have no task left (RFC 7143 §6.3.5), but not every target waits for
 //! those that its disks are at. So a ghost whose session is over settles for some time more
-//! ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)).
+//! ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)). Meanwhile the lost write itself
+//! is repeated and reported: when its first copy lands after that, it writes the same data once more,
+//! and nothing that this device was given has been written there since. But another host may have
+//! written there, once it was told that it may. Hosts tell each other so when the data is durable:
+//! so a write that promises this is repeated, and a flush is sent, when all has settled.
 
 use super::io::IoShape;
 use super::path::PathId;
@@ -18,6 +22,8 @@ use super::path::PathId;
 #[derive(Clone, Copy, Debug)]
 struct Ghost {
     path: PathId,
+    /// Which I/O it is a copy of, by its order of submission.
+    number: u64,
     shape: IoShape,
     /// When its session was lost.
     since_us: u64,
@@ -25,11 +31,25 @@ struct Ghost {
     until_us: Option<u64>,
     /// Its session is known to be over. Nothing that is learned later makes it last longer or shorter.
     is_fenced: bool,
+    /// The I/O that it is a copy of was reported as done, before the one of this number was submitted.
+    reported_before: Option<u64>,
 }
 
 /// The longest that a ghost is made to last, however often the target answers without confirming its
 /// end.
 const LONGEST_US: u64 = 15_000_000;
+
+/// What ghosts let an I/O do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permit {
+    /// None is in its way.
+    Free,
+    /// Only copies of itself, whose session is over, may still land on its blocks: it may be sent if nothing else is
+    /// writing them, so that what it leaves there is what they would write.
+    Alone,
+    /// It must wait.
+    Wait,
+}
 
 /// All ghosts of a device; none, mostly.
 #[derive(Debug, Default)]
@@ -40,20 +60,23 @@ impl Ghosts {
         self.0.len()
     }
 
-    /// A write of `path` has lost its session.
+    /// A write of `path`, submitted as `number`, has lost its session.
     pub(super) fn add(
         &mut self,
         path: PathId,
+        number: u64,
         shape: IoShape,
         since_us: u64,
         until_us: Option<u64>,
     ) {
         self.0.push(Ghost {
             path,
+            number,
             shape,
             since_us,
             until_us,
             is_fenced: false,
+            reported_before: None,
         });
     }
 
@@ -80,12 +103,37 @@ impl Ghosts {
         }
     }
 
-    /// Whether something like `shape` must wait.
+    /// Whether an I/O of this shape, submitted as `number`, may be sent.
     #[inline]
-    pub(super) fn forbid(&self, shape: &IoShape) -> bool {
-        !self.0.is_empty()
-            && shape.direction.changes_blocks()
-            && self.0.iter().any(|ghost| ghost.shape.overlaps(shape))
+    pub(super) fn permit(&self, number: u64, shape: &IoShape) -> Permit {
+        if self.0.is_empty() {
+            return Permit::Free;
+        }
+        if !shape.direction.changes_blocks() {
+            // What was reported later is no business of it: else one loss after the other could hold it for ever.
+            let is_covered =
+                |ghost: &Ghost| ghost.reported_before.is_some_and(|next| next <= number);
+            return match shape.durable && self.0.iter().any(is_covered) {
+                true => Permit::Wait,
+                false => Permit::Free,
+            };
+        }
+        let mut permit = Permit::Free;
+        for ghost in self.0.iter().filter(|ghost| ghost.shape.overlaps(shape)) {
+            if !ghost.is_fenced || ghost.number != number || shape.durable {
+                return Permit::Wait;
+            }
+            permit = Permit::Alone;
+        }
+        permit
+    }
+
+    /// The I/O submitted as `number` is reported as done; `next` is submitted next.
+    #[inline]
+    pub(super) fn reported(&mut self, number: u64, next: u64) {
+        for ghost in self.0.iter_mut().filter(|ghost| ghost.number == number) {
+            ghost.reported_before = Some(next);
+        }
     }
 
     /// Whether some write of `path` may still land.
@@ -101,13 +149,15 @@ impl Ghosts {
 
     /// Every session that `path` had is over: what they left lands until `until_us`, or never. That
     /// time is theirs also where nobody would have waited as long for the confirmation. Whether
-    /// anything is free now.
+    /// anything may be sent now that might not before.
     pub(super) fn fenced(&mut self, path: PathId, now_us: u64, until_us: u64) -> bool {
+        let mut is_news = false;
         for ghost in self.unfenced(path) {
             ghost.is_fenced = true;
             ghost.until_us = Some(until_us);
+            is_news = true;
         }
-        self.expire(now_us)
+        self.expire(now_us) || is_news
     }
 
     /// Forgets those whose time has passed. Whether there were any.

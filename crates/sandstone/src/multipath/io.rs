@@ -39,6 +39,9 @@ pub struct IoShape {
     /// First byte (or block) and length of what it touches, all ranges of a device in one unit.
     /// `None`: perhaps everything.
     pub range: Option<(u64, u64)>,
+    /// Its good end promises that something is durable: what it writes (FUA, or a unit without volatile cache), or all
+    /// that was written before (SYNCHRONIZE CACHE). Whoever is told so may hand the blocks over to another host.
+    pub durable: bool,
 }
 
 impl IoShape {
@@ -145,6 +148,7 @@ impl Io {
             direction: Direction::Other,
             bytes: 0,
             range: None,
+            durable: false,
         },
         stage: Stage::Free,
         tries: 0,

@@ -8,7 +8,8 @@
 use super::action::{Action, Actions};
 use super::device::Device;
 use super::failover::Outage;
-use super::io::{Failure, IoId, Outcome, Stage};
+use super::ghosts::Permit;
+use super::io::{Failure, Io, IoId, IoShape, Outcome, Stage};
 use super::path::{Link, Path};
 use super::path_selection::each;
 use super::settings::Settings;
@@ -26,8 +27,18 @@ impl Device {
             if self.in_flight >= depth {
                 return;
             }
+            let entry = &self.ios[io.0 as usize];
+            let must_wait = match self.ghosts.permit(entry.number, &entry.shape) {
+                Permit::Free => false,
+                Permit::Alone => {
+                    let is_raced = self.is_raced(&entry.shape);
+                    self.a_race_holds |= is_raced;
+                    is_raced
+                }
+                Permit::Wait => true,
+            };
             let entry = &mut self.ios[io.0 as usize];
-            if self.ghosts.forbid(&entry.shape) {
+            if must_wait {
                 entry.stage = Stage::Held;
                 self.queue.pop_front();
                 self.held.push(io);
@@ -55,6 +66,21 @@ impl Device {
         }
     }
 
+    /// Whether something on a path changes blocks of this shape: which of both the target performs last, nobody knows.
+    fn is_raced(&self, shape: &IoShape) -> bool {
+        let on_path = |io: &&Io| matches!(io.stage, Stage::OnPath(_));
+        let mut others = self.ios.iter().filter(on_path);
+        others.any(|io| io.shape.direction.changes_blocks() && io.shape.overlaps(shape))
+    }
+
+    /// Something that changes blocks has left its path: what waited for the end of a race tries again.
+    #[inline]
+    pub(super) fn race_is_over(&mut self) {
+        if std::mem::take(&mut self.a_race_holds) {
+            self.release_held();
+        }
+    }
+
     /// Puts an I/O at its place in the queue: before all that were submitted later.
     pub(super) fn enqueue(&mut self, io: IoId) {
         let ios = &mut self.ios;
@@ -66,7 +92,7 @@ impl Device {
         self.queue.insert(at, io);
     }
 
-    /// Some ghost is over: those that were held try again.
+    /// Some ghost is over, or its session: those that were held try again.
     pub(super) fn release_held(&mut self) {
         for io in std::mem::take(&mut self.held) {
             self.enqueue(io);

@@ -54,6 +54,7 @@ fn a_flush_is_repeated_at_once() {
         direction: Direction::Other,
         bytes: 0,
         range: None,
+        durable: true,
     };
     host.device.submit(IoId(0), flush, 0, &mut host.out);
     host.out.clear();
@@ -124,7 +125,13 @@ fn what_overlaps_a_write_waits_until_it_has_settled_after_the_fence_and_all_else
     host.submit(1, WRITE, 4);
     host.out.clear();
     host.fenced(0);
-    assert_eq!(host.actions(), [], "an old copy may still land");
+    assert_eq!(host.actions(), [send(0, 1)], "an old copy writes the same");
+    host.ended(0, 1, Ended::Good);
+    assert_eq!(
+        host.actions(),
+        [good(0)],
+        "whoever waits for it waits no longer"
+    );
     host.submit(2, WRITE, 5);
     host.submit(3, READ, 4);
     assert_eq!(host.actions(), [send(2, 1), send(3, 1)]);
@@ -132,9 +139,98 @@ fn what_overlaps_a_write_waits_until_it_has_settled_after_the_fence_and_all_else
     let deadline_us = host.device.next_deadline();
     assert!(deadline_us.is_some_and(|due_us| due_us <= settled_us));
     host.pass(999_999);
-    assert_eq!(host.actions(), []);
+    assert_eq!(host.actions(), [], "an old copy would undo it");
     host.pass(1);
+    assert_eq!(host.actions(), [send(1, 1)]);
+}
+
+#[test]
+fn a_lost_write_passes_copies_of_itself_and_nothing_else() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 4);
+    host.submit(1, WRITE, 4);
+    host.dead(0);
+    host.out.clear();
+    host.fenced(0);
+    assert_eq!(host.actions(), [], "which of both copies is the last?");
+    host.pass(1_000_000);
     assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+}
+
+#[test]
+fn a_lost_write_waits_for_what_writes_the_same_blocks_at_this_moment() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 4);
+    host.suspect(0);
+    host.submit(1, WRITE, 4);
+    host.submit(2, WRITE, 8);
+    host.dead(0);
+    host.out.clear();
+    host.fenced(0);
+    assert_eq!(host.actions(), [], "the target may perform it after ours");
+    host.ended(2, 1, Ended::Good);
+    assert_eq!(host.actions(), [good(2)]);
+    host.ended(1, 1, Ended::Busy);
+    assert_eq!(host.actions(), [send(0, 1)]);
+    host.pass(999_999);
+    assert_eq!(host.actions(), [], "what was refused is new now");
+    host.pass(1);
+    assert_eq!(host.actions(), [send(1, 1)]);
+}
+
+#[test]
+fn what_is_promised_to_be_durable_waits_until_nothing_can_undo_it() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 4);
+    host.submit_durable(1, WRITE, 8);
+    host.submit_durable(2, WRITE, 12);
+    host.ended(2, 0, Ended::Good);
+    host.dead(0);
+    host.out.clear();
+    host.submit_durable(3, Direction::Other, 0);
+    assert_eq!(
+        host.actions(),
+        [send(3, 1)],
+        "it promises nothing of what was not reported"
+    );
+    host.fenced(0);
+    assert_eq!(
+        host.actions(),
+        [send(0, 1)],
+        "another host may write where 1 writes, once 1 is done"
+    );
+    host.submit_durable(4, Direction::Other, 0);
+    assert_eq!(host.actions(), [send(4, 1)]);
+    host.ended(0, 1, Ended::Good);
+    host.out.clear();
+    host.submit_durable(5, Direction::Other, 0);
+    host.submit(6, Direction::Other, 0);
+    host.submit_durable(7, WRITE, 16);
+    assert_eq!(host.actions(), [send(6, 1), send(7, 1)]);
+    host.pass(999_999);
+    assert_eq!(
+        host.actions(),
+        [],
+        "a copy of 0 may land on what another host wrote"
+    );
+    host.pass(1);
+    assert_eq!(host.actions(), [send(1, 1), send(5, 1)]);
+}
+
+#[test]
+fn a_write_that_is_lost_again_waits_for_the_end_of_that_session_too() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 4);
+    host.dead(0);
+    host.fenced(0);
+    host.up(0);
+    host.out.clear();
+    host.dead(1);
+    assert_eq!(host.actions(), [Action::Fence { path: PathId(1) }]);
+    host.pass(1_000_000);
+    assert_eq!(host.actions(), []);
+    host.fenced(1);
+    assert_eq!(host.actions(), [send(0, 0)]);
 }
 
 #[test]
@@ -143,6 +239,7 @@ fn a_write_settles_once_however_often_its_end_is_confirmed_asked_for_or_despaire
         let mut host = settling(fence_timeout_us);
         host.submit(0, WRITE, 0);
         host.dead(0);
+        host.submit(1, WRITE, 0);
         host.fenced(0);
         host.out.clear();
         host.device
@@ -155,7 +252,7 @@ fn a_write_settles_once_however_often_its_end_is_confirmed_asked_for_or_despaire
         assert_eq!(host.actions(), [], "not cut");
         host.fenced(0);
         host.pass(1);
-        assert_eq!(host.actions(), [send(0, 1)], "not made longer");
+        assert_eq!(host.actions(), [send(1, 1)], "not made longer");
     }
 }
 
@@ -163,27 +260,29 @@ fn a_write_settles_once_however_often_its_end_is_confirmed_asked_for_or_despaire
 fn a_fence_at_the_last_moment_leaves_the_whole_time_to_settle() {
     let mut host = settling(None);
     host.submit(0, WRITE, 0);
-    host.submit(1, WRITE, 8);
     host.dead(0);
+    host.submit(1, WRITE, 0);
     host.out.clear();
     // Longer than a ghost is ever made to last without confirmation.
     host.pass(20_000_000);
     host.fenced(0);
     host.pass(999_999);
-    assert_eq!(host.actions(), []);
+    assert_eq!(host.actions(), [send(0, 1)]);
     host.pass(1);
-    assert_eq!(host.actions(), [send(0, 1), send(1, 1)]);
+    assert_eq!(host.actions(), [send(1, 1)]);
 
     let mut host = settling(Some(5_000_000));
     host.submit(0, WRITE, 0);
     host.dead(0);
+    host.submit(1, WRITE, 0);
     host.out.clear();
     host.pass(4_999_999);
     host.fenced(0);
+    host.out.clear();
     host.pass(999_999);
     assert_eq!(host.actions(), [], "the target stood still just now");
     host.pass(1);
-    assert_eq!(host.actions(), [send(0, 1)]);
+    assert_eq!(host.actions(), [send(1, 1)]);
 }
 
 #[test]
@@ -194,6 +293,8 @@ fn what_settles_needs_no_fence_but_keeps_its_number_and_a_later_write_has_its_ow
     assert!(host.device.needs_fence(PathId(0)));
     host.fenced(0);
     assert!(!host.device.needs_fence(PathId(0)));
+    host.ended(0, 1, Ended::Good);
+    host.submit(2, WRITE, 0);
     host.dead(1);
     host.up(0);
     host.out.clear();
@@ -207,16 +308,18 @@ fn what_settles_needs_no_fence_but_keeps_its_number_and_a_later_write_has_its_ow
     assert_eq!(host.actions(), [FENCE]);
     host.fenced(0);
     host.up(1);
+    host.ended(1, 1, Ended::Good);
+    host.submit(3, WRITE, 8);
     host.out.clear();
     host.pass(400_000);
-    assert_eq!(host.actions(), [send(0, 1)], "the first has settled");
+    assert_eq!(host.actions(), [send(2, 1)], "the first has settled");
     let now_us = host.now_us;
     host.device.remove_path(PathId(0), now_us, &mut host.out);
     assert!(!host.device.is_free(PathId(0)));
     host.pass(599_999);
     assert_eq!(host.actions(), []);
     host.pass(1);
-    assert_eq!(host.actions(), [send(1, 1)]);
+    assert_eq!(host.actions(), [send(3, 1)]);
     assert!(host.device.is_free(PathId(0)));
 }
 

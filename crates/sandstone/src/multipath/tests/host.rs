@@ -78,10 +78,20 @@ impl Host {
 
     /// Submits a 4 KiB I/O at this block.
     pub(super) fn submit(&mut self, io: u32, direction: Direction, block: u64) {
+        self.submit_shape(io, direction, block, false);
+    }
+
+    /// The same; its end promises that something is durable.
+    pub(super) fn submit_durable(&mut self, io: u32, direction: Direction, block: u64) {
+        self.submit_shape(io, direction, block, true);
+    }
+
+    fn submit_shape(&mut self, io: u32, direction: Direction, block: u64, durable: bool) {
         let shape = IoShape {
             direction,
             bytes: 4096,
             range: Some((block, 1)),
+            durable,
         };
         self.device
             .submit(IoId(io), shape, self.now_us, &mut self.out);

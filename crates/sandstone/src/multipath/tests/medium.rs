@@ -48,7 +48,25 @@ impl Medium {
         }
     }
 
-    /// A copy of a write lands, whoever still waits for it.
+    /// A copy of a write lands that its submitter knows nothing of. Once the write was reported as done, nobody may
+    /// notice: what it writes is there already.
+    ///
+    /// # Panics
+    /// Something else is.
+    pub(super) fn land(&mut self, (at, len): (u64, u64), value: u64) {
+        for block in at..at + len {
+            let mut history = self.history[block as usize].iter();
+            let is_done = history.any(|w| w.value == value && w.ended.is_some());
+            let found = self.blocks[block as usize];
+            assert!(
+                !is_done || found == value,
+                "block {block}: {value}, done before, lands over {found}"
+            );
+        }
+        self.apply((at, len), value);
+    }
+
+    /// A write is performed.
     pub(super) fn apply(&mut self, (at, len): (u64, u64), value: u64) {
         self.blocks[at as usize..(at + len) as usize].fill(value);
     }

@@ -69,6 +69,8 @@ struct Ghost {
     is_fenced: bool,
     /// The target has performed it and will not again.
     landed: bool,
+    /// Whoever wrote it was told that it is done, after so many had been submitted.
+    reported: Option<u64>,
 }
 
 /// What the device was told about a path.
@@ -156,15 +158,28 @@ impl World {
         }
     }
 
+    /// Whether a ghost stands in its way. Its own whose session is over does so only while something else writes the
+    /// same blocks, and where its end is a promise.
     fn forbidden(&self, io: &Submitted) -> bool {
-        io.shape.direction.changes_blocks()
-            && self.ghosts.iter().any(|ghost| {
-                let shape = IoShape {
-                    range: Some(ghost.range),
-                    ..io.shape
-                };
-                shape.overlaps(&io.shape)
-            })
+        let overlaps = |range: (u64, u64)| {
+            let shape = IoShape {
+                range: Some(range),
+                ..io.shape
+            };
+            shape.overlaps(&io.shape)
+        };
+        let mut others = self.ios.values().filter(|other| other.on.is_some());
+        let is_raced = others.any(|other| {
+            other.shape.direction.changes_blocks() && other.shape.range.is_some_and(overlaps)
+        });
+        let is_raced = is_raced || io.shape.durable;
+        let mut ghosts = self.ghosts.iter().filter(|ghost| overlaps(ghost.range));
+        if io.shape.direction.changes_blocks() {
+            ghosts.any(|ghost| ghost.value != io.value || !ghost.is_fenced || is_raced)
+        } else {
+            let before = |ghost: &Ghost| ghost.reported.is_some_and(|orders| orders < io.order);
+            io.shape.durable && self.ghosts.iter().any(before)
+        }
     }
 
     /// Carries out what the device asked for, checking each of it.
@@ -218,6 +233,16 @@ impl World {
         let io = self.ios.remove(&id).expect("finished once");
         assert_eq!(io.on, None, "finished while on a path");
         self.finished += 1;
+        if outcome == Outcome::Good {
+            let is_own = |ghost: &&mut Ghost| ghost.value == io.value;
+            let own = self.ghosts.iter_mut().filter(is_own);
+            own.for_each(|ghost| ghost.reported = Some(self.orders));
+            let before = |ghost: &Ghost| ghost.reported.is_some_and(|orders| orders < io.order);
+            let is_flush = io.shape.direction == Direction::Other;
+            let may_undo = |ghost: &Ghost| ghost.value == io.value || (is_flush && before(ghost));
+            let is_broken = io.shape.durable && self.ghosts.iter().any(may_undo);
+            assert!(!is_broken, "{id:?} promised to be durable may be undone");
+        }
         let age_us = self.now_us - io.submitted_us;
         match outcome {
             Outcome::Good => match io.shape.range.filter(|_| io.performed) {
@@ -265,6 +290,7 @@ impl World {
             direction,
             bytes: len as u32 * 512,
             range: (direction != Direction::Other).then_some((at, len)),
+            durable: direction != Direction::Read && self.dice.percent(30),
         };
         self.orders += 1;
         let value = self.orders;
@@ -378,6 +404,7 @@ impl World {
                     until_us,
                     is_fenced: false,
                     landed: io.performed || self.dice.percent(30),
+                    reported: None,
                 });
             }
         }
@@ -440,7 +467,7 @@ impl World {
         for ghost in self.ghosts.iter_mut().filter(|ghost| which(ghost)) {
             if !ghost.landed && self.dice.percent(50) {
                 ghost.landed = true;
-                self.medium.apply(ghost.range, ghost.value);
+                self.medium.land(ghost.range, ghost.value);
             }
         }
     }
