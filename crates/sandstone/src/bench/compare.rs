@@ -20,13 +20,29 @@ pub enum Figure {
     MeanMs,
     /// The latency that 1 of 100 exceeds, in milliseconds; less is better.
     P99Ms,
+    /// esxtop's KAVG in milliseconds: mean time of a command on this side of the wire; less is better. A queue that
+    /// is too short shows here, and in no other figure.
+    KavgMs,
+    /// esxtop's DAVG in milliseconds: mean time of a command from the wire to its answer; less is better.
+    DavgMs,
     /// Processor time per access in microseconds; less is better.
     CpuUs,
 }
 
+/// The last digit that esxtop shows. A command that nothing holds up is at the wire within less, and twice as much of
+/// next to nothing is no difference that anybody wants to hear of; nor has nothing a ratio.
+const LEAST_KAVG_MS: f64 = 0.01;
+
 impl Figure {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Iops, Self::MeanMs, Self::P99Ms, Self::CpuUs];
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 6] = [
+        Self::Iops,
+        Self::MeanMs,
+        Self::P99Ms,
+        Self::KavgMs,
+        Self::DavgMs,
+        Self::CpuUs,
+    ];
 
     /// Its name, as in the table of results.
     pub fn name(self) -> &'static str {
@@ -34,6 +50,8 @@ impl Figure {
             Self::Iops => "iops",
             Self::MeanMs => "mean-ms",
             Self::P99Ms => "p99-ms",
+            Self::KavgMs => "kavg-ms",
+            Self::DavgMs => "davg-ms",
             Self::CpuUs => "cpu-us",
         }
     }
@@ -47,6 +65,8 @@ impl Figure {
                 let distribution = measurement.latency.distribution.as_ref()?;
                 Some(distribution.p99_ns as f64 / 1e6)
             }
+            Self::KavgMs => Some((measurement.esxtop?.kavg_us / 1e3).max(LEAST_KAVG_MS)),
+            Self::DavgMs => Some(measurement.esxtop?.davg_us / 1e3),
             Self::CpuUs => Some(measurement.cpu_ns_per_access()? / 1e3),
         }
     }
@@ -66,7 +86,7 @@ pub enum Verdict {
     Worse,
     /// Yellow: none was found; the interval says how large one may be all the same.
     NoDifference,
-    /// Too few runs.
+    /// Too few runs, or such different ones that the interval says nothing.
     CannotTell,
 }
 
@@ -182,6 +202,7 @@ pub fn compare(a: &[&Run], b: &[&Run], made: Made, alpha: f64) -> Comparison {
 fn verdict(figure: Figure, ratio: Option<Ratio>) -> Verdict {
     match ratio {
         None => Verdict::CannotTell,
+        Some(ratio) if ratio.is_vague() => Verdict::CannotTell,
         Some(ratio) if !ratio.differs() => Verdict::NoDifference,
         Some(ratio) if (ratio.low > 1.0) == figure.more_is_better() => Verdict::Better,
         Some(_) => Verdict::Worse,
@@ -210,7 +231,7 @@ mod tests {
     use crate::bench::parameters::Parameters;
     use crate::bench::profile;
     use crate::bench::random::Random;
-    use crate::bench::results::DirectionResult;
+    use crate::bench::results::{DirectionResult, EsxtopLatency};
 
     /// Runs of the vmktree profile whose figures are 3 % noisy around a speed.
     fn runs(random: &mut Random, rounds: u32, speed: f64) -> Vec<Run> {
@@ -292,6 +313,57 @@ mod tests {
         assert!(iops.low < 1.3 && iops.high > 1.3, "{iops:?}");
         let worse = compared(2, 5, 0.7, Made::InTurns);
         assert!(worse.rows.iter().all(|row| row.verdict == Verdict::Worse));
+    }
+
+    #[test]
+    fn a_queue_that_is_too_short_is_seen_in_kavg_alone() {
+        let mut random = Random::new(1);
+        let split = |kavg_us: f64, davg_us: f64| EsxtopLatency {
+            commands: 1,
+            gavg_us: kavg_us + davg_us,
+            kavg_us,
+            davg_us,
+            qavg_us: kavg_us,
+        };
+        let mut of = |kavg_us: f64| {
+            let mut runs = runs(&mut random, 5, 1.0);
+            for (index, run) in runs.iter_mut().enumerate() {
+                run.measurement.esxtop = Some(split(kavg_us, 500.0 + index as f64));
+            }
+            runs
+        };
+        let (none, hardly, queued) = (of(0.0), of(3.0), of(2000.0));
+        let verdicts = |a: &[Run], b: &[Run]| {
+            let (a, b): (Vec<&Run>, Vec<&Run>) = (a.iter().collect(), b.iter().collect());
+            let rows = compare(&a, &b, Made::InTurns, 0.05).rows;
+            assert_eq!(rows.len(), 16, "four figures of four workloads");
+            let of = |figure| {
+                let rows = rows.iter().filter(move |row| row.figure == figure);
+                rows.map(|row| row.verdict).collect::<Vec<_>>()
+            };
+            [of(Figure::KavgMs), of(Figure::DavgMs)]
+        };
+        let same = vec![Verdict::NoDifference; 4];
+        assert_eq!(verdicts(&none, &hardly), [same.clone(), same.clone()]);
+        assert_eq!(verdicts(&none, &queued), [vec![Verdict::Worse; 4], same]);
+    }
+
+    #[test]
+    fn runs_that_differ_wildly_among_themselves_tell_nothing() {
+        let mut random = Random::new(1);
+        let (a, mut b) = (runs(&mut random, 3, 1.0), runs(&mut random, 3, 1.0));
+        for run in b.iter_mut().filter(|run| run.round == 1) {
+            run.measurement.read.accesses *= 8;
+        }
+        let (a, b): (Vec<&Run>, Vec<&Run>) = (a.iter().collect(), b.iter().collect());
+        let rows = compare(&a, &b, Made::InTurns, 0.05).rows;
+        for row in rows {
+            let expected = match row.figure {
+                Figure::Iops => Verdict::CannotTell,
+                _ => Verdict::NoDifference,
+            };
+            assert_eq!(row.verdict, expected, "{row:?}");
+        }
     }
 
     #[test]

@@ -22,10 +22,19 @@ pub struct Ratio {
     pub high: f64,
 }
 
+/// An interval around 1 whose ends are further apart than this factor leaves room for what everybody would call a
+/// difference.
+const MOST_ROOM: f64 = 2.0;
+
 impl Ratio {
     /// Whether the interval excludes that both are equal.
     pub fn differs(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
+    }
+
+    /// Whether it leaves so much room that it says nothing: neither that both differ nor that they hardly do.
+    pub fn is_vague(&self) -> bool {
+        !self.differs() && self.high > self.low * MOST_ROOM
     }
 
     fn of_logarithm(mean: f64, half_width: f64) -> Self {

@@ -282,10 +282,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
             variant("128 (default)", RANDOM_8K, "queue_depth=128"),
             variant("64", RANDOM_8K, "queue_depth=64")
                 .against(0)
-                .reported("+2.12 % IOPS"),
+                .reported("+2.12 % IOPS, KAVG +501 %"),
             variant("192", RANDOM_8K, "queue_depth=192")
                 .against(0)
-                .reported("+2.23 % IOPS"),
+                .reported("+2.23 % IOPS, KAVG -14 %"),
         ],
         calibrate: 0,
         demands: &[],

@@ -32,6 +32,11 @@ pub struct Figures {
     pub mean_ms: f64,
     /// Latency that one of a hundred exceeds, in milliseconds; 0 for a TCP stream.
     pub p99_ms: f64,
+    /// esxtop's KAVG, on this side of the wire, and DAVG, from the wire to the answer, in milliseconds; 0 for a TCP
+    /// stream.
+    pub kavg_ms: f64,
+    /// See [`Self::kavg_ms`].
+    pub davg_ms: f64,
     /// Longest time without a completion in milliseconds; 0 for a TCP stream.
     pub gap_ms: f64,
 }
@@ -48,6 +53,8 @@ impl Figures {
             iops: measurement.iops(),
             mean_ms: latency.mean_ns / 1e6,
             p99_ms: p99_ns as f64 / 1e6,
+            kavg_ms: measurement.esxtop.map_or(0.0, |split| split.kavg_us / 1e3),
+            davg_ms: measurement.esxtop.map_or(0.0, |split| split.davg_us / 1e3),
             gap_ms: measurement.longest_gap_ns as f64 / 1e6,
         }
     }
@@ -62,6 +69,8 @@ impl Figures {
             iops: mean(|one| one.iops),
             mean_ms: mean(|one| one.mean_ms),
             p99_ms: mean(|one| one.p99_ms),
+            kavg_ms: mean(|one| one.kavg_ms),
+            davg_ms: mean(|one| one.davg_ms),
             gap_ms: mean(|one| one.gap_ms),
         }
     }

@@ -12,9 +12,6 @@ use crate::bench::statistics::{Ratio, paired};
 /// The chance that of equal variants any is said to differ.
 const ALPHA: f64 = 0.05;
 
-/// An interval whose ends are further apart than this says nothing at all.
-const UNCERTAIN: f64 = 2.0;
-
 /// What came of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
@@ -196,7 +193,7 @@ fn verdict(ratio: Option<Ratio>, figure: Figure) -> String {
     );
     let less_is_better = figure == Figure::Gap;
     match (ratio.differs(), (ratio.estimate > 1.0) != less_is_better) {
-        (false, _) if ratio.high / ratio.low > UNCERTAIN => {
+        (false, _) if ratio.is_vague() => {
             format!("cannot tell, more rounds are needed: {range}")
         }
         (false, _) => format!("no difference found: {range}"),

@@ -90,7 +90,7 @@ fn counted(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     html! {
         b { (subject.series[contrast.series].label) } " against " b { (subject.series[contrast.base].label) } ": of "
         (contrast.comparison.rows.len()) " figures " (better) " better, " (worse) " worse, " (same) " without a difference"
-        @if unknown > 0 { ", " (unknown) " from too few runs to tell (measure with " code { "--repeat 5" } ")" }
+        @if unknown > 0 { ", " (unknown) " of which more runs are needed to tell (" code { "--repeat" } ")" }
         "."
     }
 }

@@ -438,7 +438,7 @@ fn results_made_apart_are_compared_with_the_first() {
     );
     let text = words(&page).join("");
     assert!(
-        text.contains("after against before: of 16 figures"),
+        text.contains("after against before: of 24 figures"),
         "{text}"
     );
     assert!(text.contains("run apart, 5 and 5 runs"));

@@ -10,6 +10,9 @@ use crate::bench::compare::{Figure, Made, Row, Verdict};
 /// With more, the tables of single figures are closed at first.
 const FEW: usize = 3;
 
+/// What has a table of all settings by itself: how much, how long, and on which side of the wire the time went.
+const AT_A_GLANCE: [Figure; 4] = [Figure::Iops, Figure::MeanMs, Figure::KavgMs, Figure::DavgMs];
+
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     if subject
         .contrasts
@@ -27,12 +30,11 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
             }
             p.legend {
                 span.key.better {} "▲▼ better  " span.key.worse {} "▲▼ worse  " span.key.same {} "= no difference  "
-                span.key.unknown {} "? too few runs"
+                span.key.unknown {} "? cannot tell: more runs are needed"
             }
             @if subject.contrasts.len() > 1 {
                 @for base in bases(subject) {
-                    (matrix(subject, base, Figure::Iops))
-                    (matrix(subject, base, Figure::MeanMs))
+                    @for figure in AT_A_GLANCE { (matrix(subject, base, figure)) }
                 }
             }
             @for contrast in &subject.contrasts {
@@ -47,6 +49,8 @@ fn title(figure: Figure) -> &'static str {
         Figure::Iops => "Accesses per second",
         Figure::MeanMs => "Mean latency",
         Figure::P99Ms => "p99 latency",
+        Figure::KavgMs => "KAVG (this side of the wire)",
+        Figure::DavgMs => "DAVG (from the wire to the answer)",
         Figure::CpuUs => "Processor time per access",
     }
 }
@@ -54,7 +58,9 @@ fn title(figure: Figure) -> &'static str {
 fn value(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Iops => units::number(value),
-        Figure::MeanMs | Figure::P99Ms => units::time(value * 1e6),
+        Figure::MeanMs | Figure::P99Ms | Figure::KavgMs | Figure::DavgMs => {
+            units::time(value * 1e6)
+        }
         Figure::CpuUs => units::time(value * 1e3),
     }
 }
@@ -101,6 +107,9 @@ fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
         .iter()
         .filter(|workload| contrasts().any(|contrast| row(contrast, workload, figure).is_some()))
         .collect();
+    if workloads.is_empty() {
+        return html! {};
+    }
     html! {
         div.scroll { table.sortable {
             caption { (title(figure)) " against " (subject.series[base].label) }
@@ -145,6 +154,11 @@ fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
         .first()
         .map_or((0, 0), |row| row.runs);
     let open = (subject.contrasts.len() <= FEW).then_some("");
+    // Only a device at the end of a wire has KAVG and DAVG.
+    let rows = || contrast.comparison.rows.iter();
+    let figures =
+        Figure::ALL.map(|figure| rows().any(|row| row.figure == figure).then_some(figure));
+    let figures: Vec<Figure> = figures.into_iter().flatten().collect();
     html! {
         details open=[open] {
             summary { b { (series) } " against " (base) ": every figure" }
@@ -156,11 +170,11 @@ fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
                 }
                 thead { tr {
                     th scope="col" { "workload" }
-                    @for figure in Figure::ALL { th scope="col" { (title(figure)) } }
+                    @for figure in &figures { th scope="col" { (title(*figure)) } }
                 } }
                 tbody { @for workload in &subject.workloads { @if row(contrast, workload, Figure::Iops).is_some() { tr {
                     th scope="row" { (workload) }
-                    @for figure in Figure::ALL { (cell(contrast, workload, figure)) }
+                    @for figure in &figures { (cell(contrast, workload, *figure)) }
                 } } } }
             } }
             @for (only, label) in [(&contrast.comparison.only_a, base), (&contrast.comparison.only_b, series)] {

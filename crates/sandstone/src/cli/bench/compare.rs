@@ -54,17 +54,28 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
             writeln!(t.err, "only in {}: {}", path.display(), only.join(", "))?;
         }
     }
-    let cannot_tell = |row: &Row| row.verdict == Verdict::CannotTell;
-    if comparison.rows.iter().any(cannot_tell) {
-        writeln!(
-            t.err,
-            "one run each cannot be told from noise: measure again with --repeat 5"
-        )?;
+    if let Some(advice) = advice(&comparison.rows) {
+        writeln!(t.err, "{advice}")?;
     }
     for Difference { fact, a, b } in &differences {
         writeln!(t.err, "not measured alike: {fact}: {a} | {b}")?;
     }
     Ok(())
+}
+
+/// What to do where something cannot be told.
+pub(super) fn advice(rows: &[Row]) -> Option<&'static str> {
+    let mut unknown = rows
+        .iter()
+        .filter(|row| row.verdict == Verdict::CannotTell)
+        .peekable();
+    unknown.peek()?;
+    Some(match unknown.any(|row| row.runs.0.min(row.runs.1) < 2) {
+        true => "one run each cannot be told from noise: measure again with --repeat 5",
+        false => {
+            "where runs differ so much among themselves, more of them are needed to tell: a larger --repeat, or a longer --time"
+        }
+    })
 }
 
 /// What is printed as JSON.

@@ -179,8 +179,8 @@ fn show(outcome: &Outcome, out: &mut dyn Write) -> std::io::Result<()> {
     }
     writeln!(
         out,
-        "  {:<26} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6}  the report",
-        "", "MB/s", "IOPS", "mean ms", "p99 ms", "gap ms", "wire"
+        "  {:<26} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6}  the report",
+        "", "MB/s", "IOPS", "mean ms", "KAVG ms", "DAVG ms", "p99 ms", "gap ms", "wire"
     )?;
     for variant in &outcome.variants {
         row(variant, out)?;
@@ -213,13 +213,20 @@ fn row(variant: &VariantOutcome, out: &mut dyn Write) -> std::io::Result<()> {
         0.0 => "-".to_owned(),
         value => format!("{value:.digits$}"),
     };
+    // A command that nothing holds up has a KAVG of 0; a TCP stream has none.
+    let split = |value: f64| match mean.davg_ms {
+        0.0 => "-".to_owned(),
+        _ => format!("{value:.2}"),
+    };
     writeln!(
         out,
-        "  {:<26} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5.0}%  {}",
+        "  {:<26} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5.0}%  {}",
         variant.name,
         figure(mean.bytes_per_s / 1e6, 1),
         figure(mean.iops, 0),
         figure(mean.mean_ms, 2),
+        split(mean.kavg_ms),
+        split(mean.davg_ms),
         figure(mean.p99_ms, 2),
         figure(mean.gap_ms, 1),
         variant.wire_share * 100.0,
