@@ -120,7 +120,7 @@ pub fn logical_unit(
                 "have the target map the unit to this initiator, or name another LUN"
             }
             OpenUrlError::Adapter(_) => {
-                "check the portal, the target's name and what it permits to this initiator"
+                "check the portal, the target's name, what it permits to this initiator, and CHAP: iscsi://USER%SECRET@…"
             }
         };
         OpenError::new(error.to_string(), advice)

@@ -124,6 +124,32 @@ impl Reached {
             .filter_map(|session| session.keys.get(name));
         values.map(String::as_str).collect()
     }
+
+    /// What of these settings is not in force, and what is instead.
+    pub fn not_as_asked<'a>(&self, asked: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (name, asked) in asked {
+            if let Some((_, key)) = NEGOTIATED.iter().find(|(option, _)| *option == name) {
+                let wanted = in_words_of_the_key(name, asked);
+                let values = self.key(key);
+                if values.iter().any(|value| *value != wanted) {
+                    let values: Vec<&str> = values.into_iter().collect();
+                    remarks.push(format!(
+                        "{name}={asked} was negotiated to {key}={}",
+                        values.join(" and ")
+                    ));
+                }
+            }
+            if name == "psp" && Psp::from_name(asked).is_some_and(|psp| psp.name() != self.psp) {
+                remarks.push(format!("psp={asked} was not in force but {}", self.psp));
+            }
+            if name == "queue_depth" && asked.parse() != Ok(self.queue_depth) {
+                let depth = self.queue_depth;
+                remarks.push(format!("queue_depth={asked} was not in force but {depth}"));
+            }
+        }
+        remarks
+    }
 }
 
 /// Options of a session that are negotiated, and the key of each.
@@ -140,31 +166,10 @@ const NEGOTIATED: [(&str, &str); 8] = [
 
 /// What of a run's settings was not in force, and what was instead.
 pub fn not_in_force(run: &Run) -> Vec<String> {
-    let Some(reached) = &run.reached else {
-        return Vec::new();
-    };
-    let mut remarks = Vec::new();
-    for (name, asked) in &run.settings {
-        if let Some((_, key)) = NEGOTIATED.iter().find(|(option, _)| option == name) {
-            let wanted = in_words_of_the_key(name, asked);
-            let values = reached.key(key);
-            if values.iter().any(|value| *value != wanted) {
-                let values: Vec<&str> = values.into_iter().collect();
-                remarks.push(format!(
-                    "{name}={asked} was negotiated to {key}={}",
-                    values.join(" and ")
-                ));
-            }
-        }
-        if name == "psp" && Psp::from_name(asked).is_some_and(|psp| psp.name() != reached.psp) {
-            remarks.push(format!("psp={asked} was not in force but {}", reached.psp));
-        }
-        if name == "queue_depth" && asked.parse() != Ok(reached.queue_depth) {
-            let depth = reached.queue_depth;
-            remarks.push(format!("queue_depth={asked} was not in force but {depth}"));
-        }
-    }
-    remarks
+    let settings = run.settings.iter();
+    let asked = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+    let reached = run.reached.as_ref();
+    reached.map_or_else(Vec::new, |reached| reached.not_as_asked(asked))
 }
 
 /// A value of an option as the key has it.

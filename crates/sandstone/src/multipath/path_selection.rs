@@ -75,6 +75,11 @@ impl Psp {
             full.eq_ignore_ascii_case(&wanted) || short.eq_ignore_ascii_case(&wanted)
         })
     }
+
+    /// Whether it spreads I/O over all good paths; others keep the rest in reserve.
+    pub fn uses_all_paths(self) -> bool {
+        !matches!(self, Self::Mru | Self::Fixed)
+    }
 }
 
 /// After how long without I/O a path is tried again, so that one that was slow once is not slow for

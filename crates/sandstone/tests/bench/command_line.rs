@@ -227,6 +227,20 @@ fn profiles_are_listed() {
 }
 
 #[test]
+fn knobs_are_listed() {
+    let ran = run("bench | knobs | -H");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for expected in [
+        "nr_requests\tany target\t128,4\t",
+        "sessions\tlogical units\t1,2,5\t",
+        "delayed_ack\tlogical units\ton,off\t",
+        "volblocksize\tour volumes\t",
+    ] {
+        assert!(ran.out.contains(expected), "{expected}: {}", ran.out);
+    }
+}
+
+#[test]
 fn a_sweep_tries_every_setting_in_turns_and_says_what_it_found() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("sweep.json");
@@ -457,7 +471,7 @@ fn an_imported_configuration_is_run_as_it_says() {
             "bench | run | {} | --size | 11G | --profile | {profile} | --dry-run",
             text(&target)
         ));
-        let expected = "14 workloads, about 4830 s";
+        let expected = "14 workloads, about 81 min";
         assert!(
             preview.out.contains(expected),
             "{}{}",

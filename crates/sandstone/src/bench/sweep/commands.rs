@@ -55,7 +55,7 @@ pub fn of_initiator(option: &str, value: &str, of: &Names<'_>) -> Commands {
         "queue_depth" => queue_depth(value),
         "psp" => path_selection(value, of),
         "iops" | "bytes" | "use_ano" => round_robin(option, value, of),
-        "sessions" => sessions(value),
+        "sessions" => sessions(value, of),
         "quick_ack" => quick_ack(value),
         "window" => (None, bytes(value).map(window)),
         _ => session_key(option, value),
@@ -95,7 +95,11 @@ fn on_sandstone(option: &str, value: &str, of: &Names<'_>) -> Option<String> {
             )
         }
         "use_ano" => format!("{psp_set} -U {}", yes_no(is_yes(value))),
-        "sessions" | "first_burst" | "max_burst" | "max_recv_segment" | "max_outstanding_r2t" => {
+        "sessions" => format!(
+            "{}\n{set} -P VMW_PSP_RR   # VMW_PSP_MRU and VMW_PSP_FIXED use one path at a time",
+            modify(option, value, of)
+        ),
+        "first_burst" | "max_burst" | "max_recv_segment" | "max_outstanding_r2t" => {
             modify(option, value, of)
         }
         "command_timeout" => modify(option, value, of),
@@ -253,12 +257,16 @@ fn multipath(settings: &str, of: &Names<'_>) -> String {
     )
 }
 
-fn sessions(value: &str) -> Both {
-    let esxi = "esxcli iscsi networkportal add -A vmhbaN -n vmkN   # once for each of so many vmkernel ports (port binding)\n\
-                esxcli storage core adapter rescan -A vmhbaN";
+fn sessions(value: &str, of: &Names<'_>) -> Both {
+    let esxi = format!(
+        "esxcli iscsi networkportal add -A vmhbaN -n vmkN   # once for each of so many vmkernel ports (port binding)\n\
+         esxcli storage core adapter rescan -A vmhbaN\n\
+         esxcli storage nmp device set -d {} -P VMW_PSP_RR   # VMW_PSP_MRU and VMW_PSP_FIXED use one path at a time",
+        of.device
+    );
     let linux =
         format!("# /etc/iscsi/iscsid.conf, for new sessions\nnode.session.nr_sessions = {value}");
-    (Some(esxi.to_owned()), Some(linux))
+    (Some(esxi), Some(linux))
 }
 
 fn quick_ack(value: &str) -> Both {

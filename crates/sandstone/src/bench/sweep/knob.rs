@@ -249,7 +249,7 @@ const SIMPLE: &[Simple] = &[
     },
     Simple {
         name: "max-io",
-        about: "largest I/O; larger accesses are split",
+        about: "largest I/O; larger accesses are split (DiskMaxIOSize, max_sectors_kb)",
         values: &["none", "512K", "128K", "32K"],
         apply: |value, setup| {
             setup.parameters.max_io = match value {
@@ -259,23 +259,19 @@ const SIMPLE: &[Simple] = &[
             Ok(())
         },
         commands: |value, of| {
-            let Ok(bytes) = size(value) else {
-                return Commands::default();
-            };
-            let kib = bytes / 1024;
-            Commands {
-                esxi: Some(format!(
-                    "esxcli system settings advanced set -o /Disk/DiskMaxIOSize -i {kib}"
-                )),
-                linux: Some(format!(
-                    "echo {kib} > /sys/block/DEVICE/queue/max_sectors_kb"
-                )),
-                sandstone: Some(format!(
-                    "sandstone initiator device set -d {} --max-io {}",
-                    of.device,
-                    format_size(u64::from(bytes))
-                )),
-            }
+            size(value).map_or_else(|_| Commands::default(), |size| max_io(size, of))
+        },
+    },
+    Simple {
+        name: "max_sectors_kb",
+        about: "largest I/O in KiB, as Linux and ESXi's DiskMaxIOSize count it: max-io",
+        values: &["512", "128", "32"],
+        apply: |value, setup| {
+            setup.parameters.max_io = Some(kib(value)?);
+            Ok(())
+        },
+        commands: |value, of| {
+            kib(value).map_or_else(|_| Commands::default(), |size| max_io(size, of))
         },
     },
     Simple {
@@ -313,6 +309,34 @@ fn each_stream(setup: &mut Setup, change: impl Fn(&mut crate::bench::workload::S
     for workload in &mut setup.profile.workloads {
         workload.streams.iter_mut().for_each(&change);
     }
+}
+
+/// What to type for a largest I/O of so many bytes.
+fn max_io(bytes: u32, of: &Names<'_>) -> Commands {
+    let kib = bytes / 1024;
+    Commands {
+        esxi: Some(format!(
+            "esxcli system settings advanced set -o /Disk/DiskMaxIOSize -i {kib}"
+        )),
+        linux: Some(format!(
+            "echo {kib} > /sys/block/DEVICE/queue/max_sectors_kb"
+        )),
+        sandstone: Some(format!(
+            "sandstone initiator device set -d {} --max-io {}",
+            of.device,
+            format_size(u64::from(bytes))
+        )),
+    }
+}
+
+/// The bytes of a number of KiB.
+fn kib(value: &str) -> Result<u32, String> {
+    let bytes = value
+        .parse()
+        .ok()
+        .and_then(|kib: u32| kib.checked_mul(1024));
+    let bytes = bytes.filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("{value:?} is no number of KiB"))
 }
 
 fn count(value: &str) -> Result<u32, String> {

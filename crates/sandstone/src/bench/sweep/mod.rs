@@ -4,9 +4,11 @@
 //! - [`session_knobs`]: those of an initiator, with [`commands`], what to type for them;
 //! - [`volume_knobs`]: those of a volume of our own;
 //! - [`plan`]: which settings are tried, and in which order;
+//! - [`in_vain`]: which of them cannot differ as things stand;
 //! - [`verdict`]: which of them differ from the first, and which is best.
 
 pub mod commands;
+pub mod in_vain;
 pub mod knob;
 pub mod plan;
 pub mod session_knobs;

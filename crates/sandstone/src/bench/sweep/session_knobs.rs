@@ -20,8 +20,53 @@ pub fn session_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     let sessions = KNOWN
         .iter()
         .map(|(name, values)| Box::new(SessionKnob { name, values }) as Box<dyn Knob>);
-    let unit = [Box::new(WriteCacheKnob) as Box<dyn Knob>];
-    sessions.chain(unit).chain(volume_knobs())
+    let others = [
+        Box::new(DelayedAckKnob) as Box<dyn Knob>,
+        Box::new(WriteCacheKnob),
+    ];
+    sessions.chain(others).chain(volume_knobs())
+}
+
+/// `quick_ack` by the name that ESXi's adapters have for its contrary.
+struct DelayedAckKnob;
+
+impl DelayedAckKnob {
+    fn quick_ack(value: &str) -> Result<&'static str, String> {
+        match value {
+            "on" => Ok("no"),
+            "off" => Ok("yes"),
+            _ => Err("choose on or off".to_owned()),
+        }
+    }
+}
+
+impl Knob for DelayedAckKnob {
+    fn name(&self) -> &str {
+        "delayed_ack"
+    }
+
+    fn about(&self) -> &str {
+        "DelayedAck of ESXi's adapter: the contrary of quick_ack"
+    }
+
+    fn values(&self) -> Vec<String> {
+        ["on", "off"].map(str::to_owned).into()
+    }
+
+    fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String> {
+        let quick_ack = Self::quick_ack(value)?.to_owned();
+        setup
+            .target_options
+            .insert("quick_ack".to_owned(), quick_ack);
+        Ok(())
+    }
+
+    fn commands(&self, value: &str, of: &Names<'_>) -> Commands {
+        Self::quick_ack(value).map_or_else(
+            |_| Commands::default(),
+            |quick_ack| of_initiator("quick_ack", quick_ack, of),
+        )
+    }
 }
 
 /// The write cache of the logical unit itself.
@@ -84,7 +129,7 @@ impl Knob for SessionKnob {
         setup
             .target_options
             .insert(self.name.to_owned(), value.to_owned());
-        if let Some(need) = self.need() {
+        if let Some(need) = self.need().filter(|_| LIMITS.contains(&self.name)) {
             // Over what the URL says; where it is a knob too, that comes after and has the last word.
             let options = &mut setup.target_options;
             let other = options.entry(need.knob.to_owned());
@@ -98,16 +143,24 @@ impl Knob for SessionKnob {
     }
 
     fn need(&self) -> Option<Need> {
-        LIMITS.contains(&self.name).then_some(Need {
+        let is_met_by: fn(&str) -> bool = match self.name {
+            name if LIMITS.contains(&name) => {
+                |value| Psp::from_name(value) == Some(Psp::RoundRobin)
+            }
+            // Where psp is no knob, what is in force decides: [`use_all_sessions`](super::in_vain::use_all_sessions).
+            "sessions" => |value| Psp::from_name(value).is_some_and(Psp::uses_all_paths),
+            _ => return None,
+        };
+        Some(Need {
             knob: "psp",
             value: "rr",
-            is_met_by: |value| Psp::from_name(value) == Some(Psp::RoundRobin),
+            is_met_by,
         })
     }
 }
 
-/// The limits of round robin, which no other path selection asks for.
-const LIMITS: [&str; 2] = ["iops", "bytes"];
+/// Settings of round robin, which no other path selection asks for.
+const LIMITS: [&str; 3] = ["iops", "bytes", "use_ano"];
 
 /// Options and the values worth trying; the first is what the others are compared with.
 const KNOWN: &[(&str, &[&str])] = &[
@@ -118,6 +171,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("iops", &["1000", "100", "10", "1"]),
     ("bytes", &["10485760", "1048576", "8800"]),
+    ("use_ano", &["no", "yes"]),
     ("sessions", &["1", "2", "5"]),
     ("max_outstanding_r2t", &["1", "8"]),
     ("immediate_data", &["yes", "no"]),

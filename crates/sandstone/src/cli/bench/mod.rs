@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::{Connection, Done, Terminal};
 
 mod compare;
+mod knobs;
 mod lab;
 mod network;
 mod options;
@@ -26,6 +27,8 @@ pub(super) enum Verb {
     Profiles(profiles::Args),
     /// Measure under many settings in turns, and say which matter
     Sweep(sweep::Args),
+    /// List what a sweep can turn, and the values worth trying
+    Knobs(knobs::Args),
     /// Measure a network path: throughput, round trip, and whether jumbo frames pass whole
     Network(network::Args),
     /// Repeat the field reports on a network inside this machine
@@ -46,6 +49,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Run(args) => run::run(&args, connection, t),
         Verb::Profiles(args) => profiles::run(&args, t),
         Verb::Sweep(args) => sweep::run(&args, connection, t),
+        Verb::Knobs(args) => knobs::run(&args, t),
         Verb::Lab(verb) => lab::run(verb, t),
         Verb::Network(args) => network::run(&args, t),
         Verb::Compare(args) => compare::run(&args, t),

@@ -211,12 +211,22 @@ pub(super) struct Preview {
 impl Preview {
     /// In words, for so many rounds.
     pub(super) fn words(self, rounds: u32) -> String {
-        let total_s = self.ms as f64 / 1000.0 * f64::from(rounds);
+        let total = duration(self.ms.saturating_mul(u64::from(rounds)));
         match (self.ms, self.by_amount) {
-            (_, 0) => format!("about {total_s:.0} s"),
+            (_, 0) => format!("about {total}"),
             (0, _) => "until their amounts are through".to_owned(),
-            _ => format!("about {total_s:.0} s, and until the other amounts are through"),
+            _ => format!("about {total}, and until the other amounts are through"),
         }
+    }
+}
+
+/// As people say it who decide whether to wait: seconds, minutes, then hours and minutes.
+fn duration(ms: u64) -> String {
+    let (seconds, minutes) = (ms.div_ceil(1000), ms.div_ceil(60_000));
+    match seconds {
+        0..=180 => format!("{seconds} s"),
+        181..=7200 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
     }
 }
 
@@ -338,5 +348,16 @@ impl How {
             verify: self.verify || base.verify,
             seed: self.seed.unwrap_or(base.seed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn a_long_sweep_is_told_in_hours() {
+        let told = [900, 128_000, 180_001, 3_600_000, 14_720_000].map(duration);
+        assert_eq!(told, ["1 s", "128 s", "4 min", "60 min", "4 h 6 min"]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use super::compare::{figure, interval, verdict_words};
+use super::compare::{advice, figure, interval, verdict_words};
 use super::options::{Clock, How, Output, Preview, What};
 use super::progress::Progress;
 use super::report;
@@ -17,6 +17,7 @@ use crate::bench::reached::{Reached, not_in_force};
 use crate::bench::remarks::unproven;
 use crate::bench::results::{Measurement, Results};
 use crate::bench::run::measure;
+use crate::bench::sweep::in_vain;
 use crate::bench::sweep::knob::{Commands, Knob, Names, Registry, Setup};
 use crate::bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
 use crate::bench::sweep::session_knobs::session_knobs;
@@ -78,8 +79,11 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     if args.target.is_logical_unit() {
         session_knobs().for_each(|knob| registry.add(knob));
     }
-    let plan = Plan::of(args, &registry, t)?;
+    let mut plan = Plan::of(args, &registry, t)?;
     let mut opened = args.target.open(connection)?;
+    if let Some(reached) = opened.reached() {
+        plan.heed(&reached, t)?;
+    }
     for setup in &plan.setups {
         for workload in &setup.profile.workloads {
             measure::check(workload, &setup.parameters, &*opened.device).map_err(refused)?;
@@ -226,6 +230,18 @@ impl Plan {
         })
     }
 
+    /// Fits the plan to how the unit is reached, and says what will make no difference.
+    fn heed(&mut self, reached: &Reached, t: &mut Terminal<'_>) -> Done {
+        let used = in_vain::use_all_sessions(&mut self.setups, reached);
+        for note in used
+            .into_iter()
+            .chain(in_vain::remarks(&self.setups, reached))
+        {
+            writeln!(t.err, "note: {note}")?;
+        }
+        Ok(())
+    }
+
     fn writes(&self) -> bool {
         // A volume that is made for the sweep holds nobody's data.
         let writes = |setup: &Setup| {
@@ -241,14 +257,12 @@ impl Plan {
 fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Error> {
     let (name, values) = text.split_once('=').unwrap_or((text, ""));
     let knob = registry.find(name.trim()).ok_or_else(|| {
-        let all: Vec<String> = registry
-            .iter()
-            .map(|knob| format!("{} ({})", knob.name(), knob.about()))
-            .collect();
-        Error::not_found(
-            format!("there is no knob {name}"),
-            format!("choose from {}", all.join(", ")),
-        )
+        let all: Vec<&str> = registry.iter().map(|knob| knob.name()).collect();
+        let next = format!(
+            "choose from {}; sandstone bench knobs says what each does",
+            all.join(", ")
+        );
+        Error::not_found(format!("there is no knob {name}"), next)
     })?;
     let values = values.split(',').map(str::trim);
     let values: Vec<String> = values
@@ -371,6 +385,14 @@ fn show(
         &lines,
         "there is nothing to compare: one setting, or no whole round",
     )?;
+    let rows = found
+        .against
+        .iter()
+        .flat_map(|against| &against.comparison.rows);
+    let rows: Vec<Row> = rows.cloned().collect();
+    if let Some(advice) = advice(&rows) {
+        writeln!(t.err, "{advice}")?;
+    }
     for best in &found.best {
         recommend(registry, (found, results), best, t)?;
     }

@@ -90,14 +90,21 @@ impl Opened {
         self.unit.as_ref().map(|unit| unit.name())
     }
 
-    /// Says which paths that were asked for are not there.
+    /// Says which paths that were asked for are not there, and which options of the URL are not in force.
     pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
-        let missing = self.reached().map(|reached| reached.missing());
-        for missing in missing.into_iter().flatten() {
+        let Some(reached) = self.reached() else {
+            return Ok(());
+        };
+        for missing in reached.missing() {
             writeln!(
                 t.err,
                 "warning: {missing}; the figures are those of the other paths"
             )?;
+        }
+        let asked = self.identity.options.iter();
+        let asked = asked.map(|(name, value)| (name.as_str(), value.as_str()));
+        for remark in reached.not_as_asked(asked) {
+            writeln!(t.err, "warning: {remark}")?;
         }
         Ok(())
     }

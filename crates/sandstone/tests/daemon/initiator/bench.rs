@@ -94,6 +94,63 @@ fn a_value_that_the_target_refuses_is_left_out_of_a_sweep() {
 }
 
 #[test]
+fn an_option_that_is_not_in_force_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("run.json");
+    let fake = FakeTarget::honest(disk());
+    let Authorization::Allowed(mut terms) = allowed(Authentication::None) else {
+        unreachable!("it is allowed");
+    };
+    terms.limits.max_outstanding_r2t = 1;
+    fake.authorize(Authorization::Allowed(terms));
+    let told = |options: &str| measured("run", &fake.url(options), "", &saved).0.err;
+    let warning = "warning: max_outstanding_r2t=8 was negotiated to MaxOutstandingR2T=1";
+    let said = told("?max_outstanding_r2t=8");
+    assert!(said.contains(warning), "{said}");
+    let said = told("?max_outstanding_r2t=1");
+    assert!(!said.contains("warning: "), "{said}");
+}
+
+#[test]
+fn sessions_are_turned_where_all_of_them_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("sweep.json");
+    let fake = FakeTarget::honest(disk());
+    let psps = |options: &str| {
+        let (ran, results) = sweep(&fake.url(options), "-k sessions=1,2 --repeat 1", &saved);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let runs = results["runs"].as_array().unwrap().iter();
+        let psps: Vec<String> = runs
+            .map(|run| run["reached"]["psp"].as_str().unwrap().to_owned())
+            .collect();
+        (ran.err, psps)
+    };
+    let (told, psp) = psps("");
+    let note = "note: sessions: VMW_PSP_FIXED sends everything down one path";
+    assert!(told.contains(note), "{told}");
+    assert_eq!(psp, ["VMW_PSP_RR"; 2]);
+    let (told, psp) = psps("?psp=least_queue");
+    assert!(!told.contains("note: "), "{told}");
+    assert_eq!(psp, ["SANDSTONE_PSP_LEAST_QUEUE"; 2]);
+}
+
+#[test]
+fn what_makes_no_difference_is_said_before_it_is_measured() {
+    let fake = FakeTarget::honest(disk());
+    let ran = run(&format!(
+        "bench sweep {} -k psp -k queue_depth=64,128 --dry-run",
+        fake.url("")
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for told in [
+        "note: queue_depth: at most 16 ",
+        "note: psp: there is one path",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_setting_under_which_everything_fails_does_not_end_a_sweep() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("sweep.json");
