@@ -1,5 +1,8 @@
-//! How long I/O stands still when one of two paths dies under it: the longest time without a completion, writes among
-//! them, against our daemon and against tgt, whose old writes need time to settle.
+//! How long I/O stands still when one of two paths dies under it: the longest time without a completion, of writes,
+//! against our daemon and against tgt, whose old writes need time to settle.
+//!
+//! What overlaps a write of the dead path waits for that time. So the unit is large: few blocks are written twice while
+//! it lasts.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +14,13 @@ use crate::initiator::{serve, two_paths};
 use crate::lab::{Bench, Lab, Outcome};
 use crate::path_proxy::Weather;
 use crate::process;
-use crate::qemu_img::SIZE_MIB;
 use crate::server::{Backend, Kind, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of so many deaths the median counts: what else a busy machine does for a while is in a gap as well.
 const DEATHS: usize = 3;
+/// A sparse file.
+const SIZE_MIB: u64 = 32 << 10;
 
 /// One for each target.
 pub(crate) const LABS: &[Lab] = &[
@@ -67,7 +71,7 @@ fn gap_ms(program: &Path, server: &Server, tgt: bool, death: Weather) -> Result<
     let (paths, url) = two_paths(server, tgt)?;
     let mut command = Command::new(program);
     command.args(["bench", "run", &url, "--destroy-data", "--json"]);
-    command.args(["--block", "4096", "--reads", "70", "--random", "100"]);
+    command.args(["--block", "4096", "--reads", "0", "--random", "100"]);
     // Slow enough for the paths, which are threads of this program, to leave something of the cores to both ends.
     command.args(["--outstanding", "16", "--limit", "5000"]);
     command.args(["--time", "2s", "--ramp-up", "0"]);

@@ -121,13 +121,14 @@ fn results_are_saved_compared_and_exported() {
         text(&saved)
     ));
     assert_eq!(compared.code, 0, "{}", compared.err);
+    // Of itself nothing differs; runs so short may differ too much among themselves to tell.
+    let mut rows = compared.out.lines().filter_map(|row| row.split_once('\t'));
     assert!(
-        compared
-            .out
-            .starts_with("iops\tno difference\nmean-ms\tno difference\n"),
+        rows.all(|(_, verdict)| ["no difference", "cannot tell"].contains(&verdict)),
         "{}",
         compared.out
     );
+    assert!(compared.out.starts_with("iops\t"), "{}", compared.out);
     let csv = folder.path().join("a.csv");
     let ran = run(&format!(
         "bench | export | {} | --as | csv | --output | {}",
