@@ -22,6 +22,13 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
             @if !idle.is_empty() {
                 p { b { "No difference was found" } " for " (idle.join(", ")) ". Leave these as they are." }
             }
+            @let unknown = unknown(subject);
+            @if !unknown.is_empty() {
+                p {
+                    b { "It cannot be told" } " for " (unknown.join(", ")) ": runs differ too much among themselves, or are too few. "
+                    "Sweep with a larger " code { "--repeat" } ", or a longer " code { "--time" } "."
+                }
+            }
             @if !turned.is_empty() {
                 h3 { "What to type" }
                 p.note {
@@ -94,15 +101,29 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
 
 /// Series of which no figure differs from what they are compared with.
 fn idle(subject: &Subject<'_>) -> Vec<String> {
-    let is_idle = |contrast: &&Contrast| {
+    of_sweeps(subject, |contrast| {
         let rows = &contrast.comparison.rows;
         !rows.is_empty() && rows.iter().all(|row| row.verdict == Verdict::NoDifference)
-    };
+    })
+}
+
+/// Series that may give more or fewer accesses than what they are compared with, or not.
+fn unknown(subject: &Subject<'_>) -> Vec<String> {
+    of_sweeps(subject, |contrast| {
+        let mut rows = contrast.comparison.rows.iter();
+        rows.any(|row| row.figure == Figure::Iops && row.verdict == Verdict::CannotTell)
+    })
+}
+
+/// The names of what was turned in a sweep and is like this.
+fn of_sweeps(subject: &Subject<'_>, is_like_this: impl Fn(&Contrast) -> bool) -> Vec<String> {
     let in_sweep = |contrast: &&Contrast| {
         subject.series[contrast.base].source == subject.series[contrast.series].source
     };
-    let idle = subject.contrasts.iter().filter(in_sweep).filter(is_idle);
-    idle.map(|contrast| subject.series[contrast.series].label.clone())
+    let contrasts = subject.contrasts.iter().filter(in_sweep);
+    contrasts
+        .filter(|contrast| is_like_this(contrast))
+        .map(|contrast| subject.series[contrast.series].label.clone())
         .collect()
 }
 

@@ -427,6 +427,8 @@ fn one_round_recommends_nothing_and_says_why() {
     let text = words(&html(&[sweep(1)], &Network::default(), 0.05)).join("");
     assert!(text.contains("nothing is certainly better than") && text.contains("cannot tell"));
     assert!(!text.contains("What to type"));
+    let told = "It cannot be told for queue_depth=64, max-io=32K: runs differ too much";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
