@@ -22,6 +22,9 @@ use crate::block::{Lane, Request, Submitted, Ticket};
 
 /// How often a program that waits for its sessions looks whether a name was found.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The longest that the end of an adapter waits for old writes to settle, whatever is set: whoever ends a program does not
+/// wait for ever.
+const LONGEST_SETTLING: Duration = Duration::from_secs(15);
 
 /// A host adapter.
 pub struct Adapter {
@@ -302,6 +305,15 @@ impl Resident for Adapter {
     }
 
     fn leave(&self, lane: &mut Lane) {
+        // Who writes to these disks next may be another process, which knows nothing of what settles.
+        let unsettled = self.fabric().unsettled_for().min(LONGEST_SETTLING);
+        if !unsettled.is_zero() {
+            tracing::info!(
+                ?unsettled,
+                "a path was lost just now: its old writes settle before the initiator ends"
+            );
+            std::thread::sleep(unsettled);
+        }
         let mut fabric = self.fabric();
         fabric.log_out();
         fabric.abandon("the initiator ends");

@@ -271,6 +271,47 @@ mod tests {
     }
 
     #[test]
+    fn policy_is_told_which_ends_promise_durability() {
+        let promises = |write_cache: bool, request: &Request| {
+            let portrait = Portrait {
+                write_cache,
+                force_unit_access: true,
+                ..portrait(63)
+            };
+            let mut all = Vec::new();
+            CommandLimits::new(&portrait, 512, None)
+                .plan(request, |planned| all.push(planned.shape.durable));
+            assert!(!all.is_empty());
+            all.iter().all(|durable| *durable)
+        };
+        let write = |durable: bool| Request::Write {
+            offset: 0,
+            data: crate::block::Pages::zeroes(512),
+            durable,
+        };
+        let read = Request::Read {
+            offset: 0,
+            len: 512,
+        };
+        let discard = Request::Discard {
+            offset: 0,
+            len: 4096,
+        };
+        let cases = [
+            (true, &write(false), false),
+            (true, &write(true), true),
+            (false, &write(false), true),
+            (true, &discard, false),
+            (false, &discard, true),
+            (true, &Request::Flush, true),
+            (false, &read, false),
+        ];
+        for (write_cache, request, expected) in cases {
+            assert_eq!(promises(write_cache, request), expected, "{request:?}");
+        }
+    }
+
+    #[test]
     fn a_unit_is_shaped_as_it_tells() {
         let shape = geometry(&portrait(63)).expect("its size is known");
         assert_eq!((shape.physical, shape.alignment), (4096, 3584));

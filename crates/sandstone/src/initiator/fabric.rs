@@ -233,6 +233,14 @@ impl Fabric {
         self.start.elapsed().as_micros() as u64
     }
 
+    /// For how long old copies may still land of writes that were reported as done, on any device.
+    pub(super) fn unsettled_for(&self) -> Duration {
+        let devices = self.devices.iter();
+        let until = devices.filter_map(|device| device.policy.unsettled_until_us());
+        let left_us = until.max().map_or(0, |us| us.saturating_sub(self.now_us()));
+        Duration::from_micros(left_us)
+    }
+
     /// A moment of that clock.
     pub(super) fn instant(&self, us: u64) -> Instant {
         self.start + Duration::from_micros(us)

@@ -118,6 +118,12 @@ impl Device {
         self.ghosts.need_fence(id)
     }
 
+    /// Until when an old copy may land of a write that was reported as done: so long only this device keeps others from
+    /// writing over it too early. `None` where there is none.
+    pub fn unsettled_until_us(&self) -> Option<u64> {
+        self.ghosts.unsettled_until_us()
+    }
+
     /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and
     /// [`Self::path_fenced`] still counts for it.
     pub fn remove_path(&mut self, id: PathId, now_us: u64, out: &mut Actions) {

@@ -168,6 +168,15 @@ impl Ghosts {
         self.0.len() < before
     }
 
+    /// Until when an old copy may land of what was reported as done; `None` where none may.
+    pub(super) fn unsettled_until_us(&self) -> Option<u64> {
+        let reported = self
+            .0
+            .iter()
+            .filter(|ghost| ghost.reported_before.is_some());
+        reported.filter_map(|ghost| ghost.until_us).max()
+    }
+
     /// When the next one expires.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.0.iter().filter_map(|ghost| ghost.until_us).min()

@@ -218,6 +218,25 @@ fn what_is_promised_to_be_durable_waits_until_nothing_can_undo_it() {
 }
 
 #[test]
+fn whoever_ends_knows_how_long_a_copy_of_what_was_reported_may_land() {
+    let mut host = settling(None);
+    host.submit(0, WRITE, 4);
+    host.submit_durable(1, WRITE, 8);
+    host.dead(0);
+    host.fenced(0);
+    assert_eq!(
+        host.device.unsettled_until_us(),
+        None,
+        "nobody was told yet"
+    );
+    host.ended(0, 1, Ended::Good);
+    let until_us = host.now_us + 1_000_000;
+    assert_eq!(host.device.unsettled_until_us(), Some(until_us));
+    host.pass(1_000_000);
+    assert_eq!(host.device.unsettled_until_us(), None);
+}
+
+#[test]
 fn a_write_that_is_lost_again_waits_for_the_end_of_that_session_too() {
     let mut host = settling(None);
     host.submit(0, WRITE, 4);
