@@ -144,6 +144,8 @@ impl TextExchange {
 
     /// The exchange that the request begins or continues.
     fn open_exchange(&mut self, request: &TextRequest) -> Result<Open, TextRefusal> {
+        // Whatever comes resets what was open, but for what goes on with it (RFC 7143 §6.4, §11.10.4).
+        let open = self.open.take();
         if request.is_final && request.continues {
             return Err(protocol_error("text request with both F and C"));
         }
@@ -161,7 +163,7 @@ impl TextExchange {
                 declared: None,
             });
         }
-        match self.open.take() {
+        match open {
             Some(open) if (open.ttt, open.itt) == (request.ttt, request.itt) => Ok(open),
             _ => Err(TextRefusal {
                 reason: RejectReason::InvalidPduField,
@@ -428,6 +430,44 @@ mod tests {
         let mut exchange = TextExchange::default();
         let refused = exchange.receive(&request(true, false, 77), &[], &NORMAL, &Directory(0));
         assert_eq!(refused.unwrap_err().reason, RejectReason::InvalidPduField);
+    }
+
+    /// RFC 7143 §6.4, §11.10.4: a request with the reserved tag resets the negotiation, and so does a Reject.
+    #[test]
+    fn a_new_exchange_or_a_reject_ends_the_one_that_is_open() {
+        let mut exchange = TextExchange::default();
+        let begin = |exchange: &mut TextExchange, text: &[u8]| {
+            let request = request(false, false, RESERVED_TAG);
+            let reply = exchange.receive(&request, text, &NORMAL, &Directory(1));
+            reply.unwrap().header.ttt
+        };
+        let go_on = |exchange: &mut TextExchange, ttt, text: &[u8]| {
+            exchange.receive(&request(true, false, ttt), text, &NORMAL, &Directory(1))
+        };
+        let old = begin(&mut exchange, b"MaxRecvDataSegmentLength=512\0");
+        // Answered at once.
+        let new = go_on(
+            &mut exchange,
+            RESERVED_TAG,
+            b"MaxRecvDataSegmentLength=1024\0",
+        );
+        assert_eq!(new.unwrap().peer_max_recv_data_segment_length, Some(1024));
+        let refused = go_on(&mut exchange, old, b"").unwrap_err();
+        assert_eq!(refused.reason, RejectReason::InvalidPduField);
+        // Refused.
+        let old = begin(&mut exchange, b"");
+        let refused = go_on(&mut exchange, RESERVED_TAG, b"no pair\0").unwrap_err();
+        assert_eq!(refused.reason, RejectReason::ProtocolError);
+        assert!(go_on(&mut exchange, old, b"").is_err());
+        let old = begin(&mut exchange, b"");
+        let both = exchange.receive(
+            &request(true, true, RESERVED_TAG),
+            b"",
+            &NORMAL,
+            &Directory(1),
+        );
+        assert!(both.is_err());
+        assert!(go_on(&mut exchange, old, b"").is_err());
     }
 
     /// Attack 4: requests without text that promise more for ever.
