@@ -26,7 +26,8 @@ const CHECK_CONDITION: u8 = 0x02;
 /// How many immediate commands find room where the window is full.
 const IMMEDIATE_BESIDE_WINDOW: usize = 8;
 
-/// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes.
+/// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes. A ping may be longer:
+/// all of it that the initiator takes goes back.
 const MAX_WHOLE: usize = 64 * 1024;
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
@@ -110,12 +111,16 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 arrival => return self.not_next(index, bhs, arrival),
             }
         }
-        let length = Bhs::new(bhs).data_segment_length().min(MAX_WHOLE);
+        let is_ping = Bhs::new(bhs).opcode() == Ok(Opcode::NopOut);
+        let taken = self.initiator_max_recv_data_segment_length(index) as usize;
+        let longest = if is_ping { taken } else { MAX_WHOLE };
+        let length = Bhs::new(bhs).data_segment_length().min(longest);
         self.set_sink(
             index,
             Sink::Whole {
                 bhs: *bhs,
-                data: Vec::with_capacity(length),
+                data: Vec::with_capacity(length.min(MAX_WHOLE)),
+                longest,
             },
         );
     }
@@ -309,8 +314,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 }
                 *offset += bytes.len() as u32;
             }
-            Sink::Whole { data, .. } => {
-                data.extend_from_slice(&bytes[..bytes.len().min(MAX_WHOLE - data.len())])
+            Sink::Whole { data, longest, .. } => {
+                let room = longest.saturating_sub(data.len());
+                data.extend_from_slice(&bytes[..bytes.len().min(room)])
             }
             Sink::Early { data, .. } => data.extend_from_slice(bytes),
             Sink::EarlyData { itt, .. } => {
@@ -362,7 +368,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 }
                 Ok(None)
             }
-            Sink::Whole { bhs, data } => self.request(index, &bhs, data),
+            Sink::Whole { bhs, data, .. } => self.request(index, &bhs, data),
             Sink::Early { bhs, ahs, data } => {
                 let early = Early {
                     connection: index,

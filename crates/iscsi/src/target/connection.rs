@@ -31,8 +31,12 @@ pub struct ConnectionSettings {
 pub(super) enum Sink {
     /// Nowhere: an aborted or refused command's data.
     Discard,
-    /// A PDU that is interpreted once it is whole.
-    Whole { bhs: RawBhs, data: Vec<u8> },
+    /// A PDU that is interpreted once it is whole; no more than `longest` bytes of its data are kept.
+    Whole {
+        bhs: RawBhs,
+        data: Vec<u8>,
+        longest: usize,
+    },
     /// A request whose CmdSN is not due yet (several connections).
     Early {
         bhs: RawBhs,
