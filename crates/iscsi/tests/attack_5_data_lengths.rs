@@ -6,9 +6,11 @@
 
 mod data_out_harness;
 
-use iscsi::pdu::{DataIn, RESERVED_TAG, ReadyToTransfer};
+use iscsi::pdu::{
+    Ahs, BHS_LENGTH, DataIn, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
+};
 
-use data_out_harness::{FIRST_BURST, Target, command};
+use data_out_harness::{FIRST_BURST, TAKES_NO_DATA, Target, command};
 
 #[test]
 fn immediate_data_beyond_first_burst_length_is_refused() {
@@ -127,4 +129,79 @@ fn data_for_a_command_that_has_all_its_data_is_not_written() {
     // The command has ended: its tag means nothing now, and the late data is dropped.
     target.data_out(RESERVED_TAG, 0, 0, 512, true).unwrap();
     assert_eq!(target.router.written, [vec![1; 512]]);
+}
+
+/// RFC 7143 §11.3.1, §11.4.5.1: what an initiator announces and sends is by its expected length, not by the CDB.
+/// A command that takes no data and is not over yet is no reason to end the connection.
+#[test]
+fn unsolicited_data_of_a_command_that_takes_none_is_dropped_and_told_as_underflow() {
+    let mut target = Target::new(0, false, false);
+    target
+        .send(&command(TAKES_NO_DATA, 1024, 0, false), &[])
+        .unwrap();
+    target.data_out(RESERVED_TAG, 0, 0, 512, false).unwrap();
+    target.data_out(RESERVED_TAG, 1, 512, 512, true).unwrap();
+    assert_eq!(target.sent.len(), 0);
+    target.finish();
+    assert_eq!(target.residual(), (false, true, 1024));
+}
+
+#[test]
+fn more_of_it_than_was_announced_is_refused() {
+    let announced = |is_final| {
+        let mut target = Target::new(0, false, false);
+        target
+            .send(&command(TAKES_NO_DATA, 1024, 0, is_final), &[])
+            .unwrap();
+        target
+    };
+    let mut target = announced(true);
+    let outcome = target.data_out(RESERVED_TAG, 0, 0, 512, true);
+    target.refused(outcome);
+    let mut target = announced(false);
+    target.data_out(RESERVED_TAG, 0, 0, 512, true).unwrap();
+    let outcome = target.data_out(RESERVED_TAG, 1, 512, 512, true);
+    target.refused(outcome);
+    let mut target = announced(false);
+    let outcome = target.data_out(RESERVED_TAG, 0, 512, 1024, true);
+    target.refused(outcome);
+    let mut target = announced(false);
+    let outcome = target.data_out(5, 0, 0, 512, true);
+    target.refused(outcome);
+}
+
+/// RFC 7143 §11.4.1, §11.4.6: no command here does both, so none of what was expected to be read has come.
+#[test]
+fn a_command_with_both_r_and_w_is_told_that_nothing_was_read() {
+    for opcode in [0x28, 0x2a] {
+        let mut target = Target::new(512, false, true);
+        let mut ahs = Vec::new();
+        assert!(Ahs::BidirectionalReadLength(4096).encode(&mut ahs));
+        let immediate = if opcode == 0x2a { 512 } else { 0 };
+        let mut bhs = command(opcode, 512, immediate, true);
+        let mut pdu = ScsiCommand::parse(&bhs).unwrap();
+        (pdu.read, pdu.write) = (true, true);
+        pdu.total_ahs_length = (ahs.len() / 4) as u8;
+        pdu.encode(&mut bhs);
+        let stream = [&bhs[..], &ahs, &vec![1; immediate]].concat();
+        target.receive(&stream).unwrap();
+        let answer = ScsiResponse::parse(target.last()).unwrap();
+        assert_eq!(target.sent.len(), 1, "{opcode:02x}: no Data-In");
+        assert_eq!(
+            (
+                answer.bidirectional_read_overflow,
+                answer.bidirectional_read_underflow,
+                answer.bidirectional_read_residual_count
+            ),
+            (false, true, 4096),
+            "{opcode:02x}"
+        );
+        assert_eq!(answer.underflow, opcode == 0x28, "of the write");
+    }
+    let mut target = Target::new(512, false, true);
+    target.write(512, 512, true).unwrap();
+    let answer = ScsiResponse::parse(target.last()).unwrap();
+    assert!(!answer.bidirectional_read_underflow);
+    assert_eq!(answer.bidirectional_read_residual_count, 0);
+    assert_eq!(target.last()[40..44], [0; 4], "of {BHS_LENGTH} bytes");
 }

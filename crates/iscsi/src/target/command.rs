@@ -165,7 +165,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Err(ConnectionError::Protocol(what));
         }
         let id = self.tasks.next_id();
-        let admission = self.hand_over(index, id, &command, router);
+        let (admission, bidirectional_read) = self.hand_over(index, id, &command, router);
         self.counters.commands += 1;
         let mut task = Task {
             itt: command.itt,
@@ -178,6 +178,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             wanted: 0,
             r2t_sn: 0,
             transfer: None,
+            dropped_until: 0,
+            bidirectional_read,
             listed: false,
             aborted: None,
         };
@@ -189,6 +191,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 self.respond(&task, completion);
             }
             Admission::Running => {
+                if !command.is_final {
+                    task.dropped_until = offered.min(limits.first_burst);
+                }
                 self.tasks.insert(task);
                 self.tasks.list(id);
             }
@@ -215,6 +220,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(())
     }
 
+    /// Gives a command to the device server. Beside what becomes of it: how much is expected to be read by a command
+    /// with both R and W.
     #[inline]
     fn hand_over<R>(
         &mut self,
@@ -222,7 +229,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         id: TaskId,
         command: &ScsiCommand,
         router: &mut R,
-    ) -> Admission<P, B>
+    ) -> (Admission<P, B>, u32)
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
@@ -239,7 +246,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             data_out_length: if command.write { edtl } else { 0 },
         };
         if command.total_ahs_length == 0 {
-            return router.command(id, &incoming);
+            return (router.command(id, &incoming), 0);
         }
         let mut whole = command.cdb.to_vec();
         let ahs = self.connections[index]
@@ -253,7 +260,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
         }
         incoming.cdb = &whole;
-        router.command(id, &incoming)
+        let bidirectional_read = if command.read && command.write {
+            incoming.data_in_length
+        } else {
+            0
+        };
+        (router.command(id, &incoming), bidirectional_read)
     }
 
     fn data_out_header(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
@@ -271,8 +283,16 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             // aborted: data that was under way then.
             return self.early_data_header(index, bhs, &pdu);
         }
+        let end = pdu.buffer_offset.saturating_add(pdu.data_segment_length);
         let checked = match &mut task.transfer {
             Some(transfer) => transfer.header(&pdu),
+            None if pdu.ttt == RESERVED_TAG && end <= task.dropped_until => {
+                if pdu.is_final {
+                    task.dropped_until = 0;
+                }
+                self.set_sink(index, Sink::Discard);
+                return Ok(());
+            }
             None => Err("Data-Out for a command that has all its data"),
         };
         match checked {

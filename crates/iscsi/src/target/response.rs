@@ -196,8 +196,9 @@ fn send_response<P: Payload, B>(
         DataSegment::Bytes(segment)
     };
     let pdu = ScsiResponse {
+        // No command here does both: what was expected to be read has not come.
         bidirectional_read_overflow: false,
-        bidirectional_read_underflow: false,
+        bidirectional_read_underflow: task.bidirectional_read > 0,
         overflow: residual.overflow,
         underflow: residual.underflow,
         response: ServiceResponse::Completed,
@@ -213,7 +214,7 @@ fn send_response<P: Payload, B>(
         exp_cmd_sn,
         max_cmd_sn,
         exp_data_sn,
-        bidirectional_read_residual_count: 0,
+        bidirectional_read_residual_count: task.bidirectional_read,
         residual_count: residual.count,
     };
     let mut raw = [0; BHS_LENGTH];

@@ -45,6 +45,10 @@ pub(super) struct Task<B> {
     pub(super) r2t_sn: u32,
     /// Data-out still arriving; `None` once the device server runs the task.
     pub(super) transfer: Option<DataOutTransfer<B>>,
+    /// Unsolicited data was announced for a command that takes none: so far it may come, to be dropped.
+    pub(super) dropped_until: u32,
+    /// Bytes that were expected to be read by a command with both R and W.
+    pub(super) bidirectional_read: u32,
     /// Whether it can be found by its tag.
     pub(super) listed: bool,
     /// Aborted: `Some(true)` answers TASK ABORTED when quiet, `Some(false)` answers nothing.

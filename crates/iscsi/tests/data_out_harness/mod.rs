@@ -18,6 +18,8 @@ use iscsi::target::{
 
 pub(crate) const FIRST_BURST: u32 = 4096;
 pub(crate) const ITT: u32 = 77;
+/// A command that moves nothing, whatever its initiator offers, and runs until [`Target::finish`].
+pub(crate) const TAKES_NO_DATA: u8 = 0x35;
 pub(crate) const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
@@ -80,11 +82,15 @@ impl TaskRouter for Router {
     type Payload = Bytes;
     type Buffer = Room;
 
-    fn command(&mut self, _: TaskId, command: &IncomingCommand<'_>) -> Admission<Bytes, Room> {
+    fn command(&mut self, task: TaskId, command: &IncomingCommand<'_>) -> Admission<Bytes, Room> {
         let wanted = self.wanted;
         self.begun.push(command.cdb[1]);
         if command.cdb[0] == 0x28 {
             return Admission::Done(good(Some(vec![7; wanted as usize])));
+        }
+        if command.cdb[0] == TAKES_NO_DATA {
+            self.running.push((task, Vec::new()));
+            return Admission::Running;
         }
         let buffer = Room {
             wanted: wanted as usize,
@@ -419,7 +425,7 @@ pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -
         immediate: false,
         is_final,
         read: opcode == 0x28,
-        write: opcode == 0x2a,
+        write: opcode != 0x28,
         attribute: TaskAttribute::Simple,
         total_ahs_length: 0,
         data_segment_length: immediate as u32,
