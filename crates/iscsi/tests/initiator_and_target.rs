@@ -662,14 +662,14 @@ fn chap_between_the_two_with_every_hash() {
 #[test]
 fn redirects_and_refusals_reach_the_caller() {
     let redirect = Authorization::Redirect {
-        address: "192.0.2.7:3260,3".into(),
+        address: "192.0.2.7:3260".into(),
         permanent: true,
     };
     let error = login(settings(Limits::default()), &mut Policy::with(redirect)).unwrap_err();
     assert_eq!(
         error,
         LoginError::Redirected {
-            address: "192.0.2.7:3260,3".into(),
+            address: "192.0.2.7:3260".into(),
             permanent: true
         }
     );

@@ -311,14 +311,19 @@ fn redirects() {
         (false, LoginStatus::TARGET_MOVED_TEMPORARILY),
         (true, LoginStatus::TARGET_MOVED_PERMANENTLY),
     ] {
-        let address = "[2001:db8::1]:3260,2";
-        let redirect = Authorization::Redirect {
-            address: address.into(),
-            permanent,
+        let told = |address: &str| {
+            let redirect = Authorization::Redirect {
+                address: address.into(),
+                permanent,
+            };
+            let reply = Client::new(Policy::with(redirect)).first(SECURITY, Some(OPERATIONAL), &[]);
+            assert_eq!(reply.refused().status, status);
+            reply.get("TargetAddress").map(str::to_owned)
         };
-        let reply = Client::new(Policy::with(redirect)).first(SECURITY, Some(OPERATIONAL), &[]);
-        assert_eq!(reply.refused().status, status);
-        assert_eq!(reply.get("TargetAddress"), Some(address));
+        let address = "[2001:db8::1]:3260";
+        assert_eq!(told(address).as_deref(), Some(address));
+        // RFC 7143 §13.8: without the comma and the portal group tag, which belong to SendTargets.
+        assert_eq!(told("[2001:db8::1]:3260,2").as_deref(), Some(address));
     }
 }
 

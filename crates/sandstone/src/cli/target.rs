@@ -164,7 +164,7 @@ pub(super) struct Named {
 pub(super) struct Redirect {
     #[arg(add = target_names())]
     iqn: String,
-    /// host:port, with an optional ,tag
+    /// host:port
     #[arg(required_unless_present = "none")]
     address: Option<String>,
     /// Tell initiators that the target moved for good

@@ -283,7 +283,7 @@ impl AluaState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedirectSpec {
-    /// TargetAddress: `host:port` with an optional `,tag`.
+    /// TargetAddress: `host:port`. A `,tag` behind it is accepted and not told (RFC 7143 §13.8).
     pub address: String,
     /// 0x0102 instead of 0x0101.
     #[serde(default)]

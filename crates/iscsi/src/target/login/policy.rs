@@ -62,7 +62,7 @@ pub enum Authorization {
     Allowed(LoginTerms),
     /// Elsewhere.
     Redirect {
-        /// TargetAddress: `host:port`, optionally with `,tag`; IPv6 addresses in brackets.
+        /// TargetAddress: `host:port`; IPv6 addresses in brackets. A `,tag` behind it is not told.
         address: String,
         /// Remember it for ever (0x0102) or not (0x0101).
         permanent: bool,

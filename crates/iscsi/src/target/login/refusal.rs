@@ -53,7 +53,10 @@ impl Refusal {
         }
     }
 
-    pub(super) fn redirect(address: String, permanent: bool) -> Self {
+    /// To an address, of which a portal group tag is not told: in a login response it must be omitted, with its
+    /// comma (RFC 7143 §13.8).
+    pub(super) fn redirect(mut address: String, permanent: bool) -> Self {
+        address.truncate(address.find(',').unwrap_or(address.len()));
         let status = if permanent {
             LoginStatus::TARGET_MOVED_PERMANENTLY
         } else {

@@ -111,7 +111,7 @@ fn redirect_address(iqn: &str, address: &str) -> Result<(), Error> {
     let wrong = || {
         Error::invalid(
             format!("target {iqn}: {address:?} is not an address to redirect to"),
-            "write host:port or host:port,tag, as in 10.0.0.2:3260,1 or [fd00::2]:3260",
+            "write host:port, as in 10.0.0.2:3260 or [fd00::2]:3260",
         )
     };
     let (endpoint, tag) = address.split_once(',').unwrap_or((address, "1"));
