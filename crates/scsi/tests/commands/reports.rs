@@ -66,6 +66,32 @@ fn what_is_not_supported_is_said_to_be_so() {
     }
 }
 
+/// SPC-4 6.34.3: a field is mapped as a whole, and what the device server ignores is not.
+#[test]
+fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let usage = |opcode, action: Option<u16>| {
+        let options = if action.is_some() { 2 } else { 1 };
+        good(opcodes(&a, options, opcode, action.unwrap_or(0)))[4..].to_vec()
+    };
+    // BYTCHK has two bits.
+    for opcode in [0x2E, 0x8E, 0xAE] {
+        assert_eq!(usage(opcode, None)[1], 0xF6, "{opcode:02x}");
+    }
+    // Nothing but 3RDPTY and EXTENT is looked at.
+    assert_eq!(usage(0x56, None)[1], 0x11);
+    assert_eq!(usage(0x57, None)[1], 0x11);
+    // POWER CONDITION MODIFIER belongs to power conditions, of which there is none.
+    assert_eq!(usage(0x1B, None)[3], 0);
+    // REGISTER, CLEAR, REGISTER AND IGNORE EXISTING KEY and REGISTER AND MOVE ignore SCOPE and TYPE.
+    for action in 0..=7 {
+        let ignores = [0, 3, 6, 7].contains(&action);
+        let map = if ignores { 0 } else { 0xFF };
+        assert_eq!(usage(0x5F, Some(action))[2], map, "{action}");
+    }
+}
+
 #[test]
 fn task_management_functions_are_reported() {
     let device = Device::new(&[config(1)]);
