@@ -1,17 +1,21 @@
 //! REPORT LUNS (SPC-4 6.33): exactly the units in the initiator's view.
 
+use std::sync::Arc;
+
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::sense::Sense;
 use crate::view::TargetView;
 use crate::{Start, UnitAttention};
 
-/// Reports the view; it answers REPORTED LUNS DATA HAS CHANGED by itself (SPC-4 6.33).
+/// Reports the view; that answers REPORTED LUNS DATA HAS CHANGED by itself, on all units that the nexus sees
+/// (SPC-4 6.33).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let start = report(request.cdb, request.view)?;
-    request
-        .nexus
-        .clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
+    let own = std::iter::once(Arc::clone(request.nexus));
+    for nexus in request.view.itl_nexuses().into_iter().chain(own) {
+        nexus.clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
+    }
     Ok(start)
 }
 

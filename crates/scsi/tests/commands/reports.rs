@@ -195,3 +195,21 @@ fn log_select_resets_the_counters_and_tells_the_others() {
     );
     assert_eq!(device.units[0].statistics().totals().read_commands, 1);
 }
+
+/// SPC-4 6.33: one REPORT LUNS answers REPORTED LUNS DATA HAS CHANGED for all units that its initiator sees there,
+/// and for nobody else.
+#[test]
+fn report_luns_answers_the_changed_inventory_for_all_units() {
+    let device = Device::new(&[config(1), config(2), config(3)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 1));
+    for unit in &device.units {
+        unit.raise(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED, None);
+        unit.raise(UnitAttention::MODE_PARAMETERS_CHANGED, None);
+    }
+    good(a.to(1, &[0xA0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], &[]));
+    for lun in 0..3 {
+        fails(a.to(lun, &[0; 6], &[]), (6, 0x2A, 0x01));
+        good(a.to(lun, &[0; 6], &[]));
+        fails(b.to(lun, &[0; 6], &[]), (6, 0x3F, 0x0E));
+    }
+}
