@@ -470,6 +470,18 @@ fn wrong_parameter_lists_are_refused() {
     good(copy(&a, &lid1(1, 0, &changed(&unit[0], 1, 0xC0), &[one])));
 }
 
+/// The CSCD DESCRIPTOR LIST LENGTH lies elsewhere in each form (SPC-4 6.4.2, 6.5.2).
+#[test]
+fn a_wrong_length_of_cscd_descriptors_is_pointed_to_in_either_form() {
+    let (_, a) = two_units();
+    let odd = [vec![0xE4; 33]];
+    for (action, list, at) in [(0, lid1(1, 0, &odd, &[]), 2), (1, lid4(1, &odd, &[]), 42)] {
+        let refused = a.run(&copy_cdb(action, list.len()), &list);
+        assert_eq!(refused.sense[15..18], [0x80, 0, at]);
+        fails(refused, INVALID_IN_LIST);
+    }
+}
+
 #[test]
 fn the_long_form_has_long_list_identifiers() {
     let (device, a) = two_units();

@@ -120,7 +120,7 @@ pub(super) fn parse(layout: Layout, list: &[u8], list_len: u32) -> Result<Parame
     let (cscd_bytes, rest) = list[header_len..].split_at(header.cscd_len);
     Ok(ParameterList {
         list_id: keeps_list_id.then_some(header.list_id),
-        cscds: parse_cscds(cscd_bytes, header_len)?,
+        cscds: parse_cscds(cscd_bytes, layout)?,
         segments: parse_segments(&rest[..header.segment_len], header_len + header.cscd_len)?,
     })
 }
@@ -156,17 +156,22 @@ fn lid4_header(list: Cdb<'_>) -> Result<Header, Sense> {
     })
 }
 
-fn parse_cscds(bytes: &[u8], start: usize) -> Result<Vec<Cscd>, Sense> {
+fn parse_cscds(bytes: &[u8], layout: Layout) -> Result<Vec<Cscd>, Sense> {
     if bytes.len() > usize::from(MAX_CSCD_DESCRIPTORS) * CSCD_LEN {
         return Err(Sense::illegal(Asc::TOO_MANY_TARGET_DESCRIPTORS));
     }
     if !bytes.len().is_multiple_of(CSCD_LEN) {
-        return Err(Sense::invalid_field_in_parameter_list(2));
+        // CSCD DESCRIPTOR LIST LENGTH.
+        let at = match layout {
+            Layout::Lid1 => 2,
+            Layout::Lid4 => 42,
+        };
+        return Err(Sense::invalid_field_in_parameter_list(at));
     }
     let mut cscds = Vec::new();
     for (index, bytes) in bytes.chunks_exact(CSCD_LEN).enumerate() {
         // Both descriptor lists together end far below 65 536.
-        let at = (start + index * CSCD_LEN) as u16;
+        let at = (layout.header_len() + index * CSCD_LEN) as u16;
         let fields = Cdb(bytes);
         if fields.u8(0) != IDENTIFICATION_CSCD {
             return Err(Sense::illegal(Asc::UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE));
