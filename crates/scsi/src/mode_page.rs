@@ -267,6 +267,10 @@ impl ModePages {
         page: u8,
         subpage: u8,
     ) -> Result<Vec<u8>, Sense> {
+        if page == ALL_PAGES && subpage != 0 && subpage != ALL_SUBPAGES {
+            // Reserved (SPC-4 6.11).
+            return Err(Sense::invalid_field_in_cdb(3));
+        }
         let wanted = |id: &PageId| {
             (page == ALL_PAGES || page == id.0) && (subpage == ALL_SUBPAGES || subpage == id.1)
         };

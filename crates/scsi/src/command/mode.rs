@@ -282,21 +282,19 @@ impl Select {
     /// Checks header and block descriptor; returns where the pages start. The MODE DATA LENGTH and
     /// the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE SELECT.
     fn check_header(&self, list: &[u8]) -> Result<usize, Sense> {
-        let (medium_type_at, len_at) = if self.header_len == 4 { (1, 3) } else { (2, 7) };
+        let (medium_type_at, len_at) = if self.header_len == 4 { (1, 3) } else { (2, 6) };
         if list[medium_type_at] != 0 {
             return Err(Sense::invalid_field_in_parameter_list(
                 medium_type_at as u16,
             ));
         }
         let long_lba = self.header_len == 8 && list[4] & 1 != 0;
-        let len = usize::from(list[len_at]);
-        let high = if self.header_len == 8 {
-            usize::from(list[6]) << 8
-        } else {
-            0
-        };
         let start = self.header_len;
-        let expected = match (len | high, long_lba) {
+        // Of one byte or two, at the end of the header.
+        let len = list[len_at..start]
+            .iter()
+            .fold(0, |len, byte| len << 8 | usize::from(*byte));
+        let expected = match (len, long_lba) {
             (0, _) => return Ok(start),
             (8, false) => short_block_descriptor(&self.unit),
             (16, true) => long_block_descriptor(&self.unit),
@@ -313,9 +311,10 @@ impl Select {
         if !keeps_blocks {
             return Err(Sense::invalid_field_in_parameter_list(start as u16));
         }
-        // In the short descriptor the first byte of the second word is reserved (density code).
-        if rest[rest.len() - 3..] != expected[expected.len() - 3..] {
-            let at = start + descriptor.len() - 3;
+        // LOGICAL BLOCK LENGTH: before its three bytes the short descriptor has a reserved one.
+        let length_len = if long_lba { 4 } else { 3 };
+        if rest[rest.len() - length_len..] != expected[expected.len() - length_len..] {
+            let at = start + descriptor.len() - length_len;
             return Err(Sense::invalid_field_in_parameter_list(at as u16));
         }
         Ok(start + descriptor.len())

@@ -102,6 +102,48 @@ fn mode_sense_refuses_unknown_pages_and_subpages() {
     assert_eq!(subpage.sense[16..18], [0, 3]);
 }
 
+/// SPC-4 6.11: of the page code for all pages only the subpage codes 00h and FFh have a meaning.
+#[test]
+fn all_pages_of_one_subpage_code_cannot_be_asked_for() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    for subpage in [0x01, 0x02, 0x7f, 0xfe] {
+        let refused = bench.run(&nexus, &[0x1a, 0, 0x3f, subpage, 255, 0], &[]);
+        assert_sense(&refused, 5, 0x24, 0x00);
+        assert_eq!(refused.sense[15..18], [0xc0, 0, 3]);
+    }
+}
+
+/// SPC-4 4.5.2.4.2: a field of several bytes that is wrong is pointed to by its first byte.
+#[test]
+fn mode_select_points_to_the_first_byte_of_what_is_wrong() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let select = |list: &[u8]| {
+        let cdb = [0x55, 0x10, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
+        bench.run(&nexus, &cdb, list)
+    };
+    let points_to = |list: &[u8], at: u8| {
+        let refused = select(list);
+        assert_sense(&refused, 5, 0x26, 0x00);
+        assert_eq!(refused.sense[15..18], [0x80, 0, at], "{list:02x?}");
+    };
+    points_to(&[0, 0, 0, 0, 0, 0, 0, 9], 6);
+    points_to(&[0, 0, 0, 0, 0, 0, 1, 8], 6);
+    let long = [0, 0, 0, 0, 1, 0, 0, 16];
+    let blocks = [0; 8];
+    assert_good(select(
+        &[&long[..], &blocks, &[0; 4], &[0, 0, 2, 0]].concat(),
+    ));
+    // LOGICAL BLOCK LENGTH of the long descriptor has four bytes.
+    for length in [[0, 0, 4, 0], [1, 0, 2, 0]] {
+        points_to(&[&long[..], &blocks, &[0; 4], &length].concat(), 20);
+    }
+    let short = [0, 0, 0, 0, 0, 0, 0, 8];
+    points_to(&[&short[..], &[0; 4], &[0, 0, 4, 0]].concat(), 13);
+    points_to(&[&short[..], &[0, 0, 0, 1], &[0, 0, 2, 0]].concat(), 8);
+}
+
 #[test]
 fn wce_changes_is_obeyed_flushes_and_is_told_to_the_others() {
     let bench = Harness::new(config());
