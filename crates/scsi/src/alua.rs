@@ -13,7 +13,7 @@
 //! active, the initiator's choice does.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// A primary target port asymmetric access state (SPC-4 table 265). LBA-dependent and offline
@@ -153,6 +153,11 @@ impl TpgsMode {
     /// Whether SET TARGET PORT GROUPS is served.
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Explicit | Self::Both)
+    }
+
+    /// Whether states change without an initiator's asking, too.
+    pub fn is_implicit(self) -> bool {
+        matches!(self, Self::Implicit | Self::Both)
     }
 }
 
@@ -311,12 +316,15 @@ pub struct UnitAccess {
     chosen: Mutex<BTreeMap<u16, AccessState>>,
     /// Whether every group serves every command; the hot path asks nothing else.
     all_active: AtomicBool,
+    /// The TPGS mode that initiators were told.
+    told_mode: AtomicU8,
 }
 
 impl UnitAccess {
     /// A unit on which no initiator has chosen anything yet.
     pub fn new(groups: Arc<TargetPortGroups>) -> Self {
         let access = Self {
+            told_mode: AtomicU8::new(groups.mode() as u8),
             groups,
             chosen: Mutex::new(BTreeMap::new()),
             all_active: AtomicBool::new(true),
@@ -352,6 +360,12 @@ impl UnitAccess {
     pub fn refresh(&self) {
         let chosen = self.chosen();
         self.recompute(&chosen);
+    }
+
+    /// The TPGS mode, where it is another than that of the last call: then initiators are to be told now.
+    pub(crate) fn take_changed_mode(&self) -> Option<TpgsMode> {
+        let mode = self.groups.mode();
+        (self.told_mode.swap(mode as u8, Ordering::Relaxed) != mode as u8).then_some(mode)
     }
 
     /// Takes over the states an initiator set, already checked. Returns whether any changed, in

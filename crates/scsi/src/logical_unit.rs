@@ -218,7 +218,7 @@ impl LogicalUnit {
     pub fn new(config: UnitConfig, groups: Arc<TargetPortGroups>) -> Arc<Self> {
         let config = config.narrowed();
         let state = State {
-            mode: ModePages::new(&config),
+            mode: ModePages::new(&config, groups.mode().is_implicit()),
             reserve6: None,
             reservations: PersistentReservations::default(),
             readiness: Readiness::default(),
@@ -538,11 +538,18 @@ impl LogicalUnit {
     }
 
     /// The access states may have changed (an administrator replaced the layout, an initiator set
-    /// states): every nexus but one is told (06/2A/06).
+    /// states): every nexus but one is told (06/2A/06). Where the TPGS mode is another, so are TPGS in the INQUIRY
+    /// data (06/3F/03) and, it may be, IALUAE of the control extension page (06/2A/01).
     pub fn access_states_changed(&self, except: Option<NexusId>) {
         self.access.refresh();
-        let state = self.state();
+        let mut state = self.state();
         self.publish(&state);
+        if let Some(mode) = self.access.take_changed_mode() {
+            self.raise_locked(&state, UnitAttention::INQUIRY_DATA_HAS_CHANGED, None);
+            if state.mode.set_implicit_alua(mode.is_implicit()) {
+                self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
+            }
+        }
         self.raise_locked(
             &state,
             UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED,

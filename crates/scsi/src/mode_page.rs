@@ -101,13 +101,15 @@ pub(crate) struct ModePages {
     fixed_write_cache: Option<bool>,
     /// What the administrator decides: initiators see it and cannot change it.
     soft_threshold: SoftThreshold,
+    /// IALUAE: access states change without an initiator's asking, too.
+    implicit_alua: bool,
     thin: bool,
     block_len: u32,
 }
 
 impl ModePages {
     /// The pages of a unit of this configuration, nothing saved.
-    pub(crate) fn new(config: &UnitConfig) -> Self {
+    pub(crate) fn new(config: &UnitConfig, implicit_alua: bool) -> Self {
         let default = Parameters {
             write_cache: config.write_cache,
             ..Parameters::default()
@@ -128,6 +130,7 @@ impl ModePages {
             changeable,
             fixed_write_cache: None,
             soft_threshold: SoftThreshold::default(),
+            implicit_alua,
             thin: config.thin,
             block_len: config.block_len,
         }
@@ -141,6 +144,11 @@ impl ModePages {
     /// As [`Self::soft_threshold`], to change it.
     pub(crate) fn soft_threshold_mut(&mut self) -> &mut SoftThreshold {
         &mut self.soft_threshold
+    }
+
+    /// Sets IALUAE. Returns whether it changed.
+    pub(crate) fn set_implicit_alua(&mut self, enabled: bool) -> bool {
+        std::mem::replace(&mut self.implicit_alua, enabled) != enabled
     }
 
     /// WCE.
@@ -372,7 +380,7 @@ impl ModePages {
             DISCONNECT_RECONNECT => titled(id, 16),
             CACHING => caching(parameters),
             CONTROL => self::control(fixed, parameters),
-            CONTROL_EXTENSION => control_extension(fixed),
+            CONTROL_EXTENSION => control_extension(fixed, self.implicit_alua),
             LOGICAL_BLOCK_PROVISIONING => self.logical_block_provisioning(fixed),
             _ => informational_exceptions(fixed),
         };
@@ -478,10 +486,11 @@ fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
     page
 }
 
-/// SPC-4 7.5.9: sense data is never longer than 64 bytes.
-fn control_extension(fixed: bool) -> Vec<u8> {
+/// SPC-4 7.5.9: IALUAE; sense data is never longer than 64 bytes.
+fn control_extension(fixed: bool, implicit_alua: bool) -> Vec<u8> {
     let mut page = titled(CONTROL_EXTENSION, 32);
     if fixed {
+        page[4] = u8::from(implicit_alua);
         page[6] = 64;
     }
     page

@@ -73,7 +73,7 @@ fn each_state_has_its_sense() {
         (AccessState::Transitioning, 0x0A, true),
     ] {
         let layout = GroupLayout {
-            mode: TpgsMode::Implicit,
+            mode: TpgsMode::Both,
             groups: vec![group(1, state, &[1])],
             implicit_transition_s: 0,
         };
@@ -221,4 +221,42 @@ fn without_alua_the_commands_do_not_exist() {
     device.groups.replace(layout).unwrap();
     let report = [0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
     fails(a.run(&report, &[]), INVALID_IN_CDB);
+}
+
+/// SPC-4 6.6.2: TPGS is a field of the standard INQUIRY data, and who read another one is told; IALUAE of the
+/// control extension page says whether states change by themselves (SPC-4 7.5.9).
+#[test]
+fn another_tpgs_mode_is_told_as_changed_inquiry_data() {
+    let device = Device::new(&[config(1)]);
+    let a = device.login(1, 1);
+    let tpgs = || good(a.run(&[0x12, 0, 0, 0, 96, 0], &[]))[5] >> 4 & 3;
+    let implicit = |control: u8| {
+        let cdb = [0x1A, 0x08, control << 6 | 0x0A, 0x01, 255, 0];
+        good(a.run(&cdb, &[]))[4 + 4] & 1
+    };
+    let mut layout: GroupLayout = (*device.groups.layout()).clone();
+    assert_eq!((tpgs(), implicit(0), implicit(1)), (3, 1, 0));
+    for (mode, told, implied) in [
+        (TpgsMode::Explicit, 2, 0),
+        (TpgsMode::None, 0, 0),
+        (TpgsMode::Implicit, 1, 1),
+    ] {
+        layout.mode = mode;
+        device.groups.replace(layout.clone()).unwrap();
+        // As a group that leaves service does, where a change may be taken back.
+        device.units[0].access_states_are_changing();
+        assert_eq!(a.attention(), None);
+        device.units[0].access_states_changed(None);
+        let mut heard: Vec<_> = std::iter::from_fn(|| a.attention()).collect();
+        assert!(heard.contains(&UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED));
+        assert!(heard.contains(&UnitAttention::INQUIRY_DATA_HAS_CHANGED));
+        heard.retain(|ua| *ua == UnitAttention::MODE_PARAMETERS_CHANGED);
+        assert_eq!(heard.len(), usize::from(mode != TpgsMode::None));
+        assert_eq!((tpgs(), implicit(0)), (told, implied));
+    }
+    layout.groups[0].state = AccessState::ActiveNonOptimized;
+    device.groups.replace(layout).unwrap();
+    device.units[0].access_states_changed(None);
+    let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+    assert_eq!((a.attention(), a.attention()), (Some(changed), None));
 }
