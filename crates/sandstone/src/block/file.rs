@@ -221,8 +221,8 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
 }
 
 /// Makes an existing file longer; what is added reads as zeros. A device that is open on it sees
-/// the new length after [`BlockDevice::refresh`].
-pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<(), OpenError> {
+/// the new length after [`BlockDevice::refresh`]. Returns the length that it had.
+pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> {
     let name = path.display();
     let failed = |error: io::Error| {
         OpenError::system(
@@ -255,7 +255,22 @@ pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<(), OpenError> {
         // What was added holds nothing yet.
         let _ = file.set_len(before);
         failed(error)
-    })
+    })?;
+    Ok(before)
+}
+
+/// Undoes [`grow`] before anybody could write to what it added: a file that it made `now` bytes long has `before`
+/// again. One that has another length by now is somebody else's work, and stays.
+///
+/// # Errors
+/// The file cannot be changed.
+pub fn cut_back(path: &Path, now: u64, before: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    if before < now && file.metadata()?.len() == now {
+        file.set_len(before)?;
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Takes the lock that keeps a second daemon away; it lasts as long as the descriptor.

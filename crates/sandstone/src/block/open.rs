@@ -154,13 +154,29 @@ pub fn open(
     }
 }
 
+/// A file that [`extend`] made longer, in bytes.
+#[derive(Debug)]
+pub struct Lengthened {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The length that it had.
+    pub before: u64,
+    /// The length that it has.
+    pub now: u64,
+}
+
 /// Makes room for a larger unit beneath: extends the file. The open device sees it after
 /// [`BlockDevice::refresh`]. Memory cannot grow; a device node grows by its own means.
-pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<(), OpenError> {
+pub fn extend(spec: &BackendSpec, state: &Path, len: u64) -> Result<Lengthened, OpenError> {
     match spec {
         BackendSpec::File {
             path, preallocate, ..
-        } => grow(&state.join(path), len, *preallocate),
+        } => {
+            let path = state.join(path);
+            let before = grow(&path, len, *preallocate)?;
+            let now = len;
+            Ok(Lengthened { path, before, now })
+        }
         BackendSpec::Memory { .. } => Err(OpenError::new(
             "a memory-backed unit has a fixed size",
             "make a larger one and copy the data",

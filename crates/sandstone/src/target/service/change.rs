@@ -43,7 +43,7 @@ impl Service {
         let units = self.open_units(current, &config, &mut made)?;
         let listeners = Self::bind_portals(current, &config)?;
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
-        let larger = self.make_room(&current.config, &config, &units)?;
+        let larger = self.make_room(&current.config, &config, &units, &mut made)?;
         let layout = group_layout(&config);
         let before = self.opener.groups.layout();
         // Those that are deleted, too: until they are out of the views their commands come as ever.
@@ -167,6 +167,7 @@ impl Service {
         old: &Config,
         config: &Config,
         units: &BTreeMap<String, Arc<Unit>>,
+        made: &mut MadeFiles,
     ) -> Result<Vec<(Arc<Unit>, u64)>, ApplyError> {
         let mut larger = Vec::new();
         for spec in &config.units {
@@ -190,8 +191,9 @@ impl Service {
                     "create a smaller logical unit and copy the data",
                 ));
             }
-            crate::block::open::extend(&spec.backend, &self.opener.state, wanted)
+            let lengthened = crate::block::open::extend(&spec.backend, &self.opener.state, wanted)
                 .map_err(|error| failed(error.problem(), error.advice()))?;
+            made.add_length(lengthened, unit.device.clone());
             let geometry = unit.device.refresh().map_err(|error| {
                 failed(
                     error.to_string(),
