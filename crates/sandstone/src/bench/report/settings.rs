@@ -85,8 +85,8 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
             None => td { "–" },
         }
         @match ratio(Figure::MeanMs) {
-            Some((ratio, verdict, _)) => td class=(match verdict { Verdict::Better => "better", Verdict::Worse => "worse", _ => "same" }) {
-                (match verdict { Verdict::Better => "▼ ", Verdict::Worse => "▲ ", _ => "= " }) (units::change(ratio.estimate))
+            Some((ratio, verdict, _)) => td class=(match verdict { Verdict::Better => "better", Verdict::Worse => "worse", Verdict::NoDifference => "same", Verdict::CannotTell => "unknown" }) {
+                (match verdict { Verdict::Better => "▼ ", Verdict::Worse => "▲ ", Verdict::NoDifference => "= ", Verdict::CannotTell => "? " }) (units::change(ratio.estimate))
             },
             None => td { "–" },
         }
