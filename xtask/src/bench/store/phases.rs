@@ -203,12 +203,12 @@ impl Bench<'_> {
         let [mut writes, mut reads] = names.map(|name| Line::new(name, "MB/s", &wanted));
         let sides = self.sides();
         let bytes = size / 2;
-        self.touch_memory()?;
         for round in 0..self.options.rounds {
             for turn in 0..sides.len() {
                 let side = sides[(round + turn) % sides.len()];
                 if side == Side::Pool {
                     self.new_disk_pool(size, 16 * KIB)?;
+                    self.touch_memory_of_new_pool()?;
                 }
                 let write = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
                 let figures = self.one(write.on(target(side)))?;
@@ -223,14 +223,24 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Fills the cache once: the first time that a process uses memory, the machine has to find it, which is no
-    /// matter of storage.
-    fn touch_memory(&mut self) -> Result<(), String> {
-        let bytes = self.options.cache;
-        self.new_disk_pool(bytes, 16 * KIB)?;
+    /// Has the cache full of memory of its own: the first time that a process uses memory, the machine has to find it,
+    /// which is no matter of storage. Writes alone do not: the cache keeps the very pages that the load gave.
+    fn touch_memory(&mut self, volume: &str) -> Result<(), String> {
+        let bytes = 2 * self.options.cache;
+        let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
+        self.one(read.on(volume)).map(drop)
+    }
+
+    /// The same in a pool whose volume holds nothing yet.
+    fn touch_memory_of_new_pool(&mut self) -> Result<(), String> {
+        let bytes = 2 * self.options.cache;
+        self.ask(json!({
+            "do": "change", "verb": "create", "name": "tank/memory",
+            "size": bytes, "block_size": 16 * KIB, "sparse": true,
+        }))?;
         let write = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
-        self.one(write.on("tank/v"))?;
-        Ok(())
+        self.one(write.on("tank/memory"))?;
+        self.touch_memory("tank/memory")
     }
 
     /// A pool with a 4K volume of which every block was written, in order.
@@ -245,6 +255,7 @@ impl Bench<'_> {
     /// Reads, durable writes, and both together.
     fn filled(&mut self) -> Result<(), String> {
         self.fill()?;
+        self.touch_memory("tank/v")?;
         let seconds = self.options.seconds;
         let line = Line::new("4K random read QD32, cold", "K/s", &[Wanted::OfRaw(0.9)]);
         let read = Load::random_read(4096, 32).seconds(seconds);
