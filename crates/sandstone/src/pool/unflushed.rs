@@ -25,6 +25,11 @@ impl Unflushed {
                 durable: false,
                 ..
             }
+            | Request::WritePrepared {
+                dataset,
+                durable: false,
+                ..
+            }
             | Request::Clear {
                 dataset,
                 durable: false,

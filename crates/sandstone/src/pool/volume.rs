@@ -2,19 +2,20 @@
 //!
 //! A read whose blocks are all in memory is answered on the thread that asks, without a word to the
 //! engine: once a write was taken, or its blocks were cleared, the cache holds the new bytes or none
-//! ([`store::cache`]). Everything else goes to the pool's thread.
+//! ([`store::cache`]). Everything else goes to the pool's thread; long writes packed and with their checksums, which are
+//! made on the thread that asks: there are several of those, and one that serves the pool.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pages::Pages;
+use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 use store::cache::Key;
 use store::catalog::SyncPolicy;
 use store::format::DatasetId;
 use store::log::group::{MAX_PAYLOAD, OpenGroup};
-use store::pool;
+use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use super::host::PoolHost;
@@ -50,6 +51,8 @@ pub struct PoolVolume {
     durability: AtomicU8,
     /// Its `readonly`, as it was then.
     is_readonly: AtomicBool,
+    /// How its blocks are written, as it was then.
+    recipe: Mutex<Option<Recipe>>,
     /// Held while the pool is asked and what it tells is noted: an older answer never replaces a newer one.
     asking: Mutex<()>,
     readers: Readers,
@@ -81,10 +84,11 @@ impl PoolVolume {
                 return Err(pool::PoolError::new(kind, context));
             }
             let settings = catalog.settings(dataset.id);
-            let told = (settings.sync, settings.is_readonly);
+            let recipe = Recipe::of(&settings, geometry.1);
+            let told = (settings.sync, settings.is_readonly, recipe);
             Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, told, full_name))
         });
-        let (dataset, (size, block_size), is_snapshot, (sync, is_readonly), name) = found??;
+        let (dataset, (size, block_size), is_snapshot, (sync, is_readonly, recipe), name) = found??;
         Ok(Self {
             host,
             dataset,
@@ -95,6 +99,7 @@ impl PoolVolume {
             is_snapshot,
             durability: AtomicU8::new(durability(sync) as u8),
             is_readonly: AtomicBool::new(is_readonly),
+            recipe: Mutex::new(recipe),
             asking: Mutex::default(),
             readers: Readers::default(),
         })
@@ -158,12 +163,7 @@ impl PoolVolume {
                 offset,
                 data,
                 durable,
-            } => pool::Request::Write {
-                dataset,
-                offset,
-                data,
-                durable,
-            },
+            } => self.writing(offset, data, durable),
             Request::Discard { offset, len } => pool::Request::Clear {
                 dataset,
                 offset,
@@ -186,6 +186,32 @@ impl PoolVolume {
         self.host.submit(request, ticket, lane)
     }
 
+    /// A write, made ready where that pays.
+    fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
+        let dataset = self.dataset;
+        // Short ones gain nothing: they are not kept from the pool by a lock either.
+        let recipe = (data.len() > PAGE_SIZE).then(|| self.recipe()).flatten();
+        match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
+            Some(prepared) => pool::Request::WritePrepared {
+                dataset,
+                offset,
+                prepared,
+                durable,
+            },
+            None => pool::Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            },
+        }
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn refuse_change(&self) -> Submitted {
         let context = format!("{} is a snapshot", self.name);
         Submitted::Ready(Err(BlockError::new(BlockErrorKind::ReadOnly, context)))
@@ -197,13 +223,14 @@ impl PoolVolume {
 
     fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let dataset = self.dataset;
+        let (dataset, block_size) = (self.dataset, self.block_size);
         let asked = self.host.ask(move |pool| {
             let settings = pool.catalog().settings(dataset);
-            let told = (settings.sync, settings.is_readonly);
+            let recipe = Recipe::of(&settings, block_size);
+            let told = (settings.sync, settings.is_readonly, recipe);
             Some((pool.dataset_space(dataset)?, told))
         });
-        let (space, (sync, is_readonly)) =
+        let (space, (sync, is_readonly, recipe)) =
             asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
                 let context = format!("{} was destroyed", self.name);
                 BlockError::new(BlockErrorKind::Gone, context)
@@ -211,6 +238,7 @@ impl PoolVolume {
         self.durability
             .store(durability(sync) as u8, Ordering::Relaxed);
         self.is_readonly.store(is_readonly, Ordering::Relaxed);
+        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner) = recipe;
         Ok(space)
     }
 }

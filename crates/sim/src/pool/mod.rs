@@ -21,10 +21,10 @@ use store::cache::Cache;
 use store::catalog::request::{
     CloneSnapshot, CreateVolume, Destroy, Resize, Rollback, TakeSnapshots,
 };
-use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
+use store::catalog::{Catalog, CatalogError, Operation as Change, Settings, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
-use store::pool::{PoolConfig, Request, RequestId};
+use store::pool::{PoolConfig, Recipe, Request, RequestId};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
 use crate::disk::SLICE_SIZE;
@@ -45,6 +45,8 @@ struct Known {
     dataset: DatasetId,
     name: String,
     blocks: u64,
+    /// Bytes of a block.
+    block_size: u32,
 }
 
 /// What it is doing.
@@ -83,6 +85,32 @@ pub struct PoolSubject {
     told: BTreeMap<u64, Result<PoolAnswer, PoolError>>,
     plans: u64,
     now_us: u64,
+}
+
+/// A write; of whole blocks every other one made ready by the settings that volumes have at first, whatever they
+/// are by now.
+fn writing(
+    (dataset, block_size): (DatasetId, u32),
+    offset: u64,
+    data: Pages,
+    durable: bool,
+) -> Request {
+    let is_plain = (offset / u64::from(block_size)).is_multiple_of(2);
+    let recipe = Recipe::of(&Settings::default(), block_size).filter(|_| !is_plain);
+    match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
+        Some(prepared) => Request::WritePrepared {
+            dataset,
+            offset,
+            prepared,
+            durable,
+        },
+        None => Request::Write {
+            dataset,
+            offset,
+            data,
+            durable,
+        },
+    }
 }
 
 impl Subject for PoolSubject {
@@ -404,12 +432,13 @@ impl PoolSubject {
         self.known = catalog
             .datasets()
             .filter_map(|dataset| {
-                let (size, _) = dataset.geometry()?;
+                let (size, block_size) = dataset.geometry()?;
                 let number = dataset.name.get(1..)?.parse().ok()?;
                 let known = Known {
                     dataset: dataset.id,
                     name: catalog.name(dataset.id),
                     blocks: size / BLOCK_SIZE as u64,
+                    block_size,
                 };
                 Some((VolumeId(number), known))
             })
@@ -428,9 +457,10 @@ impl PoolSubject {
         else {
             return;
         };
-        let Some(dataset) = self.known.get(volume).map(|known| known.dataset) else {
+        let Some(known) = self.known.get(volume) else {
             return self.fail(tag, "no such volume");
         };
+        let (dataset, block_size) = (known.dataset, known.block_size);
         let slice = SLICE_SIZE as u64;
         let request = match operation {
             Operation::Read { slices, .. } => Request::Read {
@@ -443,12 +473,10 @@ impl PoolSubject {
                 kind: ChangeKind::Write,
                 durable,
                 ..
-            } => Request::Write {
-                dataset,
-                offset: slices.start * slice,
-                data,
-                durable: *durable,
-            },
+            } => {
+                let offset = slices.start * slice;
+                writing((dataset, block_size), offset, data, *durable)
+            }
             Operation::Change {
                 slices, durable, ..
             } => Request::Clear {

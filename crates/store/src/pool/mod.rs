@@ -10,6 +10,7 @@
 //! | where does a write become durable | `commit.rs` |
 //! | what lies on cache vdevs | `cache_vdevs.rs` |
 //! | what do log vdevs promise | `log_vdevs.rs` |
+//! | what of a write is done before the engine gets it | `prepared.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
@@ -37,6 +38,7 @@ mod labels;
 mod log_vdevs;
 mod manifest;
 mod open;
+mod prepared;
 mod read;
 mod read_ahead;
 mod receive;
@@ -61,6 +63,7 @@ pub use open::{
     Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
     examine,
 };
+pub use prepared::{Prepared, Recipe};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,
     WantedChanges,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use pages::Pages;
 
+use super::prepared::Prepared;
 use crate::catalog::CatalogError;
 use crate::format::{Compression, DatasetId};
 use crate::map::Change;
@@ -34,6 +35,17 @@ pub enum Request {
         offset: u64,
         /// Not empty.
         data: Pages,
+        /// Answer only when they outlive a power cut.
+        durable: bool,
+    },
+    /// The same with blocks that were made ready.
+    WritePrepared {
+        /// To whom.
+        dataset: DatasetId,
+        /// From here on; the beginning of a block, else they are made ready again.
+        offset: u64,
+        /// They.
+        prepared: Prepared,
         /// Answer only when they outlive a power cut.
         durable: bool,
     },

@@ -273,6 +273,12 @@ impl Pool {
                 data,
                 durable,
             } => self.begin_write(id, Write::data(dataset, offset, data, durable)),
+            Request::WritePrepared {
+                dataset,
+                offset,
+                prepared,
+                durable,
+            } => self.begin_write(id, Write::prepared(dataset, offset, prepared, durable)),
             Request::Clear {
                 dataset,
                 offset,

@@ -9,6 +9,7 @@ mod foreign_bugs;
 mod full;
 mod log_vdevs;
 mod opening;
+mod prepared;
 mod read_ahead;
 mod reservations;
 mod rewind;

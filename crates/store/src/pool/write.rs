@@ -11,11 +11,12 @@ use std::ops::Range;
 use pages::Pages;
 use smallvec::SmallVec;
 
+use super::prepared::{Prepared, PreparedBlock, Recipe, written_with};
 use super::read::{Pending, Wanted, cache_key};
 use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
 use crate::catalog::{CachePolicy, Settings, SyncPolicy};
-use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
+use crate::format::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
 use crate::space::{Claim, Purpose, Stream};
 use crate::volume::blocks;
@@ -30,6 +31,8 @@ pub(super) struct Write {
     is_durable: bool,
     /// Which try to receive a stream it belongs to.
     attempt: Option<u64>,
+    /// What was made of its blocks before it came.
+    prepared: Option<Prepared>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +84,29 @@ impl Write {
             content,
             is_durable,
             attempt: None,
+            prepared: None,
+        }
+    }
+
+    /// Blocks that were made ready.
+    pub(super) fn prepared(
+        dataset: DatasetId,
+        offset: u64,
+        prepared: Prepared,
+        is_durable: bool,
+    ) -> Self {
+        let write = Self::data(dataset, offset, prepared.data().clone(), is_durable);
+        Self {
+            prepared: Some(prepared),
+            ..write
+        }
+    }
+
+    /// It has to wait: what is made again when its turn comes takes no memory until then.
+    fn waits(self) -> Self {
+        Self {
+            prepared: None,
+            ..self
         }
     }
 
@@ -101,6 +127,7 @@ impl Write {
             content,
             is_durable: false,
             attempt: Some(attempt),
+            prepared: None,
         }
     }
 
@@ -112,6 +139,7 @@ impl Write {
             content,
             is_durable,
             attempt: None,
+            prepared: None,
         }
     }
 
@@ -177,7 +205,7 @@ impl Pool {
             && *of == dataset
             && lock.end > touched.start
         {
-            return lock.waiting.push_back((id, write));
+            return lock.waiting.push_back((id, write.waits()));
         }
         let partial: Vec<u64> = write.partial(size).collect();
         let ready = Ready {
@@ -273,6 +301,7 @@ impl Pool {
         if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
             self.lock(dataset, touched);
         }
+        ready.write = ready.write.waits();
         self.stalled.push_back(ready);
     }
 
@@ -360,6 +389,9 @@ impl Pool {
             ));
         };
         let size = contents.block_size as usize;
+        let recipe = Recipe::of(&contents.settings, contents.block_size);
+        let prepared = write.prepared.as_ref();
+        let made = prepared.and_then(|of| of.made_by(recipe, write.offset));
         let blocks = write.blocks(size as u64) as usize;
         let group = &self.commit.group;
         if !group.is_empty() && OpenGroup::holds(blocks, size) && !group.has_room_for(blocks, size)
@@ -396,7 +428,10 @@ impl Pool {
             false => 1,
         };
         for some in partial.chunks(at_once) {
-            let some = some.iter().map(|block| (*block, bytes_of(*block)));
+            let some = some.iter().map(|block| {
+                let made = made.and_then(|made| made.get((block - first) as usize));
+                (*block, bytes_of(*block), made)
+            });
             if let Put::Unplaced = self.put_blocks(write.dataset, some)? {
                 return Ok(Put::Unplaced);
             }
@@ -413,18 +448,18 @@ impl Pool {
     }
 
     /// Blocks have new bytes: all of these, or none where one finds no place.
-    fn put_blocks(
+    fn put_blocks<'a>(
         &mut self,
         dataset: DatasetId,
-        blocks: impl Iterator<Item = (u64, Pages)>,
+        blocks: impl Iterator<Item = (u64, Pages, Option<&'a PreparedBlock>)>,
     ) -> Result<Put, PoolError> {
         let mut placed: SmallVec<[(u64, Option<Placed>); 1]> = SmallVec::new();
-        for (block, data) in blocks {
-            if compress::is_zero(&data) {
+        for (block, data, made) in blocks {
+            if made.map_or_else(|| compress::is_zero(&data), |made| made.is_zero) {
                 placed.push((block, None));
                 continue;
             }
-            let place = self.place_block(dataset, data);
+            let place = self.place_block(dataset, data, made);
             if let Ok(Some(place)) = place {
                 placed.push((block, Some(place)));
                 continue;
@@ -455,6 +490,7 @@ impl Pool {
         &mut self,
         dataset: DatasetId,
         data: Pages,
+        made: Option<&PreparedBlock>,
     ) -> Result<Option<Placed>, PoolError> {
         let Some(contents) = self.contents.get(&dataset) else {
             return Err(PoolError::new(
@@ -464,7 +500,13 @@ impl Pool {
         };
         let settings = contents.settings;
         let choice = settings.compression;
-        let packed = compress::pack(choice.method(), choice.level().into(), &data);
+        let packed = match made {
+            Some(made) => made.packed.clone(),
+            None => compress::pack(choice.method(), choice.level().into(), &data),
+        };
+        // Of what was packed, where anything was.
+        let checksum = made.map(|made| made.checksum);
+        let plain_checksum = checksum.filter(|_| packed.is_none());
         // Runs that are kept for blocks as long as they can be are not cut up for one that is shorter: where what nobody
         // reserved, or pieces of it, are too little for that, it is not packed.
         let packed = packed.filter(|payload| {
@@ -474,7 +516,7 @@ impl Pool {
         });
         if let Some(payload) = packed {
             let payload = (choice.method(), payload);
-            let placed = self.place_payload(&settings, payload, Claim::Pieces, &data);
+            let placed = self.place_payload(&settings, payload, checksum, Claim::Pieces, &data);
             if placed.is_some() || settings.refreservation == 0 {
                 return Ok(placed);
             }
@@ -484,7 +526,7 @@ impl Pool {
             _ => Claim::Kept,
         };
         let payload = (Compression::Off, data.clone());
-        Ok(self.place_payload(&settings, payload, claim, &data))
+        Ok(self.place_payload(&settings, payload, plain_checksum, claim, &data))
     }
 
     /// Gives what is written of a block its place; `None` where there is none.
@@ -492,6 +534,7 @@ impl Pool {
         &mut self,
         settings: &Settings,
         (compression, payload): (Compression, Pages),
+        checksum: Option<u128>,
         claim: Claim,
         data: &Pages,
     ) -> Option<Placed> {
@@ -500,13 +543,9 @@ impl Pool {
         }
         let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
         let algorithm = settings.checksum.algorithm();
-        // Also where nobody will verify it when it is read: replay asks whether the block is there.
-        let with = if algorithm == Algorithm::Off {
-            Algorithm::Xxh3
-        } else {
-            algorithm
-        };
-        let checksum = checksum::of(with, &payload);
+        let of_payload = || checksum::of(written_with(algorithm), &payload);
+        debug_assert!(checksum.is_none_or(|made| made == of_payload()));
+        let checksum = checksum.unwrap_or_else(of_payload);
         let vdev = self.commit.chain.next.vdev();
         let footprint = self.array.footprint(vdev, sectors);
         let (stream, purpose) = (Stream::Data, Purpose::Young);

@@ -1,0 +1,132 @@
+//! Blocks that were made ready by whoever writes them are what the engine would have made of them.
+
+use pages::Pages;
+
+use super::super::{Limits, Plan, Recipe, Request};
+use super::world::World;
+use crate::catalog::Settings;
+use crate::catalog::request::SetProperties;
+use crate::format::DatasetId;
+use crate::vdev::Kind;
+
+const SIZE: usize = 16 << 10;
+
+/// A block that can be packed, one that cannot, and one of zeros.
+fn blocks() -> Vec<u8> {
+    let text = (0..SIZE).map(|at| (at / 100) as u8 | 1);
+    let mut state = 1_u64;
+    let noise = (0..SIZE).map(|_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    });
+    text.chain(noise).chain([0; SIZE]).collect()
+}
+
+fn set(world: &mut World, property: &str, value: &str) {
+    let request = SetProperties {
+        name: "a".to_owned(),
+        properties: [(property.to_owned(), value.to_owned())].into(),
+        is_received: false,
+    };
+    let plan: Plan = Box::new(move |catalog, _| catalog.plan_set(&request));
+    world.administer(plan).expect("a property");
+}
+
+fn write_prepared(world: &mut World, dataset: DatasetId, recipe: Recipe, offset: u64) {
+    let data = Pages::from_bytes(&blocks());
+    let prepared = recipe.prepare(0, &data).expect("whole blocks");
+    let request = Request::WritePrepared {
+        dataset,
+        offset,
+        prepared,
+        durable: true,
+    };
+    world.ask(request).expect("a write");
+}
+
+/// The bytes on the devices that a dataset refers to.
+fn referenced(world: &World, dataset: DatasetId) -> u64 {
+    let space = world.pool.dataset_space(dataset).expect("it is there");
+    space.referenced
+}
+
+#[test]
+fn what_was_made_ready_is_what_the_engine_makes() {
+    for (property, value) in [
+        ("compression", "lz4"),
+        ("compression", "off"),
+        ("checksum", "blake3"),
+        ("checksum", "off"),
+    ] {
+        let mut taken = Vec::new();
+        for is_prepared in [false, true] {
+            let mut world = World::new(Kind::Leaf, 1, Limits::default());
+            let volume = world.create_volume("a", 8 << 20, SIZE as u32);
+            set(&mut world, property, value);
+            if is_prepared {
+                let settings = world.pool.catalog().settings(volume);
+                let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");
+                write_prepared(&mut world, volume, recipe, 0);
+            } else {
+                world.write(volume, 0, &blocks(), true);
+            }
+            // Replay and reads verify the checksums.
+            world.crash().expect("opens");
+            assert_eq!(world.read(volume, 0, 3 * SIZE as u32), blocks());
+            world.checkpoint();
+            world.check();
+            taken.push(referenced(&world, volume));
+        }
+        assert_eq!(taken[0], taken[1], "{property}={value}");
+    }
+}
+
+#[test]
+fn what_was_made_ready_otherwise_is_made_again() {
+    let by_default = Recipe::of(&Settings::default(), SIZE as u32).expect("it is quick");
+    for (property, value) in [
+        ("compression", "off"),
+        ("compression", "zstd"),
+        ("checksum", "blake3"),
+    ] {
+        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let volume = world.create_volume("a", 8 << 20, SIZE as u32);
+        set(&mut world, property, value);
+        write_prepared(&mut world, volume, by_default, 0);
+        // Nor is it what was asked for where it does not begin at a block.
+        write_prepared(&mut world, volume, by_default, 64 * SIZE as u64 + 4096);
+        world.crash().expect("opens");
+        assert_eq!(world.read(volume, 0, 3 * SIZE as u32), blocks());
+        let at = 64 * SIZE as u64 + 4096;
+        assert_eq!(world.read(volume, at, 3 * SIZE as u32), blocks());
+        world.checkpoint();
+        world.check();
+        let is_packed = value != "off";
+        // Two and three of them are no zeros.
+        let whole = 5 * SIZE as u64;
+        assert_eq!(
+            referenced(&world, volume) < whole,
+            is_packed,
+            "{property}={value}"
+        );
+    }
+}
+
+#[test]
+fn zstandard_short_writes_and_parts_of_blocks_are_left_to_the_engine() {
+    let settings = Settings::default();
+    let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");
+    let data = Pages::from_bytes(&blocks());
+    assert!(recipe.prepare(4096, &data).is_none());
+    assert!(recipe.prepare(0, &data.slice(0..SIZE + 4096)).is_none());
+    let of_sectors = Recipe::of(&settings, 4096).expect("it is quick");
+    assert!(of_sectors.prepare(4096, &data.slice(0..4096)).is_none());
+    assert!(of_sectors.prepare(4096, &data.slice(0..8192)).is_some());
+    let slow = Settings {
+        compression: crate::catalog::CompressionChoice::Zstd(None),
+        ..settings
+    };
+    assert!(Recipe::of(&slow, SIZE as u32).is_none());
+}
