@@ -29,6 +29,9 @@ use crate::block::{
 /// it is told here, so that a block would be too little.
 const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 
+/// Longer writes in bytes are made ready by the engine: whoever asks is an event loop, and has others to serve.
+const LONGEST: usize = 4 << 20;
+
 /// Bytes that are read ahead at most, for one reader.
 const MAX_READ_AHEAD: u64 = 8 << 20;
 /// The part of the cache that they are at most.
@@ -190,7 +193,8 @@ impl PoolVolume {
     fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
         let dataset = self.dataset;
         // Short ones gain nothing: they are not kept from the pool by a lock either.
-        let recipe = (data.len() > PAGE_SIZE).then(|| self.recipe()).flatten();
+        let pays = (PAGE_SIZE + 1..=LONGEST).contains(&data.len());
+        let recipe = pays.then(|| self.recipe()).flatten();
         match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
             Some(prepared) => pool::Request::WritePrepared {
                 dataset,
