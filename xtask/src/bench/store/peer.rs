@@ -14,8 +14,7 @@ pub(super) struct Peer {
 impl Peer {
     /// Makes and mounts it in a file of `size` bytes.
     pub(super) fn start(dir: &Path, size: u64) -> Result<Self, String> {
-        debian::ensure("/usr/bin/mkfs.btrfs", "btrfs-progs")
-            .or_else(|_| debian::ensure("/usr/sbin/mkfs.btrfs", "btrfs-progs"))?;
+        debian::ensure("/usr/sbin/mkfs.btrfs", "btrfs-progs")?;
         let image = dir.join("btrfs-device.bench");
         let folder = dir.join("btrfs.bench");
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
