@@ -46,11 +46,10 @@ impl Whose {
                     Work::Task(run) => run.on.as_ref(),
                     _ => None,
                 };
-                let mut on = units.iter().filter(|unit| {
+                units.iter().any(|unit| {
                     Arc::ptr_eq(unit, &mapped.unit)
                         || copies_on.is_some_and(|other| Arc::ptr_eq(unit, other))
-                });
-                on.next().is_some()
+                })
             }
         }
     }

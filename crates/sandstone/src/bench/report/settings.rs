@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::subject::{Contrast, Subject};
 use super::units;
+use super::verdicts::{class, sign};
 use crate::bench::compare::{Figure, Verdict};
 use crate::bench::sweep::knob::{Commands, Names, Registry};
 use crate::bench::sweep::session_knobs::session_knobs;
@@ -73,26 +74,24 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
             td.same colspan="3" { "= nothing else is certainly better" }
         };
     };
-    let ratio = |figure| {
+    let row = |figure| {
         let rows = &mut contrast.comparison.rows.iter();
         let row = rows.find(|row| row.workload == best.workload && row.figure == figure);
-        row.and_then(|row| Some((row.ratio?, row.verdict, row.runs.1)))
+        row.and_then(|row| Some((row, row.ratio?)))
     };
     html! {
         td.words { code { (subject.series[index].label) } }
-        @match ratio(Figure::Iops) {
-            Some((ratio, ..)) => td.better { "▲ " (units::change(ratio.estimate)) },
+        @match row(Figure::Iops) {
+            Some((_, ratio)) => td.better { "▲ " (units::change(ratio.estimate)) },
             None => td { "–" },
         }
-        @match ratio(Figure::MeanMs) {
-            Some((ratio, verdict, _)) => td class=(match verdict { Verdict::Better => "better", Verdict::Worse => "worse", Verdict::NoDifference => "same", Verdict::CannotTell => "unknown" }) {
-                (match verdict { Verdict::Better => "▼ ", Verdict::Worse => "▲ ", Verdict::NoDifference => "= ", Verdict::CannotTell => "? " }) (units::change(ratio.estimate))
-            },
+        @match row(Figure::MeanMs) {
+            Some((row, ratio)) => td class=(class(row.verdict)) { (sign(row)) " " (units::change(ratio.estimate)) },
             None => td { "–" },
         }
-        @match ratio(Figure::Iops) {
-            Some((ratio, _, runs)) => td {
-                (units::change(ratio.low)) " to " (units::change(ratio.high)) " more accesses, from " (runs) " rounds"
+        @match row(Figure::Iops) {
+            Some((row, ratio)) => td {
+                (units::change(ratio.low)) " to " (units::change(ratio.high)) " more accesses, from " (row.runs.1) " rounds"
             },
             None => td { "–" },
         }

@@ -65,7 +65,8 @@ fn value(figure: Figure, value: f64) -> String {
     }
 }
 
-fn class(verdict: Verdict) -> &'static str {
+/// The class of a cell with this verdict.
+pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
@@ -74,7 +75,8 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn sign(row: &Row) -> &'static str {
+/// Up or down, where it differs.
+pub(super) fn sign(row: &Row) -> &'static str {
     match (row.verdict, row.ratio) {
         (Verdict::Better | Verdict::Worse, Some(ratio)) if ratio.estimate > 1.0 => "▲",
         (Verdict::Better | Verdict::Worse, _) => "▼",
