@@ -41,7 +41,7 @@ impl Charge {
         charged.fetch_add(bytes, Ordering::Relaxed);
         charged.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
-        self.cache.resize(self.cache.cap());
+        self.cache.share_out();
     }
 }
 
@@ -56,6 +56,28 @@ mod tests {
     use super::super::{Cache, Key};
     use super::*;
     use pages::Pages;
+
+    /// A part that was made anew would have forgotten it, and have moved all blocks.
+    #[test]
+    fn what_was_thrown_out_is_remembered_while_others_use_more_and_less() {
+        let cache = Arc::new(Cache::new(8 << 20, 1));
+        let insert = |volume, block| {
+            let data = Pages::from_bytes(&[1; 4096]);
+            cache.insert(Key { volume, block }, data, drop);
+        };
+        // A scan longer than the cache throws out what came before it, but not than its memory reaches.
+        let scan = |volume| (0..2500).for_each(|block| insert(volume, block));
+        insert(1, 0);
+        scan(2);
+        let mut charge = Charge::new(Arc::clone(&cache));
+        for mebibytes in [2, 3, 1] {
+            charge.set(mebibytes << 20);
+        }
+        insert(1, 0);
+        scan(3);
+        let key = |volume| Key { volume, block: 0 };
+        assert!(cache.holds(key(1)) && !cache.holds(key(3)));
+    }
 
     #[test]
     fn what_is_used_beside_the_blocks_is_theirs_no_more_and_comes_back() {

@@ -233,11 +233,21 @@ impl Cache {
     /// How many locks there are stays: a cache that was made small and is to be much larger is
     /// better made anew.
     pub fn resize(&self, cap: usize) {
-        let beside = [&self.reserved, &self.charged].map(|bytes| bytes.load(Ordering::Relaxed));
-        let share = cap.saturating_sub(beside.iter().sum()) / self.parts.len();
-        self.locked()
-            .for_each(|mut part| part.resize(share, &|key| self.hash(key)));
         self.cap.store(cap, Ordering::Relaxed);
+        let whole = cap / self.parts.len();
+        self.locked()
+            .for_each(|mut part| part.rebuild(whole, &|key| self.hash(key)));
+        self.share_out();
+    }
+
+    /// Gives each part its share of what others leave of the cap. Blocks beyond it are dropped.
+    fn share_out(&self) {
+        let cap = self.cap();
+        let beside = [&self.reserved, &self.charged].map(|bytes| bytes.load(Ordering::Relaxed));
+        let left = cap.saturating_sub(beside.iter().sum());
+        let [share, whole] = [left, cap].map(|bytes| bytes / self.parts.len());
+        self.locked()
+            .for_each(|mut part| part.limit(share, whole, &|key| self.hash(key)));
     }
 
     /// Keeps bytes of the cap for a second level, so that both together stay within it; not where all that
@@ -247,7 +257,7 @@ impl Cache {
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
         let is_done = self.reserved.fetch_update(set, get, add).is_ok();
         if is_done {
-            self.resize(self.cap());
+            self.share_out();
         }
         is_done
     }
@@ -255,7 +265,7 @@ impl Cache {
     /// Gives back what [`Cache::reserve`] kept.
     pub fn release(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
-        self.resize(self.cap());
+        self.share_out();
     }
 
     /// Bytes of the cap that [`Cache::reserve`] keeps.

@@ -27,6 +27,9 @@ const EARLY_SHARE: usize = 4;
 const MAX_USES: u8 = 3;
 /// How many entries may get another round before one must go, so that no call takes long.
 const MAX_SECOND_CHANCES: u32 = 128;
+/// Chains and ghosts are made anew where the cap is less than one part of this many of what they were made for: they
+/// are 1 % of that, and would be all of it in the end.
+const REBUILT_BELOW: usize = 4;
 /// Places among which changes are counted.
 const CHANGE_COUNTS: usize = 256;
 
@@ -50,6 +53,8 @@ pub(super) struct Part {
     ghosts: Ghosts,
     /// Bytes that may be taken in all.
     cap: usize,
+    /// The cap that chains and ghosts were made for.
+    made_for: usize,
     /// Bytes taken from the start: chains, ghosts, counts of changes.
     fixed: usize,
     /// Counts what entered the small queue, in pages; it wraps.
@@ -72,6 +77,7 @@ impl Part {
             main: Queue::default(),
             ghosts: Ghosts::new(room.bytes),
             cap,
+            made_for: cap,
             fixed: room.fixed,
             clock: 0,
             early: room.early(),
@@ -216,17 +222,28 @@ impl Part {
         }
     }
 
-    /// Changes the cap; what does not fit any more is dropped.
-    pub(super) fn resize(&mut self, cap: usize, hash_of: &dyn Fn(Key) -> u64) {
+    /// Changes how much is taken at most; what does not fit any more is dropped. `whole` is the most that it may
+    /// become without [`Part::rebuild`].
+    ///
+    /// Chains and ghosts stay as they are unless that is far from what they were made for: this happens with each
+    /// megabyte that others use, and moving all blocks would stop everybody meanwhile.
+    pub(super) fn limit(&mut self, cap: usize, whole: usize, hash_of: &dyn Fn(Key) -> u64) {
+        if cap > self.made_for || cap < self.made_for / REBUILT_BELOW {
+            self.rebuild(cap.saturating_mul(2).min(whole), hash_of);
+        }
+        self.cap = cap;
+        self.shrink(hash_of);
+    }
+
+    /// Takes `cap` bytes at most from now on, with chains and ghosts for that; what does not fit any more is dropped.
+    pub(super) fn rebuild(&mut self, cap: usize, hash_of: &dyn Fn(Key) -> u64) {
         // First down to what will fit, by the usual rules.
         self.cap = self.cap.min(cap);
-        let mut gone = Vec::new();
-        while self.bytes() > self.cap && self.evict_one(hash_of, &mut gone) {
-            gone.clear();
-        }
+        self.shrink(hash_of);
         // Then over into tables of the new size, in the old order.
         let room = Room::of(cap);
         self.cap = cap;
+        self.made_for = cap;
         self.fixed = room.fixed;
         self.early = room.early();
         self.ghosts = Ghosts::new(room.bytes);
@@ -244,6 +261,14 @@ impl Part {
                 counts.block_bytes -= entry.charge() as u64;
                 self.admit(hash, entry);
             }
+        }
+    }
+
+    /// Throws out what is beyond the cap.
+    fn shrink(&mut self, hash_of: &dyn Fn(Key) -> u64) {
+        let mut gone = Vec::new();
+        while self.bytes() > self.cap && self.evict_one(hash_of, &mut gone) {
+            gone.clear();
         }
     }
 

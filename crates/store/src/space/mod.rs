@@ -348,15 +348,19 @@ impl Space {
         followed_by: u32,
         purpose: Purpose,
     ) -> Option<Extent> {
-        let run = followed_by.saturating_add(1);
         if self.are_runs_few(vdev, 1)
             && let Some(piece) = self.place_in_piece(Claim::Kept, stream, vdev, 1, purpose)
         {
             return Some(piece);
         }
-        let found = self
-            .place(stream, vdev, (run, run), |_| 1, purpose)
-            .or_else(|| self.place(stream, vdev, (1, 1), |_| 1, purpose));
+        // In a pool that was overwritten long enough, runs are short; one sector more is enough for whoever writes
+        // one block at a time.
+        let found = [followed_by, followed_by / 4, 1, 0]
+            .into_iter()
+            .find_map(|more| {
+                let run = more.saturating_add(1);
+                self.place(stream, vdev, (run, run), |_| 1, purpose)
+            });
         self.forget_runs(vdev, found);
         found
     }
