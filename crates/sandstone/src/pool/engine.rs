@@ -25,14 +25,17 @@ use super::reopening::is_troubled;
 use super::unflushed::Unflushed;
 use crate::block::lane::{Outcome, Remote};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
+use crate::spin::{self, Spin};
 
 /// So often in a row the clock may bring nothing before the thread sleeps a little: a defect shall cost
 /// some wake-ups, not a core.
 const VAIN_TICKS: u32 = 1000;
 const NAP: Duration = Duration::from_millis(1);
 /// Answers of devices in one turn; then what follows from them is handed on, so that devices and those who
-/// wait for blocks have work while the rest is looked at.
-const ANSWERS_AT_ONCE: usize = 16;
+/// wait for blocks have work while the rest is looked at. Devices answer in bursts: with 16, all requests of a
+/// deep queue went around together, and the device had nothing to do while the processor worked (measured: 15 %
+/// fewer reads of 32 outstanding).
+const ANSWERS_AT_ONCE: usize = 4;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +61,7 @@ pub(super) struct Engine {
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
     vain_ticks: u32,
+    spin: Spin,
     /// What scan there was, and where.
     scan: Option<(ScanKind, ScanState)>,
 }
@@ -107,6 +111,7 @@ impl Engine {
             batch: Vec::new(),
             answers: Vec::new(),
             vain_ticks: 0,
+            spin: Spin::new(spin::FOR_A_CLIENT, Instant::now()),
             scan: None,
         };
         engine.adopt(opened);
@@ -162,10 +167,15 @@ impl Engine {
         let has_output = self.hand_out();
         self.devices.start_batch();
         self.close_when_at_rest();
-        if is_quiet && !has_output && !self.is_over {
-            self.sleep(is_late);
-        } else {
+        if !is_quiet || has_output {
             self.vain_ticks = 0;
+            self.spin.worked(Instant::now());
+        } else if self.spin.go_on(Instant::now()) {
+            // Who asks and who answers may need this very processor; and entering the kernel brings completions.
+            std::thread::yield_now();
+        } else if !self.is_over {
+            self.sleep(is_late);
+            self.spin.slept(Instant::now());
         }
     }
 
