@@ -10,4 +10,4 @@ mod slab;
 
 pub use page::{PAGE_SIZE, Page, PageMut, footprint, prefetch};
 pub use run::{Chunks, Pages, PagesMut};
-pub use slab::{mapped_bytes, trim};
+pub use slab::{IDLE_SHARE, idle_bytes, mapped_bytes, trim};

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-use super::slab::PageAddress;
+use super::slab::{OF_RUN, PageAddress};
 
 /// Bytes in a page, and its alignment.
 pub const PAGE_SIZE: usize = 4096;
@@ -39,8 +39,14 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// References beyond this are a leak; the process ends before the count can wrap.
-const MAX_REFERENCES: u32 = i32::MAX as u32;
+/// References beyond this are a leak; the process ends before the count can reach [`OF_RUN`].
+const MAX_REFERENCES: u32 = OF_RUN / 2;
+
+/// The references that a count stands for.
+#[inline]
+const fn references_in(count: u32) -> u32 {
+    count & !OF_RUN
+}
 
 #[repr(align(4096))]
 struct Zeroes([u8; PAGE_SIZE]);
@@ -85,11 +91,17 @@ impl Page {
     /// The bytes for writing, where this handle is the only one.
     pub fn get_mut(&mut self) -> Option<&mut [u8; PAGE_SIZE]> {
         // Acquire pairs with the Release of the handle that went last.
-        if self.is_zero() || self.address().references().load(Ordering::Acquire) != 1 {
+        if self.is_zero() || references_in(self.address().references().load(Ordering::Acquire)) != 1
+        {
             return None;
         }
         // SAFETY: the only handle is borrowed mutably, so nobody else can read or clone.
         Some(unsafe { self.0.cast().as_mut() })
+    }
+
+    /// Whether it was taken as a part of a long run, with which it should go back soon.
+    pub(super) fn is_of_run(&self) -> bool {
+        !self.is_zero() && self.address().is_of_run()
     }
 
     /// The slab address; never asked of the zero page.
@@ -105,7 +117,8 @@ impl Clone for Page {
     fn clone(&self) -> Self {
         // Relaxed: the existing handle keeps the page alive (as in `Arc`).
         if !self.is_zero()
-            && self.address().references().fetch_add(1, Ordering::Relaxed) > MAX_REFERENCES
+            && references_in(self.address().references().fetch_add(1, Ordering::Relaxed))
+                > MAX_REFERENCES
         {
             std::process::abort();
         }
@@ -122,8 +135,8 @@ impl Drop for Page {
         let address = self.address();
         let references = address.references();
         // The only handle needs no read-modify-write: nobody else can raise the count.
-        if references.load(Ordering::Acquire) != 1 {
-            if references.fetch_sub(1, Ordering::Release) != 1 {
+        if references_in(references.load(Ordering::Acquire)) != 1 {
+            if references_in(references.fetch_sub(1, Ordering::Release)) != 1 {
                 return;
             }
             fence(Ordering::Acquire);

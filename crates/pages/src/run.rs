@@ -177,6 +177,20 @@ impl Pages {
         )
     }
 
+    /// The same bytes for who keeps them for long: pages that were taken as a part of a long run are copied. One of them
+    /// that stays would keep the memory of its run from ever being a run again.
+    pub fn settled(self) -> Self {
+        let pages = self.run.pages();
+        if !pages.iter().any(Page::is_of_run) {
+            return self;
+        }
+        let settle = |page: &Page| match page.is_of_run() {
+            true => PageMut::copy_of(page).freeze(),
+            false => page.clone(),
+        };
+        Self::from_pages(pages.iter().map(settle), self.start, self.len)
+    }
+
     /// The bytes in order, one slice per page.
     #[inline]
     pub fn chunks(&self) -> Chunks<'_> {

@@ -26,19 +26,32 @@ const THREAD_PAGES: usize = 128;
 /// Pages that move between a thread's stack and the pool at once.
 const BATCH: usize = THREAD_PAGES / 2;
 
-/// Slabs among which one with many free pages is looked for.
-const LOOKED_AT: usize = 8;
+/// Lists of slabs that have a free page and one that is not free.
+const CLASSES: usize = 16;
+/// From so many free pages on a slab is worth being taken for runs: those between that are out are few.
+const RUN: usize = SLAB_PAGES * 7 / 8;
+/// One part of this many of all pages may lie idle so that runs are long.
+pub const IDLE_SHARE: usize = 10;
+/// Marks the count of a page that was taken as a part of a run.
+pub(super) const OF_RUN: u32 = 1 << 31;
 
 /// Bytes of all slabs there are.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static POOL: Mutex<Pool> = Mutex::new(Pool {
-    partial: Vec::new(),
-    free: Vec::new(),
+    wholly_free: Vec::new(),
+    lists: [const { [const { Vec::new() }; CLASSES] }; 2],
+    free_pages: 0,
 });
 
 thread_local! {
     static STACK: RefCell<Stack> = const {
-        RefCell::new(Stack { next: None, len: 0, pages: [None; THREAD_PAGES] })
+        RefCell::new(Stack {
+            next: None,
+            len: 0,
+            pages: [None; THREAD_PAGES],
+            run_len: 0,
+            of_runs: [None; BATCH],
+        })
     };
 }
 
@@ -49,11 +62,22 @@ struct Header {
     /// Numbers of the pages in the pool, a stack.
     free: [u16; SLAB_PAGES],
     free_len: usize,
-    /// Where the slab stands in [`Pool::partial`], while it does.
+    /// What its pages are taken as; counts from the first page that is taken to the last that comes back.
+    kind: Kind,
+    /// Where the slab stands in its list of the pool, while it does.
     position: usize,
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE_SIZE);
+
+/// What pages are taken as. Those of a run come back together, mostly; one page that stays for long would keep 2 MiB
+/// from ever being a run again. So both have slabs of their own, as far as there is memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Single = 0,
+    Run = 1,
+}
 
 /// The address of one page inside a slab, with provenance over the whole slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +118,7 @@ impl PageAddress {
             out_of_memory();
         }
         pages.into_iter().flatten().inspect(|page: &Self| {
-            page.references().store(1, Ordering::Relaxed);
+            page.references().store(1 | OF_RUN, Ordering::Relaxed);
         })
     }
 
@@ -136,7 +160,12 @@ impl PageAddress {
         Self(pointer)
     }
 
-    /// The page's reference count.
+    /// Whether the page was taken as a part of a run.
+    pub(super) fn is_of_run(&self) -> bool {
+        self.references().load(Ordering::Relaxed) & OF_RUN != 0
+    }
+
+    /// The page's reference count, marked with [`OF_RUN`] or not.
     pub(super) fn references(&self) -> &AtomicU32 {
         // SAFETY: the slab stays mapped while one of its pages is out of the pool, and the counts
         // are only reached as atomics.
@@ -167,6 +196,9 @@ struct Stack {
     next: Option<PageAddress>,
     len: usize,
     pages: [Option<PageAddress>; THREAD_PAGES],
+    /// Those of runs are only collected: taken as single pages, they would not come back together.
+    run_len: usize,
+    of_runs: [Option<PageAddress>; BATCH],
 }
 
 impl Stack {
@@ -195,6 +227,16 @@ impl Stack {
     /// As [`PageAddress::give`].
     #[inline]
     unsafe fn push(&mut self, page: PageAddress) {
+        if page.is_of_run() {
+            self.of_runs[self.run_len] = Some(page);
+            self.run_len += 1;
+            if self.run_len == BATCH {
+                self.run_len = 0;
+                // SAFETY: each of them was given by its last owner.
+                unsafe { give_to_pool(&self.of_runs) };
+            }
+            return;
+        }
         if self.len == THREAD_PAGES {
             // The oldest go, the warmest stay.
             // SAFETY: each page on the stack was given by its last owner.
@@ -211,10 +253,12 @@ impl Stack {
     /// Gives all pages to the pool.
     fn clear(&mut self) {
         let (next, len) = (self.next.take(), std::mem::take(&mut self.len));
+        let run_len = std::mem::take(&mut self.run_len);
         // SAFETY: each page here was given by its last owner.
         unsafe {
             give_to_pool(&[next]);
             give_to_pool(&self.pages[..len]);
+            give_to_pool(&self.of_runs[..run_len]);
         }
     }
 }
@@ -225,12 +269,26 @@ impl Drop for Stack {
     }
 }
 
-/// All slabs that have a free page.
+/// All slabs that have a free page, by how many they have.
+///
+/// Single pages come from the fullest slabs and runs from the emptiest. So slabs become full or empty, whatever the
+/// order in which pages come back: runs stay long, and memory can be given back.
 struct Pool {
-    /// Some pages are out, some are here.
-    partial: Vec<Slab>,
     /// All pages are here.
-    free: Vec<Slab>,
+    wholly_free: Vec<Slab>,
+    /// Some pages are out, some are here: by what they are taken as, and how many are here.
+    lists: [[Vec<Slab>; CLASSES]; 2],
+    /// Pages that are here.
+    free_pages: usize,
+}
+
+/// A number for the list of slabs with so many free pages; full ones are in none.
+fn class_of(free: usize) -> Option<usize> {
+    match free {
+        0 => None,
+        SLAB_PAGES => Some(CLASSES),
+        some => Some(some * CLASSES / SLAB_PAGES),
+    }
 }
 
 impl Pool {
@@ -238,24 +296,13 @@ impl Pool {
     fn take(&mut self, pages: &mut [Option<PageAddress>]) -> usize {
         let mut taken = 0;
         while taken < pages.len() {
-            let Some(slab) = self.partial_slab() else {
-                break;
-            };
-            // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
-            let (free, free_len) = unsafe {
-                (
-                    &mut (*slab.0.as_ptr()).free,
-                    &mut (*slab.0.as_ptr()).free_len,
-                )
-            };
-            while taken < pages.len() && *free_len > 0 {
-                *free_len -= 1;
-                pages[taken] = Some(slab.page(free[*free_len]));
-                taken += 1;
-            }
-            if *free_len == 0 {
-                self.remove_partial(slab);
-            }
+            let fullest = |kind| self.partial(kind).find_map(|list| list.last().copied());
+            let slab = fullest(Kind::Single)
+                .or_else(|| self.wholly_free.last().copied())
+                .or_else(|| fullest(Kind::Run))
+                .or_else(|| self.map());
+            let Some(slab) = slab else { break };
+            taken += self.take_of(slab, &mut pages[taken..], Kind::Single);
         }
         taken
     }
@@ -264,64 +311,66 @@ impl Pool {
     fn take_neighbours(&mut self, pages: &mut [Option<PageAddress>]) -> usize {
         let mut taken = 0;
         while taken < pages.len() {
-            let Some(slab) = self.roomy_slab() else {
-                break;
-            };
+            let Some(slab) = self.roomy_slab() else { break };
             // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
             let (free, free_len) = unsafe {
-                (
-                    &mut (*slab.0.as_ptr()).free,
-                    &mut (*slab.0.as_ptr()).free_len,
-                )
+                let header = slab.0.as_ptr();
+                (&mut (*header).free, (*header).free_len)
             };
             // The last are taken first.
-            let here = &mut free[..*free_len];
+            let here = &mut free[..free_len];
             if !here.is_sorted_by(|a, b| a > b) {
                 here.sort_unstable_by(|a, b| b.cmp(a));
             }
-            let count = (*free_len).min(pages.len() - taken);
-            for page in &mut pages[taken..taken + count] {
-                *free_len -= 1;
-                *page = Some(slab.page(free[*free_len]));
-            }
-            taken += count;
-            if *free_len == 0 {
-                self.remove_partial(slab);
-            }
+            taken += self.take_of(slab, &mut pages[taken..], Kind::Run);
         }
         taken
     }
 
-    /// A slab with many free pages, which is in `partial`: one that is wholly free, else the roomiest of
-    /// some. Memory is mapped only where no page is free anywhere.
+    /// A slab for a run. Memory is mapped where no run is free, as long as little memory lies idle; else runs are put
+    /// together from what there is.
     fn roomy_slab(&mut self) -> Option<Slab> {
-        if let Some(slab) = self.free.pop() {
-            self.add_partial(slab);
-            return Some(slab);
-        }
-        let some = self.partial.iter().rev().take(LOOKED_AT);
-        // SAFETY: the headers belong to the holder of the lock, which `&mut self` proves.
-        let roomiest = some.max_by_key(|slab| unsafe { (*slab.0.as_ptr()).free_len });
-        match roomiest {
-            Some(slab) => Some(*slab),
-            None => self.partial_slab(),
-        }
-    }
-
-    /// A slab with a free page, which is in `partial`.
-    fn partial_slab(&mut self) -> Option<Slab> {
-        if let Some(slab) = self.partial.last() {
-            return Some(*slab);
-        }
-        let slab = match self.free.pop() {
-            Some(slab) => slab,
-            None => Slab::map()?,
+        let emptiest = |kind| {
+            self.partial(kind)
+                .rev()
+                .find_map(|list| list.last().copied())
         };
-        self.add_partial(slab);
-        Some(slab)
+        let (of_runs, of_singles) = (emptiest(Kind::Run), emptiest(Kind::Single));
+        // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
+        let is_run = |slab: &Slab| unsafe { (*slab.0.as_ptr()).free_len >= RUN };
+        let pages = MAPPED.load(Ordering::Relaxed) / PAGE_SIZE;
+        let is_little_idle = self.free_pages < pages / IDLE_SHARE;
+        let found = self.wholly_free.last().copied().or(of_runs.filter(is_run));
+        found
+            .or_else(|| is_little_idle.then(|| self.map()).flatten())
+            .or(of_singles.filter(is_run))
+            .or(of_runs)
+            .or(of_singles)
+            .or_else(|| self.map())
     }
 
-    /// Takes a page back. Returns true where that made the slab wholly free.
+    /// The slabs of which some pages are here, the fullest first.
+    fn partial(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Vec<Slab>> {
+        self.lists[kind as usize].iter()
+    }
+
+    /// Takes pages of a slab, as many as are wanted or as it has; how many.
+    fn take_of(&mut self, slab: Slab, pages: &mut [Option<PageAddress>], kind: Kind) -> usize {
+        // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
+        let (free, free_len) = unsafe {
+            let header = slab.0.as_ptr();
+            (&(*header).free, (*header).free_len)
+        };
+        let count = free_len.min(pages.len());
+        let numbers = free[free_len - count..free_len].iter().rev();
+        for (page, number) in pages.iter_mut().zip(numbers) {
+            *page = Some(slab.page(*number));
+        }
+        self.has_free(slab, free_len - count, Some(kind));
+        count
+    }
+
+    /// Takes a page back.
     fn give(&mut self, page: PageAddress) {
         let slab = page.slab();
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
@@ -329,29 +378,62 @@ impl Pool {
             let header = slab.0.as_ptr();
             let free_len = (*header).free_len;
             (*header).free[free_len] = page.number() as u16;
-            (*header).free_len = free_len + 1;
-            free_len + 1
+            free_len
         };
-        if free_len == 1 {
-            self.add_partial(slab);
-        }
-        if free_len == SLAB_PAGES {
-            self.remove_partial(slab);
-            self.free.push(slab);
-        }
+        self.has_free(slab, free_len + 1, None);
     }
 
-    fn add_partial(&mut self, slab: Slab) {
+    /// A slab has so many free pages from now on. Who takes the first one says what it is for.
+    fn has_free(&mut self, slab: Slab, free: usize, taker: Option<Kind>) {
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
-        unsafe { (*slab.0.as_ptr()).position = self.partial.len() };
-        self.partial.push(slab);
+        let (before, old_kind, kind) = unsafe {
+            let header = slab.0.as_ptr();
+            let before = std::mem::replace(&mut (*header).free_len, free);
+            let old_kind = (*header).kind;
+            let kind = taker.filter(|_| before == SLAB_PAGES).unwrap_or(old_kind);
+            (*header).kind = kind;
+            (before, old_kind, kind)
+        };
+        self.free_pages = self.free_pages + free - before;
+        if class_of(before) != class_of(free) {
+            self.remove(slab, before, old_kind);
+            self.add(slab, free, kind);
+        }
     }
 
-    fn remove_partial(&mut self, slab: Slab) {
+    /// A slab more; `None` where the system has no memory.
+    fn map(&mut self) -> Option<Slab> {
+        let slab = Slab::map()?;
+        self.free_pages += SLAB_PAGES;
+        self.add(slab, SLAB_PAGES, Kind::Single);
+        Some(slab)
+    }
+
+    /// The list for slabs with so many free pages.
+    fn list(&mut self, free: usize, kind: Kind) -> Option<&mut Vec<Slab>> {
+        match class_of(free)? {
+            CLASSES => Some(&mut self.wholly_free),
+            class => Some(&mut self.lists[kind as usize][class]),
+        }
+    }
+
+    fn add(&mut self, slab: Slab, free: usize, kind: Kind) {
+        let Some(list) = self.list(free, kind) else {
+            return;
+        };
+        // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
+        unsafe { (*slab.0.as_ptr()).position = list.len() };
+        list.push(slab);
+    }
+
+    fn remove(&mut self, slab: Slab, free: usize, kind: Kind) {
+        let Some(list) = self.list(free, kind) else {
+            return;
+        };
         // SAFETY: as above.
         let position = unsafe { (*slab.0.as_ptr()).position };
-        self.partial.swap_remove(position);
-        if let Some(moved) = self.partial.get(position) {
+        list.swap_remove(position);
+        if let Some(moved) = list.get(position) {
             // SAFETY: as above.
             unsafe { (*moved.0.as_ptr()).position = position };
         }
@@ -359,11 +441,12 @@ impl Pool {
 
     /// Takes out the wholly free slabs beyond `keep`, to be unmapped without the lock.
     fn surplus(&mut self, keep: usize) -> Vec<Slab> {
-        if self.free.len() > keep {
-            self.free.split_off(keep)
-        } else {
-            Vec::new()
+        if self.wholly_free.len() <= keep {
+            return Vec::new();
         }
+        let surplus = self.wholly_free.split_off(keep);
+        self.free_pages -= surplus.len() * SLAB_PAGES;
+        surplus
     }
 }
 
@@ -398,6 +481,12 @@ pub fn trim() {
 /// Bytes of memory that pages hold at present, used and free together.
 pub fn mapped_bytes() -> usize {
     MAPPED.load(Ordering::Relaxed)
+}
+
+/// Bytes of memory that lie idle between pages that are used.
+pub fn idle_bytes() -> usize {
+    let pool = lock_pool();
+    (pool.free_pages - pool.wholly_free.len() * SLAB_PAGES) * PAGE_SIZE
 }
 
 impl Slab {

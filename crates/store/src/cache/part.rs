@@ -9,6 +9,10 @@
 //! One thing differs from the paper (Yang et al., SOSP 2023), since our blocks are read in parts: uses
 //! shortly after a block came do not count. A client that reads 128 KiB blocks in requests of
 //! 4 KiB uses each one 32 times, and would carry the whole scan into the main queue.
+//!
+//! What enters the main queue leaves the memory that it came in. So that of the small queue comes back in the order in
+//! which it was taken, in long runs, and those who read from devices find some: a device takes much longer
+//! for memory here and there.
 
 use std::ops::RangeInclusive;
 
@@ -172,6 +176,9 @@ impl Part {
         }
         entry.volume = self.volumes.number(key.volume);
         if self.make_room(charge, hash_of, gone) {
+            if entry.is_main {
+                entry.data = entry.data.settled();
+            }
             self.admit(hash, entry);
         }
     }
@@ -375,6 +382,9 @@ impl Part {
     fn give_another_round(&mut self, number: u32) {
         let entry = self.table.entry_mut(number);
         let was_main = std::mem::replace(&mut entry.is_main, true);
+        if !was_main {
+            entry.data = std::mem::take(&mut entry.data).settled();
+        }
         entry.uses = if was_main { entry.uses - 1 } else { 0 };
         let queue = if was_main {
             &mut self.main

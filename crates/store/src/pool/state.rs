@@ -400,7 +400,10 @@ impl Pool {
         let maps = self.nodes.bytes() + layers.sum::<usize>();
         let records = self.records.capacity() * size_of::<(u64, Extent)>();
         let lists = self.space.lists_memory() + records;
-        self.charge.set(maps + self.commit.dirty_bytes() + lists);
+        // Pages between those of blocks. Throwing blocks out may make more of them, so there is an end to it.
+        let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
+        let dirty = self.commit.dirty_bytes();
+        self.charge.set(maps + dirty + lists + idle);
     }
 
     /// Does everything that somebody waits for.
