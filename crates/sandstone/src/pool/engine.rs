@@ -111,7 +111,7 @@ impl Engine {
             batch: Vec::new(),
             answers: Vec::new(),
             vain_ticks: 0,
-            spin: Spin::new(spin::FOR_A_CLIENT, Instant::now()),
+            spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
             scan: None,
         };
         engine.adopt(opened);
