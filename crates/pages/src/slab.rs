@@ -20,7 +20,7 @@ pub(super) const SLAB_SIZE: usize = 2 << 20;
 /// Pages that a slab gives out; the first one is the header.
 const SLAB_PAGES: usize = SLAB_SIZE / PAGE_SIZE - 1;
 /// Wholly free slabs that are kept for the next burst until [`trim`] is called.
-const KEPT_SLABS: usize = 8;
+const KEPT_SLABS: usize = 32;
 /// Free pages that a thread keeps to itself.
 const THREAD_PAGES: usize = 128;
 /// Pages that move between a thread's stack and the pool at once.
