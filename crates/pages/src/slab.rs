@@ -28,7 +28,7 @@ const BATCH: usize = THREAD_PAGES / 2;
 
 /// Lists of slabs that have a free page and one that is not free.
 const CLASSES: usize = 16;
-/// From so many free pages on a slab is worth being taken for runs: those between that are out are few.
+/// A slab with so many free pages gives runs: few pages between them are out.
 const RUN: usize = SLAB_PAGES * 7 / 8;
 /// One part of this many of all pages may lie idle so that runs are long.
 pub const IDLE_SHARE: usize = 10;

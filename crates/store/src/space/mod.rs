@@ -336,7 +336,7 @@ impl Space {
     }
 
     /// Takes the one sector in which the log's next record will lie, if possible one that so many
-    /// free ones follow: the stream's next allocation begins with those, so that a record and the
+    /// free ones follow, else fewer: the stream's next allocation begins with those, so that a record and the
     /// data behind it are one device write.
     ///
     /// Where it is taken before a checkpoint begins and written after, that checkpoint says already

@@ -114,6 +114,21 @@ fn a_reserved_record_has_its_data_right_behind_it() {
 }
 
 #[test]
+fn a_record_has_one_block_behind_it_where_runs_are_short() {
+    // Of runs of 17 there is none here.
+    let mut space = random(1 << 18, 85);
+    for _ in 0..1_000 {
+        let record = space
+            .reserve(Stream::Data, 0, 16, Purpose::Young)
+            .expect("room");
+        let data = space
+            .allocate(Stream::Data, 0, 1, Purpose::Young)
+            .expect("room");
+        assert_eq!((record.sectors, record.end()), (1, data.sector));
+    }
+}
+
+#[test]
 fn what_is_given_back_is_taken_next_if_it_was_the_last() {
     let mut space = Space::new(&[1 << 16]);
     let run = |space: &mut Space, wanted| {
