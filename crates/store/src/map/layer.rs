@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::format::Pointer;
 
 use super::range_set::RangeSet;
+use super::touched::{leaves_over, nodes_over};
 
 /// What a layer says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Layer {
     updates: u64,
     /// Places of all chunks.
     places: usize,
+    /// Leaves of a tree that all chunks touch, at most.
+    leaves: u64,
 }
 
 /// Neighbours: a hash table with linear probing, at most seven eighths full, from which single blocks
@@ -56,7 +59,9 @@ struct Chunk {
     /// At the same places.
     pointers: Box<[[u8; Pointer::SIZE]]>,
     len: usize,
-    /// The highest block number.
+    /// The lowest block number.
+    first: u64,
+    /// The highest.
     last: u64,
 }
 
@@ -92,7 +97,10 @@ impl Layer {
             position = self.make_room(position, index);
             place = self.chunks[position].find(index);
         }
-        self.chunks[position].put(place, index, pointer.encode());
+        let chunk = &mut self.chunks[position];
+        self.leaves -= chunk.leaves();
+        chunk.put(place, index, pointer.encode());
+        self.leaves += chunk.leaves();
         None
     }
 
@@ -118,7 +126,7 @@ impl Layer {
         // What remains as zeros is at most in the first and the last of these chunks.
         let len = range.end - range.start;
         let is_inside = |chunk: &Chunk| {
-            len >= chunk.len as u64 && chunk.last < range.end && chunk.first() >= range.start
+            len >= chunk.len as u64 && chunk.last < range.end && chunk.first >= range.start
         };
         let emptied = (first..behind).filter(|&position| is_inside(&self.chunks[position]));
         let emptied = emptied.fold(first..first, |emptied, position| {
@@ -131,6 +139,7 @@ impl Layer {
         for chunk in self.chunks.drain(emptied.clone()) {
             self.len -= chunk.len;
             self.places -= chunk.indices.len();
+            self.leaves -= chunk.leaves();
         }
         self.firsts.drain(emptied);
         self.cleared.insert(range);
@@ -233,6 +242,18 @@ impl Layer {
         self.len
     }
 
+    /// Nodes of a tree with so many levels that it changes at most.
+    pub fn touched_nodes(&self, height: u8) -> u64 {
+        let written = self.chunks.first().zip(self.chunks.last());
+        let written = written.map(|(first, last)| first.first..=last.last);
+        let written = written.map(|blocks| nodes_over(&blocks, self.leaves, height));
+        // What lies wholly in a range is dropped; only nodes at its two ends are written anew.
+        let ends = 2 * self.cleared.len() as u64;
+        let cleared = self.cleared.span().map(|range| range.start..=range.end - 1);
+        let cleared = cleared.map(|blocks| nodes_over(&blocks, ends, height));
+        written.unwrap_or(0) + cleared.unwrap_or(0)
+    }
+
     /// Whether it says nothing of any block.
     pub fn is_empty(&self) -> bool {
         self.len == 0 && self.cleared.is_empty()
@@ -253,7 +274,7 @@ impl Layer {
     fn next_written(&self, index: u64) -> Option<u64> {
         let position = self.position(index);
         let here = self.chunks.get(position)?.next(index);
-        here.or_else(|| self.chunks.get(position + 1).map(Chunk::first))
+        here.or_else(|| self.chunks.get(position + 1).map(|chunk| chunk.first))
     }
 
     /// The position of the chunk that block `index` belongs to.
@@ -266,6 +287,7 @@ impl Layer {
 
     fn add_chunk(&mut self, position: usize, first: u64, chunk: Chunk) {
         self.places += chunk.indices.len();
+        self.leaves += chunk.leaves();
         self.firsts.insert(position, first);
         self.chunks.insert(position, chunk);
     }
@@ -286,7 +308,9 @@ impl Layer {
         } else {
             let middle = chunk.middle();
             let upper = chunk.rebuilt(PLACES, middle..FREE);
+            self.leaves -= chunk.leaves();
             *chunk = chunk.rebuilt(PLACES, 0..middle);
+            self.leaves += chunk.leaves();
             self.add_chunk(position + 1, middle, upper);
             position + usize::from(index >= middle)
         }
@@ -299,6 +323,7 @@ impl Chunk {
             indices: vec![FREE; places].into_boxed_slice(),
             pointers: vec![[0; Pointer::SIZE]; places].into_boxed_slice(),
             len: 0,
+            first: FREE,
             last: 0,
         }
     }
@@ -324,6 +349,7 @@ impl Chunk {
     fn put(&mut self, place: usize, index: u64, pointer: [u8; Pointer::SIZE]) {
         self.indices[place] = index;
         self.pointers[place] = pointer;
+        self.first = self.first.min(index);
         self.last = self.last.max(index);
         self.len += 1;
     }
@@ -353,9 +379,12 @@ impl Chunk {
         (next != FREE).then_some(next)
     }
 
-    /// The first block; there is one in every chunk of a layer.
-    fn first(&self) -> u64 {
-        self.next(0).unwrap_or(FREE)
+    /// Leaves that its blocks lie in, at most.
+    fn leaves(&self) -> u64 {
+        match self.len {
+            0 => 0,
+            len => leaves_over(&(self.first..=self.last)).min(len as u64),
+        }
     }
 
     /// The block that half of the others are below.

@@ -15,6 +15,7 @@
 //! | what does a snapshot or clone see of it | `layers.rs` |
 //! | how do changes come into the tree, which blocks die of it | `merge.rs` |
 //! | who visits all blocks (destroy, scrub) | `walk.rs` |
+//! | how many nodes will changes cost | `touched.rs` |
 //! | which blocks differ between two snapshots | `diff.rs` |
 
 pub mod diff;
@@ -24,6 +25,7 @@ pub mod layers;
 pub mod merge;
 pub mod node_cache;
 pub mod range_set;
+pub mod touched;
 pub mod tree;
 pub mod view;
 pub mod walk;

@@ -77,6 +77,12 @@ impl RangeSet {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
+    /// From the first member to the last.
+    pub fn span(&self) -> Option<Range<u64>> {
+        let (first, last) = (self.ranges.first_key_value(), self.ranges.last_key_value());
+        first.zip(last).map(|((start, _), (_, end))| *start..*end)
+    }
+
     /// How many ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()

@@ -293,20 +293,15 @@ impl Pool {
     }
 
     fn resize(&mut self, volume: DatasetId, from: u64, to: u64) {
-        let mut dropped = Vec::new();
-        if let Some(of) = self.contents.get_mut(&volume) {
-            of.size = to;
-            if to < from {
-                let size = u64::from(of.block_size);
-                let blocks = to.div_ceil(size)..from.div_ceil(size);
-                of.map
-                    .layers
-                    .clear(blocks.clone(), |pointer| dropped.push(pointer));
-                self.cache.invalidate_range(volume.0.into(), blocks);
-            }
-        }
-        for pointer in dropped {
-            self.drop_block(&pointer);
+        let Some(of) = self.contents.get_mut(&volume) else {
+            return;
+        };
+        of.size = to;
+        let size = u64::from(of.block_size);
+        let (end, old_end) = (to.div_ceil(size), from.div_ceil(size));
+        if end < old_end {
+            self.map_zeros(volume, end, old_end - end);
+            self.cache.invalidate_range(volume.0.into(), end..old_end);
         }
     }
 

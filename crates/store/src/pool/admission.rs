@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
+use super::unmerged::{NODE_SIZE, Widths};
 use super::write::Write;
 use crate::catalog::size::print_size;
 use crate::catalog::{MIN_BLOCK_SIZE, Native, NewDataset, Operation, Settings, Value};
@@ -19,6 +20,15 @@ const VAIN_CHECKPOINTS: u32 = 3;
 /// The least that is kept back, in sectors.
 const MIN_SLOP: u64 = 1024;
 
+/// What there is for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    TooLittle,
+    /// Enough, but not in a row.
+    InPieces,
+}
+
 impl Pool {
     /// Whether a change may take effect now.
     pub(super) fn may_take(&mut self, write: &Write) -> bool {
@@ -26,50 +36,79 @@ impl Pool {
         if !has_memory || self.updates > 2 * self.limits.updates {
             return false;
         }
-        if self.is_log_short() && self.vain_checkpoints < VAIN_CHECKPOINTS {
-            self.is_checkpoint_wanted = true;
-            return false;
+        let room = self.room_for(write);
+        self.is_checkpoint_wanted |= room != Room::Enough;
+        room == Room::Enough
+    }
+
+    /// Why no checkpoint will make room for a change, where none will; perhaps no place was found for it.
+    pub(super) fn why_hopeless(&mut self, write: &Write, is_unplaced: bool) -> Option<String> {
+        if self.vain_checkpoints < VAIN_CHECKPOINTS || self.is_freeing() {
+            return None;
         }
-        let needed = self.sectors_needed(write);
-        if needed <= self.available_to(write.dataset) {
-            return true;
+        let len = write.len();
+        match self.room_for(write) {
+            Room::TooLittle if write.is_zeros() => Some(format!(
+                "what unmapping {len} bytes changes in the maps does not fit into the pool"
+            )),
+            Room::TooLittle => Some(format!("{len} bytes do not fit into the pool")),
+            Room::InPieces => Some(format!(
+                "what is free of the pool lies in pieces too small for what {len} bytes change in the maps"
+            )),
+            Room::Enough => is_unplaced.then(|| {
+                format!(
+                    "what is free of the pool lies in pieces too small for {len} bytes, or is kept whole for \
+                     volumes that reserved it"
+                )
+            }),
         }
-        self.is_checkpoint_wanted = true;
-        false
     }
 
-    /// Whether no checkpoint will make room for a change; or what is free is too scattered for it.
-    pub(super) fn is_hopeless(&self, write: &Write, is_scattered: bool) -> bool {
-        self.vain_checkpoints >= VAIN_CHECKPOINTS
-            && !self.is_freeing()
-            && (is_scattered || self.sectors_needed(write) > self.available_to(write.dataset))
-    }
-
-    /// Whether so little is free that the log and the next checkpoints need it: then also those wait that take none for
-    /// data, until what the log does not need any more is free.
-    fn is_log_short(&self) -> bool {
-        self.space.counts().available < self.slop() / 4
-    }
-
-    fn sectors_needed(&self, write: &Write) -> u64 {
-        let Some(contents) = self.contents.get(&write.dataset) else {
-            return 0;
+    /// Whether there is room for a change, and for what all changes that are in no checkpoint yet cost in the maps: in
+    /// sectors, and in runs that nodes find room in. What is kept of those beside is for the lists of checkpoints: half of
+    /// them, where they are few, is not for data, and most of that not for clearings.
+    fn room_for(&mut self, write: &Write) -> Room {
+        let Some(of) = self.contents.get(&write.dataset) else {
+            return Room::Enough;
         };
-        let size = contents.block_size;
-        write.blocks(size.into()) * self.widest(size)
+        let (size, has_reserved) = (of.block_size, has_reserved(of));
+        let cost = self.cost_with(write);
+        let data = write.blocks(size.into()) * self.widest(size);
+        let few = self.space.few_node_runs();
+        let (room, kept) = match (data, has_reserved) {
+            (0, _) => (self.unused_by_log(), few / 16),
+            (_, true) => (self.unused_by_others(write.dataset), few / 4),
+            (_, false) => (self.unused_by_others(write.dataset), few / 2),
+        };
+        if data + cost.sectors > room {
+            return Room::TooLittle;
+        }
+        let runs = cost.runs + kept;
+        self.space.keep_node_runs(runs);
+        match self.space.has_node_runs(runs) {
+            true => Room::Enough,
+            false => Room::InPieces,
+        }
     }
 
     /// Sectors that a block of so many bytes takes at most, parity included.
-    fn widest(&self, block_size: u32) -> u64 {
+    pub(super) fn widest(&self, block_size: u32) -> u64 {
         let vdevs = 0..self.space.vdevs();
         let footprints = vdevs.map(|vdev| u64::from(self.footprint(vdev, block_size)));
         footprints.max().unwrap_or(0)
     }
 
-    /// Sectors that data of a dataset may still take. What a volume has reserved may be in use once more,
-    /// while it is overwritten, until two checkpoints have made the old blocks free: for that it may take
-    /// half of what nobody else gets.
-    pub(super) fn available_to(&self, dataset: DatasetId) -> u64 {
+    /// Sectors that whoever adds no data may still take for maps: the rest is for the log, and for what each checkpoint
+    /// writes.
+    fn unused_by_log(&self) -> u64 {
+        let available = self.space.counts().available;
+        available.saturating_sub(self.slop() / 4)
+    }
+
+    /// Sectors that data of a dataset may still take, together with what changes cost in the maps. What a volume has
+    /// reserved may be in use once more, while it is overwritten, until two checkpoints have made the old blocks free: for
+    /// that it may take half of what nobody else gets.
+    pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
         let slop = match own {
@@ -130,7 +169,7 @@ impl Pool {
 
     /// Sectors that a block of so many bytes takes on a vdev, where it is not compressed.
     fn footprint(&self, vdev: u16, block_size: u32) -> u32 {
-        let sectors = block_size as usize / SECTOR_SIZE;
+        let sectors = (block_size as usize).div_ceil(SECTOR_SIZE);
         self.array.footprint(vdev, sectors as u16)
     }
 
@@ -192,7 +231,8 @@ impl Pool {
     pub(super) fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
         let (more, block_size) = self.promised_by(operation);
         let counts = self.space.counts();
-        let room = (counts.available + counts.deferred).saturating_sub(self.slop() + self.reserved);
+        let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
+        let room = (counts.available + counts.deferred).saturating_sub(kept);
         if more <= room && !self.lies_in_pieces(more, block_size) {
             return Ok(());
         }
@@ -323,16 +363,29 @@ impl Pool {
             let kept = self.kept_of(vdev);
             self.space.keep_for_metadata(vdev, kept);
         }
+        // Runs for nodes are few where there are not more: half of those in what is kept.
+        let (mut lengths, mut few) = (Vec::new(), 0);
+        for vdev in 0..self.space.vdevs() {
+            let length = self.footprint(vdev, NODE_SIZE);
+            few += self.kept_of(vdev).checked_div(length.into()).unwrap_or(0) / 2;
+            lengths.push(length);
+        }
+        self.space.count_node_runs(&lengths, few);
+        self.unmerged.widths = Widths {
+            node: self.widest(NODE_SIZE),
+            list: self.widest(SECTOR_SIZE as u32),
+        };
         self.count_reserved();
     }
 
-    /// Whether data took so much since the last checkpoint began that the next should begin. What is
+    /// Whether data took so much, or will in the maps, since the last checkpoint began that the next should begin. What is
     /// overwritten is free only after two of them: if they were made only when nothing is left, all
     /// would wait for both.
     pub(super) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
-        self.taken > left / 4 && self.taken > counts.size / 64
+        let spent = self.taken + self.cost_of_next().sectors;
+        spent > left / 4 && spent > counts.size / 64
     }
 
     /// A checkpoint is durable: perhaps there is room now.

@@ -160,6 +160,7 @@ impl Pool {
             }
         }
         self.space.begin_checkpoint();
+        self.unmerged.begin_checkpoint();
         let contents = self.contents.iter_mut();
         let dead = contents.map(|(id, of)| (*id, std::mem::take(&mut of.dead)));
         let making = Making {
@@ -245,6 +246,7 @@ impl Pool {
             return;
         };
         self.space.commit_checkpoint();
+        self.unmerged.commit_checkpoint();
         for merged in &making.merged {
             for contents in self.contents.values_mut() {
                 if contents.map.replace_tree(merged.tree, &merged.closed) {

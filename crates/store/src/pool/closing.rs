@@ -26,7 +26,7 @@ impl Pool {
         Some(DatasetSpace {
             size: contents.size,
             referenced: bytes(contents.referenced.sectors),
-            available: bytes(self.available_to(dataset)),
+            available: bytes(self.unused_by_others(dataset)),
             capacity: bytes(size.saturating_sub(self.slop())),
         })
     }

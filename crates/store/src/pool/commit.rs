@@ -26,7 +26,7 @@ use super::anew::Start;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use super::state::{Limits, Pool, Tag};
 use crate::catalog::SyncPolicy;
-use crate::format::{Address, DatasetId, Entry, Pointer, Record};
+use crate::format::{Address, DatasetId, Entry, Record};
 use crate::log::chain::Chain;
 use crate::log::group::{Change, OpenGroup};
 use crate::map::hash::BuildNumberHasher;
@@ -194,6 +194,7 @@ impl Pool {
             .into_iter()
             .map(|change| self.enter(change, &mut blocks))
             .collect();
+        self.unmerged.sealed();
         let record = Record {
             seq,
             epoch: self.epoch,
@@ -246,11 +247,7 @@ impl Pool {
                 let bits = pointer.address.to_bits();
                 self.commit.in_flight.insert(bits, placed.data);
                 blocks.push((pointer.address, placed.payload));
-                let contents = self.contents.get_mut(&dataset);
-                let old = contents.and_then(|of| of.map.layers.insert(block, pointer));
-                if let Some(old) = old {
-                    self.drop_block(&old);
-                }
+                self.map_block(dataset, block, pointer);
                 Entry::Map {
                     dataset,
                     block,
@@ -262,17 +259,7 @@ impl Pool {
                 block,
                 count,
             } => {
-                let mut dropped: Vec<Pointer> = Vec::new();
-                if let Some(contents) = self.contents.get_mut(&dataset) {
-                    let range = block..block.saturating_add(count);
-                    contents
-                        .map
-                        .layers
-                        .clear(range, |pointer| dropped.push(pointer));
-                }
-                for pointer in dropped {
-                    self.drop_block(&pointer);
-                }
+                self.map_zeros(dataset, block, count);
                 Entry::Clear {
                     dataset,
                     block,

@@ -46,6 +46,7 @@ mod request;
 mod scan;
 mod send;
 mod state;
+mod unmerged;
 mod usage;
 mod vdevs;
 mod write;

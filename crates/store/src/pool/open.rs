@@ -38,6 +38,7 @@ use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
 use super::state::{Contents, Limits, Pool, Referenced};
+use super::unmerged::Unmerged;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::{Address, Epoch, Pointer, Root};
@@ -564,6 +565,7 @@ fn empty(
         now_us: 0,
         worked_us: 0,
         updates: 0,
+        unmerged: Unmerged::default(),
         reserved: 0,
         time_s: 0,
         commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),

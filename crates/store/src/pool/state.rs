@@ -13,6 +13,7 @@ use super::log_vdevs::LogVdevs;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord};
+use super::unmerged::Unmerged;
 use super::write::Write;
 use crate::cache::{Cache, Charge};
 use crate::catalog::{Catalog, Settings};
@@ -176,6 +177,8 @@ pub struct Pool {
     pub(super) worked_us: u64,
     /// Changes of maps since the last checkpoint began.
     pub(super) updates: u64,
+    /// What is in no durable checkpoint yet.
+    pub(super) unmerged: Unmerged,
     /// Sectors that volumes have reserved and do not use yet.
     pub(super) reserved: u64,
     /// Seconds since 1970.

@@ -13,6 +13,7 @@ mod prepared;
 mod read_ahead;
 mod reservations;
 mod rewind;
+mod sparse;
 mod streams;
 mod usage;
 mod vdevs;

@@ -177,8 +177,13 @@ impl Write {
     }
 
     /// All blocks that it touches.
-    fn touched(&self, block_size: u64) -> Range<u64> {
+    pub(super) fn touched(&self, block_size: u64) -> Range<u64> {
         self.offset / block_size..self.end().div_ceil(block_size)
+    }
+
+    /// Whether it unmaps blocks, or writes zeros.
+    pub(super) fn is_zeros(&self) -> bool {
+        matches!(self.content, Content::Zeros(_))
     }
 
     /// Blocks of data that it may add.
@@ -319,7 +324,6 @@ impl Pool {
     pub(super) fn resume_stalled(&mut self) {
         while let Some(ready) = self.stalled.front() {
             let (write, scattered) = (ready.write.clone(), ready.scattered);
-            let is_hopeless = self.is_hopeless(&write, scattered.is_some());
             // Only a checkpoint makes room where there is enough in pieces.
             let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
             if is_news && self.may_take(&write) {
@@ -329,17 +333,9 @@ impl Pool {
                 if let Some(unplaced) = self.carry_out(ready) {
                     self.stalled.push_front(unplaced);
                 }
-            } else if is_hopeless {
+            } else if let Some(context) = self.why_hopeless(&write, scattered.is_some()) {
                 let Some(ready) = self.stalled.pop_front() else {
                     return;
-                };
-                let context = match scattered {
-                    None => format!("{} bytes do not fit into the pool", ready.write.len()),
-                    Some(_) => format!(
-                        "what is free of the pool lies in pieces too small for {} bytes, or is kept whole for \
-                         volumes that reserved it",
-                        ready.write.len()
-                    ),
                 };
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(ready);
@@ -363,6 +359,7 @@ impl Pool {
             self.answer(id, Err(error));
             return None;
         }
+        self.note_taken(&write);
         self.vain_checkpoints = 0;
         let sync = self.contents.get(&write.dataset).map(|of| of.settings.sync);
         let is_durable = match sync {

@@ -22,6 +22,7 @@ mod bits;
 mod extents;
 mod flags;
 mod fragmentation;
+mod node_runs;
 mod runs;
 mod sectors;
 mod sweep;
@@ -33,6 +34,7 @@ use std::fmt;
 use crate::format::{Address, SECTOR_SIZE as PAGE_BYTES, space_page};
 use bits::REGION;
 use extents::Extents;
+use node_runs::NodeRuns;
 use sweep::Vdev;
 
 pub use crate::format::Extent;
@@ -152,6 +154,7 @@ pub struct Space {
     kept_short: u64,
     /// There are at least so many.
     known_runs: u64,
+    node_runs: NodeRuns,
 }
 
 impl Space {
@@ -219,6 +222,12 @@ impl Space {
             let piece = self.place_in_piece(claim, stream, vdev, sectors, purpose);
             if piece.is_some() || claim == Claim::Pieces {
                 return piece;
+            }
+        }
+        if self.are_node_runs_few(vdev, sectors) {
+            let crumb = self.place_in_crumb(stream, vdev, sectors, purpose);
+            if crumb.is_some() || self.would_cost_nodes(claim, stream, vdev, sectors) {
+                return crumb;
             }
         }
         let run = (sectors, sectors);
@@ -290,6 +299,7 @@ impl Space {
         if let Some(extent) = found {
             let cost = self.cost(vdev, extent.sectors);
             self.known_runs = self.known_runs.saturating_sub(cost);
+            self.forget_node_runs(vdev, extent.sectors);
         }
     }
 
@@ -332,7 +342,9 @@ impl Space {
         purpose: Purpose,
     ) -> Option<Extent> {
         assert!(wanted >= least, "between {least} and {wanted} sectors");
-        self.place(stream, vdev, (least, wanted), |found| found, purpose)
+        let found = self.place(stream, vdev, (least, wanted), |found| found, purpose);
+        self.forget_runs(vdev, found);
+        found
     }
 
     /// Takes the one sector in which the log's next record will lie, if possible one that so many
@@ -352,6 +364,11 @@ impl Space {
             && let Some(piece) = self.place_in_piece(Claim::Kept, stream, vdev, 1, purpose)
         {
             return Some(piece);
+        }
+        if self.are_node_runs_few(vdev, 1)
+            && let Some(crumb) = self.place_in_crumb(stream, vdev, 1, purpose)
+        {
+            return Some(crumb);
         }
         // In a pool that was overwritten long enough, runs are short; one sector more is enough for whoever writes
         // one block at a time.
@@ -411,6 +428,7 @@ impl Space {
             return Err(Fault::DoubleAllocation(extent));
         }
         sectors.take_all(extent.sector, extent.sectors, is_young);
+        self.forget_node_runs(extent.vdev, extent.sectors);
         Ok(())
     }
 
@@ -553,6 +571,7 @@ impl Space {
         };
         let vdev = &mut self.vdevs[usize::from(extent.vdev)];
         vdev.look_for_pieces();
+        self.node_runs.is_exact = false;
         let freed = vdev.sectors.release(extent.sector, extent.sectors);
         debug_assert_eq!(freed, extent.sectors, "{extent:?} was freed already");
         true

@@ -36,6 +36,8 @@ pub(super) struct Sectors {
     /// How many long runs there are, and of the shortest that somebody needs.
     runs: Runs,
     short_runs: Runs,
+    /// Runs that a node of a map finds room in, wherever it is.
+    node_runs: Runs,
 }
 
 impl Sectors {
@@ -95,6 +97,16 @@ impl Sectors {
         self.short_runs.total(&self.busy)
     }
 
+    /// From now on counts runs of so many free sectors for nodes of maps.
+    pub(super) fn count_node_runs_of(&mut self, length: u32) {
+        (self.node_runs).count_those_of(length, u64::MAX, self.busy.len());
+    }
+
+    /// How many of those there are.
+    pub(super) fn node_runs(&mut self) -> u64 {
+        self.node_runs.total(&self.busy)
+    }
+
     /// Finds a region's longest run.
     pub(super) fn measure(&mut self, region: u32) {
         self.longest[region as usize] = bits::longest(self.busy(region)) as u16;
@@ -111,6 +123,7 @@ impl Sectors {
         self.young.reach(regions);
         self.runs.reach(regions);
         self.short_runs.reach(regions);
+        self.node_runs.reach(regions);
         let pages = size.div_ceil(PAGE_SECTORS) as usize;
         self.dirty.reach(pages);
         self.placed.reach(pages);
@@ -185,6 +198,7 @@ impl Sectors {
     fn change_runs(&mut self, region: u32) {
         self.runs.change(region);
         self.short_runs.change(region);
+        self.node_runs.change(region);
     }
 
     #[inline]
@@ -324,6 +338,7 @@ impl Sectors {
             + self.placed.memory()
             + self.runs.memory()
             + self.short_runs.memory()
+            + self.node_runs.memory()
     }
 }
 

@@ -60,6 +60,10 @@ pub(super) struct Vdev {
     /// For each of the lengths the shortest pieces below it that were looked for everywhere in vain since something
     /// became free; 0: none were.
     no_pieces_of: Vec<u32>,
+    /// The length of a run for a node of a map; 0: these are not counted.
+    node_run: u32,
+    /// The shortest pieces below that length that were looked for in vain, as before.
+    no_crumbs_of: u32,
     /// Its share of allocations that it has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
@@ -191,6 +195,17 @@ impl Vdev {
         self.sectors.count_runs_of((self.short(), self.long()), end);
     }
 
+    /// From now on runs of so many sectors are what nodes of maps need.
+    pub(super) fn count_node_runs_of(&mut self, length: u32) {
+        (self.node_run, self.no_crumbs_of) = (length, 0);
+        self.sectors.count_node_runs_of(length);
+    }
+
+    /// The length of a run for a node; 0: these are not counted.
+    pub(super) fn node_run(&self) -> u32 {
+        self.node_run
+    }
+
     /// The length of the shortest runs that somebody needs; 0: nobody needs any.
     pub(super) fn short(&self) -> u32 {
         self.lengths.first().copied().unwrap_or(0)
@@ -204,6 +219,7 @@ impl Vdev {
     /// Something became free: there may be pieces again.
     pub(super) fn look_for_pieces(&mut self) {
         self.no_pieces_of.fill(0);
+        self.no_crumbs_of = 0;
     }
 
     /// Takes free sectors out of a run that is shorter than a long one; the first of them. Of a run that is too short
@@ -228,10 +244,44 @@ impl Vdev {
         is_young: bool,
     ) -> Option<u64> {
         let limit = *self.lengths.get(below)?;
+        let least = self.no_pieces_of[below];
+        let found = self.take_shorter(stream, sectors, limit, least, is_young);
+        if found.is_none() && sectors < limit {
+            self.no_pieces_of[below] = least_of(least, sectors);
+        }
+        found
+    }
+
+    /// Takes free sectors out of a run in which no node of a map would find room, nor whatever is kept beside.
+    pub(super) fn allocate_crumb(
+        &mut self,
+        stream: Stream,
+        sectors: u32,
+        is_young: bool,
+    ) -> Option<u64> {
+        let limit = match self.short() {
+            0 => self.node_run,
+            short => short.min(self.node_run),
+        };
+        let found = self.take_shorter(stream, sectors, limit, self.no_crumbs_of, is_young);
+        if found.is_none() && sectors < limit {
+            self.no_crumbs_of = least_of(self.no_crumbs_of, sectors);
+        }
+        found
+    }
+
+    /// Takes free sectors out of a run below a limit; as many as `least` and more were looked for in vain.
+    fn take_shorter(
+        &mut self,
+        stream: Stream,
+        sectors: u32,
+        limit: u32,
+        least: u32,
+        is_young: bool,
+    ) -> Option<u64> {
         if sectors == 0 || sectors >= limit {
             return None;
         }
-        let least = self.no_pieces_of[below];
         let is_vain = least > 0 && sectors >= least;
         let regions = self.sectors.regions();
         let first = self.pieces_in.min(regions.saturating_sub(1));
@@ -241,12 +291,7 @@ impl Vdev {
             let start = self.piece_in(stream, region, sectors..limit)?;
             Some((region, start))
         });
-        let Some((region, start)) = found else {
-            if !is_vain {
-                self.no_pieces_of[below] = sectors;
-            }
-            return None;
-        };
+        let (region, start) = found?;
         self.pieces_in = region;
         self.sectors.take(region, start, sectors, is_young);
         Some(u64::from(region) * u64::from(REGION) + u64::from(start))
@@ -337,5 +382,13 @@ impl Vdev {
     pub(super) fn memory(&self) -> usize {
         let queues = self.sweeps.iter().map(|sweep| sweep.next.capacity());
         self.sectors.memory() + queues.sum::<usize>() * size_of::<(u32, usize)>()
+    }
+}
+
+/// The shorter of two lengths that were looked for in vain; 0: none was before.
+fn least_of(before: u32, now: u32) -> u32 {
+    match before {
+        0 => now,
+        before => before.min(now),
     }
 }

@@ -120,6 +120,11 @@ proptest! {
         prop_assert_eq!(layer.len(), layer.written(0..u64::MAX).count());
         let places: usize = layer.chunks.iter().map(|chunk| chunk.indices.len()).sum();
         prop_assert_eq!(layer.places, places, "memory is counted right");
+        let leaves: u64 = layer.chunks.iter().map(Chunk::leaves).sum();
+        prop_assert_eq!(layer.leaves, leaves);
+        let touched: std::collections::BTreeSet<u64> =
+            layer.written(0..u64::MAX).map(|(index, _)| index / 512).collect();
+        prop_assert!(layer.touched_nodes(1) >= touched.len() as u64);
     }
 }
 

@@ -193,6 +193,13 @@ impl Pool {
         };
         let (_, before) = below(making, &task);
         let statistics = merge.statistics();
+        debug_assert!(
+            merge.tree().is_none_or(|tree| {
+                statistics.nodes_written <= task.closed.layer.touched_nodes(tree.height)
+            }),
+            "{statistics:?} of {:?}",
+            task.closed.layer
+        );
         let changed = |before: u64, added: u64, dropped| (before + added).saturating_sub(dropped);
         let referenced = Referenced {
             sectors: changed(

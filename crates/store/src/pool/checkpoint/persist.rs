@@ -136,8 +136,15 @@ impl Pool {
             let len = self.manifest_len(manifest);
             let mut room: usize = places.manifest.iter().map(|(_, room)| room).sum();
             while room < len {
-                let sectors = (len - room).min(BLOCK).div_ceil(SECTOR_SIZE);
-                let place = self.place(sectors as u16)?;
+                if places.manifest.len() == Root::MAX_BLOCKS {
+                    return Err(NoSpace);
+                }
+                let wanted = (len - room).min(BLOCK).div_ceil(SECTOR_SIZE);
+                // What is free may lie in pieces.
+                let halves = std::iter::successors(Some(wanted), |of| Some(of / 2));
+                let mut lengths = halves.take_while(|of| *of > 0);
+                let found = lengths.find_map(|of| Some((self.place(of as u16).ok()?, of)));
+                let (place, sectors) = found.ok_or(NoSpace)?;
                 places.manifest.push((place, sectors * SECTOR_SIZE));
                 room += sectors * SECTOR_SIZE;
             }

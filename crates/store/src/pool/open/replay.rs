@@ -310,10 +310,8 @@ impl Opening {
                     pointer,
                 } => {
                     self.mark(pointer)?;
-                    let contents = self.pool.contents.get_mut(dataset);
-                    let contents = contents.ok_or_else(|| unknown(record, dataset.0))?;
-                    if let Some(old) = contents.map.layers.insert(*block, *pointer) {
-                        self.pool.drop_block(&old);
+                    if !self.pool.map_block(*dataset, *block, *pointer) {
+                        return Err(unknown(record, dataset.0));
                     }
                 }
                 Entry::Clear {
@@ -321,17 +319,9 @@ impl Opening {
                     block,
                     count,
                 } => {
-                    let contents = self.pool.contents.get_mut(dataset);
-                    let contents = contents.ok_or_else(|| unknown(record, dataset.0))?;
-                    let mut dropped = Vec::new();
-                    let range = *block..block.saturating_add(*count);
-                    contents
-                        .map
-                        .layers
-                        .clear(range, |pointer| dropped.push(pointer));
-                    dropped
-                        .iter()
-                        .for_each(|pointer| self.pool.drop_block(pointer));
+                    if !self.pool.map_zeros(*dataset, *block, *count) {
+                        return Err(unknown(record, dataset.0));
+                    }
                 }
                 Entry::Operation(bytes) => self.operate(record.seq, bytes)?,
                 Entry::StoredOperation { len, pointer } => {
