@@ -169,6 +169,7 @@ impl Family {
             }
             Self::Full => {
                 setup.must_open = true;
+                setup.never_suspends = true;
                 climate.disk_sectors = disk_sectors(1 + seed % 3);
                 climate.blocks = 400;
                 climate.steps = 20..80;
