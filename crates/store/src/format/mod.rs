@@ -7,6 +7,7 @@ pub mod label;
 pub mod list;
 pub mod node;
 pub mod pointer;
+pub mod pointers;
 pub mod record;
 pub mod root;
 pub mod space_page;

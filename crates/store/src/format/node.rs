@@ -38,6 +38,7 @@ use pages::{Pages, PagesMut};
 
 use self::varying::Varying;
 use super::bytes::Reader;
+use super::pointers::Pointers;
 use super::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE, VERSION};
 
 /// Pointers in a node.
@@ -78,8 +79,8 @@ impl fmt::Display for NodeId {
 pub struct Node<const N: usize = FAN_OUT> {
     id: NodeId,
     birth: Epoch,
-    /// As [`Pointer::encode`] makes them: a third less memory than decoded. Each one decodes.
-    pointers: Box<[[u8; Pointer::SIZE]]>,
+    /// Each one decodes.
+    pointers: Pointers,
 }
 
 impl<const N: usize> Node<N> {
@@ -96,14 +97,15 @@ impl<const N: usize> Node<N> {
         Self {
             id,
             birth,
-            pointers: vec![[0; Pointer::SIZE]; N].into_boxed_slice(),
+            pointers: Pointers::holes(N),
         }
     }
 
     /// What stands for a node, born at `birth`, that cannot be read: whatever was in it is lost.
     pub fn lost(id: NodeId, birth: Epoch) -> Self {
         let mut node = Self::new(id, birth);
-        node.pointers.fill(Pointer::lost(birth).encode());
+        let lost = Pointer::lost(birth).encode();
+        (0..N).for_each(|slot| *node.pointers.get_mut(slot) = lost);
         node
     }
 
@@ -132,7 +134,7 @@ impl<const N: usize> Node<N> {
     /// Where `slot` is not below `N`.
     #[inline]
     pub fn get(&self, slot: usize) -> Pointer {
-        Pointer::decode(&self.pointers[slot])
+        Pointer::decode(self.pointers.get(slot))
             .expect("pointers are checked when a node is decoded, and made by encode otherwise")
     }
 
@@ -145,7 +147,7 @@ impl<const N: usize> Node<N> {
             pointer.birth <= self.birth,
             "{pointer:?} is younger than {self:?}"
         );
-        self.pointers[slot] = pointer.encode();
+        *self.pointers.get_mut(slot) = pointer.encode();
     }
 
     /// All pointers in order.
@@ -155,7 +157,7 @@ impl<const N: usize> Node<N> {
 
     /// The first slot from `slot` on that is not a hole.
     pub fn next_filled(&self, slot: usize) -> Option<usize> {
-        (slot..N).find(|&at| self.pointers[at] != [0; Pointer::SIZE])
+        (slot..N).find(|&at| *self.pointers.get(at) != [0; Pointer::SIZE])
     }
 
     /// Whether every pointer is a hole. Such a node is not written: its parent has a hole for it.
@@ -183,10 +185,10 @@ impl<const N: usize> Node<N> {
         bytes.extend_from_slice(&self.birth.0.to_le_bytes());
         bytes.extend_from_slice(&varying.common.to_le_bytes());
         bytes.extend_from_slice(&varying.mask.to_le_bytes());
-        bytes.extend(self.pointers.chunks(8).map(|eight| {
-            let bits = eight.iter().enumerate();
-            bits.fold(0, |byte, (bit, pointer)| {
-                byte | u8::from(*pointer != [0; Pointer::SIZE]) << bit
+        bytes.extend((0..N).step_by(8).map(|first| {
+            let eight = (first..N).take(8).enumerate();
+            eight.fold(0, |byte, (bit, slot)| {
+                byte | u8::from(*self.pointers.get(slot) != [0; Pointer::SIZE]) << bit
             })
         }));
         for pointer in filled() {
@@ -274,7 +276,10 @@ impl<const N: usize> Node<N> {
             let mut packed = [0; SHAPE];
             packed[..width].copy_from_slice(&differences[number * width..][..width]);
             let shape = varying.unpack(u128::from_le_bytes(packed));
-            let pointer = self.pointers.get_mut(slot).ok_or(NodeFault::Header)?;
+            if slot >= N {
+                return Err(NodeFault::Header);
+            }
+            let pointer = self.pointers.get_mut(slot);
             pointer[..SHAPE].copy_from_slice(&shape.to_le_bytes());
             if let Some(checksum) = checksums.get(number * 16..number * 16 + 16) {
                 pointer[SHAPE..].copy_from_slice(checksum);

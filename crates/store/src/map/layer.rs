@@ -9,12 +9,15 @@
 //!
 //! Unmapped ranges are a set beside; a written block counts before a range.
 
+mod places;
+
 use std::ops::Range;
 
-use crate::format::Pointer;
+use places::Places;
 
 use super::range_set::RangeSet;
 use super::touched::{leaves_over, nodes_over};
+use crate::format::Pointer;
 
 /// What a layer says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ const FREE: u64 = u64::MAX;
 const RANGE_FOOTPRINT: usize = 24;
 
 /// Changes of a volume's map.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Layer {
     /// The lowest block number that may be in each chunk, in order; the first chunk takes all below.
     firsts: Vec<u64>,
@@ -53,11 +56,9 @@ pub struct Layer {
 
 /// Neighbours: a hash table with linear probing, at most seven eighths full, from which single blocks
 /// are never removed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Chunk {
-    indices: Box<[u64]>,
-    /// At the same places.
-    pointers: Box<[[u8; Pointer::SIZE]]>,
+    places: Places,
     len: usize,
     /// The lowest block number.
     first: u64,
@@ -87,8 +88,8 @@ impl Layer {
         }
         let mut position = self.position(index);
         let mut place = self.chunks[position].find(index);
-        if self.chunks[position].indices[place] == index {
-            let held = &mut self.chunks[position].pointers[place];
+        if self.chunks[position].places.index(place) == index {
+            let held = self.chunks[position].places.pointer_mut(place);
             let old = unpack(std::mem::replace(held, pointer.encode()));
             return (!old.is_hole()).then_some(old);
         }
@@ -115,7 +116,7 @@ impl Layer {
         let mut behind = first;
         while behind < self.chunks.len() && (behind == first || self.firsts[behind] < range.end) {
             for place in self.chunks[behind].places_in(&range) {
-                let held = &mut self.chunks[behind].pointers[place];
+                let held = self.chunks[behind].places.pointer_mut(place);
                 let old = unpack(std::mem::replace(held, [0; Pointer::SIZE]));
                 if !old.is_hole() {
                     drop(old);
@@ -138,7 +139,7 @@ impl Layer {
         });
         for chunk in self.chunks.drain(emptied.clone()) {
             self.len -= chunk.len;
-            self.places -= chunk.indices.len();
+            self.places -= chunk.places.len();
             self.leaves -= chunk.leaves();
         }
         self.firsts.drain(emptied);
@@ -151,8 +152,8 @@ impl Layer {
         if !self.chunks.is_empty() {
             let chunk = &self.chunks[self.position(index)];
             let place = chunk.find(index);
-            if chunk.indices[place] == index {
-                return match unpack(chunk.pointers[place]) {
+            if chunk.places.index(place) == index {
+                return match unpack(*chunk.places.pointer(place)) {
                     pointer if pointer.is_hole() => Hit::Zero,
                     pointer => Hit::Block(pointer),
                 };
@@ -201,10 +202,11 @@ impl Layer {
             .iter()
             .flat_map(move |chunk| {
                 let mut places = chunk.places_in(&range);
-                places.sort_unstable_by_key(|&place| chunk.indices[place]);
+                places.sort_unstable_by_key(|&place| chunk.places.index(place));
                 places
                     .into_iter()
-                    .map(|place| (chunk.indices[place], unpack(chunk.pointers[place])))
+                    .map(|place| (place, &chunk.places))
+                    .map(|(place, of)| (of.index(place), unpack(*of.pointer(place))))
             })
     }
 
@@ -286,7 +288,7 @@ impl Layer {
     }
 
     fn add_chunk(&mut self, position: usize, first: u64, chunk: Chunk) {
-        self.places += chunk.indices.len();
+        self.places += chunk.places.len();
         self.leaves += chunk.leaves();
         self.firsts.insert(position, first);
         self.chunks.insert(position, chunk);
@@ -298,9 +300,9 @@ impl Layer {
     #[cold]
     fn make_room(&mut self, position: usize, index: u64) -> usize {
         let chunk = &mut self.chunks[position];
-        if chunk.indices.len() < PLACES {
-            self.places += chunk.indices.len();
-            *chunk = chunk.rebuilt(chunk.indices.len() * 2, 0..FREE);
+        if chunk.places.len() < PLACES {
+            self.places += chunk.places.len();
+            *chunk = chunk.rebuilt(chunk.places.len() * 2, 0..FREE);
             position
         } else if index > chunk.last {
             self.add_chunk(position + 1, index, Chunk::new(FIRST_PLACES));
@@ -320,8 +322,7 @@ impl Layer {
 impl Chunk {
     fn new(places: usize) -> Self {
         Self {
-            indices: vec![FREE; places].into_boxed_slice(),
-            pointers: vec![[0; Pointer::SIZE]; places].into_boxed_slice(),
+            places: Places::new(places),
             len: 0,
             first: FREE,
             last: 0,
@@ -329,26 +330,28 @@ impl Chunk {
     }
 
     fn is_full(&self) -> bool {
-        self.len >= self.indices.len() / 8 * 7
+        self.len >= self.places.len() / 8 * 7
     }
 
     /// Where block `index` is, or the free place where it belongs.
     #[inline]
     fn find(&self, index: u64) -> usize {
-        let mask = self.indices.len() - 1;
+        let mask = self.places.len() - 1;
         // By the golden ratio neighbours come to lie far apart, and so do equal strides.
         let mut place = (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        while self.indices[place] != index && self.indices[place] != FREE {
+        loop {
+            let held = self.places.index(place);
+            if held == index || held == FREE {
+                return place;
+            }
             place = (place + 1) & mask;
         }
-        place
     }
 
     /// Takes a block that is not in it to the free place where it belongs.
     #[inline]
     fn put(&mut self, place: usize, index: u64, pointer: [u8; Pointer::SIZE]) {
-        self.indices[place] = index;
-        self.pointers[place] = pointer;
+        self.places.set(place, index, pointer);
         self.first = self.first.min(index);
         self.last = self.last.max(index);
         self.len += 1;
@@ -357,23 +360,25 @@ impl Chunk {
     /// Where the blocks of `range` are, in no order.
     fn places_in(&self, range: &Range<u64>) -> Vec<usize> {
         let len = range.end.saturating_sub(range.start);
-        if len <= self.indices.len() as u64 / 16 {
+        if len <= self.places.len() as u64 / 16 {
             return range
                 .clone()
                 .map(|index| (self.find(index), index))
-                .filter(|&(place, index)| self.indices[place] == index)
+                .filter(|&(place, index)| self.places.index(place) == index)
                 .map(|(place, _)| place)
                 .collect();
         }
         let is_inside = |index: u64| index != FREE && range.contains(&index);
-        (0..self.indices.len())
-            .filter(|&place| is_inside(self.indices[place]))
+        let places = self.places.indices().enumerate();
+        places
+            .filter(|&(_, index)| is_inside(index))
+            .map(|(place, _)| place)
             .collect()
     }
 
     /// The first block from `index` on. A free place counts as the last number there is.
     fn next(&self, index: u64) -> Option<u64> {
-        let next = self.indices.iter().fold(FREE, |next, &other| {
+        let next = self.places.indices().fold(FREE, |next, other| {
             next.min(if other >= index { other } else { FREE })
         });
         (next != FREE).then_some(next)
@@ -389,12 +394,7 @@ impl Chunk {
 
     /// The block that half of the others are below.
     fn middle(&self) -> u64 {
-        let mut indices: Vec<_> = self
-            .indices
-            .iter()
-            .copied()
-            .filter(|&at| at != FREE)
-            .collect();
+        let mut indices: Vec<_> = self.places.indices().filter(|&at| at != FREE).collect();
         let half = indices.len() / 2;
         *indices.select_nth_unstable(half).1
     }
@@ -402,9 +402,9 @@ impl Chunk {
     /// A chunk with as many places and the blocks of `range`.
     fn rebuilt(&self, places: usize, range: Range<u64>) -> Self {
         let mut chunk = Self::new(places);
-        for (&index, &pointer) in self.indices.iter().zip(&self.pointers) {
+        for (place, index) in self.places.indices().enumerate() {
             if range.contains(&index) {
-                chunk.put(chunk.find(index), index, pointer);
+                chunk.put(chunk.find(index), index, *self.places.pointer(place));
             }
         }
         chunk

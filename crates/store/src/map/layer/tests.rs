@@ -118,7 +118,7 @@ proptest! {
         let written = layer.written(0..u64::MAX);
         prop_assert_eq!(layer.last_written(), written.last().map(|(index, _)| index));
         prop_assert_eq!(layer.len(), layer.written(0..u64::MAX).count());
-        let places: usize = layer.chunks.iter().map(|chunk| chunk.indices.len()).sum();
+        let places: usize = layer.chunks.iter().map(|chunk| chunk.places.len()).sum();
         prop_assert_eq!(layer.places, places, "memory is counted right");
         let leaves: u64 = layer.chunks.iter().map(Chunk::leaves).sum();
         prop_assert_eq!(layer.leaves, leaves);
