@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iscsi::payload::{DataOutBuffer, Payload};
+use iscsi::payload::DataOutBuffer;
 use iscsi::pdu::{BHS_LENGTH, Bhs, RESERVED_TAG, RawBhs, TaskManagementResult, TextResponse};
 use iscsi::target::{
     Admission, Completion, ConnectionSettings, Event, IncomingCommand, Session, SessionSettings,
@@ -19,24 +19,7 @@ use crate::input::Bytes;
 /// Data-out that a command may want.
 const MAX_WANTED: u32 = 64 << 10;
 
-#[derive(Clone)]
-struct Shared(Arc<[u8]>);
-
-impl From<Vec<u8>> for Shared {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl Payload for Shared {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn chunks(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(&self.0[range])
-    }
-}
+type Shared = Arc<[u8]>;
 
 /// Room that refuses to grow beyond what its command wants.
 struct Room {
@@ -118,7 +101,7 @@ fn end(status: u8, data_in: Option<u32>) -> Completion<Shared> {
     Completion {
         status,
         sense,
-        data_in: data_in.map(|len| Shared(vec![7; len as usize].into())),
+        data_in: data_in.map(|len| vec![7; len as usize].into()),
         data_out_wanted: None,
     }
 }

@@ -107,7 +107,9 @@ fn told(mut rest: &[u8]) -> Vec<u8> {
 }
 
 fn serde_begin(body: &[u8], block: u64, count: u64) -> Begin {
-    let text = String::from_utf8_lossy(body).trim_end_matches('\0').to_owned();
+    let text = String::from_utf8_lossy(body)
+        .trim_end_matches('\0')
+        .to_owned();
     let (path, name) = text.split_once('@').unwrap_or(("", &text));
     Begin {
         pool: 1,

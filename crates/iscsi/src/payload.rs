@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-/// Immutable bytes to be sent, cheap to clone (a reference count), possibly scattered in memory.
-pub trait Payload: Clone {
+/// Immutable bytes to be sent, possibly scattered in memory.
+pub trait Payload {
     /// Length in bytes.
     fn len(&self) -> usize;
 
@@ -17,6 +17,10 @@ pub trait Payload: Clone {
 
     /// The pieces of `range` in order. `range.end` is at most [`Payload::len`].
     fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]>;
+
+    /// The same bytes once more, for a PDU that leaves before the one that this goes with. Cheap: a reference count.
+    /// What was set apart for the bytes stays with this one.
+    fn shared(&self) -> Self;
 }
 
 /// Room for one command's data-out. Bytes land at their final place in any order.
@@ -39,6 +43,10 @@ impl Payload for std::sync::Arc<[u8]> {
 
     fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self[range])
+    }
+
+    fn shared(&self) -> Self {
+        Self::clone(self)
     }
 }
 

@@ -253,6 +253,17 @@ impl Pages {
         }
     }
 
+    /// The next step where the run has many pages, for who has done something else since [`Pages::prefetch`]: the
+    /// page itself.
+    #[inline]
+    pub fn prefetch_page(&self, at: usize) {
+        if let Run::Many(pages) = &self.run
+            && let Some(page) = pages.get((self.start as usize + at) / PAGE_SIZE)
+        {
+            page.prefetch(true);
+        }
+    }
+
     /// The page that holds exactly the bytes `at..at + 4096`, where there is one: a device can
     /// keep it instead of copying.
     #[inline]

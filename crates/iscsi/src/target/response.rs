@@ -108,7 +108,7 @@ impl DataInRun {
             let take = segment.min(burst_left).min(length - offset);
             self.push(
                 connection,
-                data.clone(),
+                data.shared(),
                 offset,
                 take,
                 take == burst_left,
@@ -119,7 +119,7 @@ impl DataInRun {
         // One PDU is left, or more if the burst boundary falls into the rest.
         let burst_left = burst - offset % burst;
         if length - offset > burst_left {
-            self.push(connection, data.clone(), offset, burst_left, true, false);
+            self.push(connection, data.shared(), offset, burst_left, true, false);
             offset += burst_left;
         }
         if length > offset {

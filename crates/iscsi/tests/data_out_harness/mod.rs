@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iscsi::digest::{Crc32c, to_wire};
-use iscsi::payload::{DataOutBuffer, Payload};
+use iscsi::payload::DataOutBuffer;
 use iscsi::pdu::{
     BHS_LENGTH, Bhs, DataOut, Opcode, RawBhs, ReadyToTransfer, ScsiCommand, ScsiResponse,
     TaskAttribute, TaskManagementFunction, padded,
@@ -22,24 +22,7 @@ pub(crate) const ITT: u32 = 77;
 pub(crate) const TAKES_NO_DATA: u8 = 0x35;
 pub(crate) const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
-#[derive(Clone)]
-pub(crate) struct Bytes(Arc<[u8]>);
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl Payload for Bytes {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn chunks(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(&self.0[range])
-    }
-}
+type Bytes = Arc<[u8]>;
 
 /// A buffer that notices any byte outside what its command wants.
 pub(crate) struct Room {

@@ -10,7 +10,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, TryLockError};
 
-/// Readers of a volume that are followed; the one that was silent for longest makes room.
+/// Readers of a volume that are followed; the one that was silent for longest makes room. As many single reads are
+/// remembered beside them.
 const STREAMS: usize = 8;
 /// Reads that must have followed one another before anything is read ahead.
 const PROOF: u32 = 2;
@@ -33,10 +34,15 @@ impl Readers {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Streams {
     streams: Vec<Stream>,
     clock: u64,
+    /// Where single reads ended: one that follows makes a stream of it. Who jumps about has all of them, and each of
+    /// its reads costs no more than a look at these.
+    singles: [u64; STREAMS],
+    /// The oldest of these.
+    oldest: usize,
 }
 
 #[derive(Debug)]
@@ -52,43 +58,50 @@ struct Stream {
     used: u64,
 }
 
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            streams: Vec::new(),
+            clock: 0,
+            singles: [u64::MAX; STREAMS],
+            oldest: 0,
+        }
+    }
+}
+
 impl Streams {
     /// A read came. Returns what is to be read ahead, in bytes; `most` of them at most.
     fn note(&mut self, offset: u64, len: u64, most: u64) -> Range<u64> {
-        self.clock += 1;
-        let clock = self.clock;
         let end = offset + len;
-        let is_it = |of: &&mut Stream| of.is_near(offset, len);
-        let Some(stream) = self.streams.iter_mut().find(is_it) else {
-            self.begin(end);
-            return 0..0;
-        };
-        stream.used = clock;
-        if end <= stream.next {
-            // One of several that overtook another.
-            return 0..0;
+        let follows = |next: u64| is_near(next, offset, len);
+        if let Some(stream) = self.streams.iter_mut().find(|of| follows(of.next)) {
+            self.clock += 1;
+            stream.used = self.clock;
+            return stream.note(end, len, most);
         }
-        stream.next = end;
-        stream.count = stream.count.saturating_add(1);
-        if stream.count < PROOF {
-            return 0..0;
+        match self.singles.iter().position(|next| follows(*next)) {
+            Some(number) if end > self.singles[number] => {
+                self.singles[number] = u64::MAX;
+                self.begin(end);
+            }
+            // It overtook another.
+            Some(_) => {}
+            None => {
+                self.singles[self.oldest] = end;
+                self.oldest = (self.oldest + 1) % STREAMS;
+            }
         }
-        stream.window = stream.window.max(2 * len).min(most);
-        if stream.ahead >= end + stream.window / 2 {
-            return 0..0;
-        }
-        let from = stream.ahead.max(end);
-        stream.ahead = end + stream.window;
-        stream.window *= 2;
-        from..stream.ahead
+        0..0
     }
 
+    /// Two reads followed one another.
     fn begin(&mut self, end: u64) {
+        self.clock += 1;
         let stream = Stream {
             next: end,
             ahead: end,
             window: 0,
-            count: 0,
+            count: 1,
             used: self.clock,
         };
         if self.streams.len() < STREAMS {
@@ -100,10 +113,32 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whether a read belongs to it. Several that are under way at once may come in another order.
-    fn is_near(&self, offset: u64, len: u64) -> bool {
-        (self.next.saturating_sub(4 * len)..=self.next + 4 * len).contains(&offset)
+    /// One of its reads came, up to `end`.
+    fn note(&mut self, end: u64, len: u64, most: u64) -> Range<u64> {
+        if end <= self.next {
+            // One of several that overtook another.
+            return 0..0;
+        }
+        self.next = end;
+        self.count = self.count.saturating_add(1);
+        if self.count < PROOF {
+            return 0..0;
+        }
+        self.window = self.window.max(2 * len).min(most);
+        if self.ahead >= end + self.window / 2 {
+            return 0..0;
+        }
+        let from = self.ahead.max(end);
+        self.ahead = end + self.window;
+        self.window *= 2;
+        from..self.ahead
     }
+}
+
+/// Whether a read belongs to who is expected to read at `next`. Several that are under way at once may come in another
+/// order.
+fn is_near(next: u64, offset: u64, len: u64) -> bool {
+    next.abs_diff(offset) <= 4 * len
 }
 
 #[cfg(test)]
@@ -152,6 +187,26 @@ mod tests {
             let range = streams.note((at >> 24) / 4096 * 4096, 4096, 1 << 20);
             assert!(range.is_empty());
         }
-        assert_eq!(streams.streams.len(), STREAMS);
+        assert_eq!(streams.streams.len(), 0);
+    }
+
+    #[test]
+    fn who_jumps_about_takes_no_readers_place() {
+        let mut streams = Streams::default();
+        let mut at = 1_u64;
+        let mut led = 0;
+        for number in 0..100 {
+            led += u32::from(
+                !streams
+                    .note(number * 64 * KIB, 64 * KIB, 1 << 20)
+                    .is_empty(),
+            );
+            // More reads elsewhere than are followed at a time, once it has shown itself.
+            for _ in 0..if number < 2 { 0 } else { 3 * STREAMS } {
+                at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let _ = streams.note((1 << 40) + (at >> 24) / 4096 * 4096, 4096, 1 << 20);
+            }
+        }
+        assert!(led > 5, "{led}");
     }
 }

@@ -83,8 +83,7 @@ impl Core {
                 unit.logical
                     .statistics()
                     .add_read(self.index, range.count.0);
-                let memory = entry.memory.take().map(Arc::new);
-                Progress::Done(good(Some(DataIn::Pages(pages, memory))))
+                Progress::Done(good(Some(DataIn::Pages(pages, entry.memory.take()))))
             }
             Submitted::Ready(outcome) => {
                 let completion = self.end_of_transfer(&mut entry, outcome);
@@ -224,8 +223,7 @@ impl Core {
         match outcome {
             Ok(Done::Pages(pages)) => {
                 // Until they have been sent.
-                let memory = entry.memory.take().map(Arc::new);
-                good(Some(DataIn::Pages(pages, memory)))
+                good(Some(DataIn::Pages(pages, entry.memory.take())))
             }
             Ok(_) => good(None),
             Err(error) => {

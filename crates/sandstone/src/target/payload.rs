@@ -12,13 +12,13 @@ use crate::block::budget::Reservation;
 use crate::block::{Pages, PagesMut};
 
 /// Data-in: blocks as pages, parameter data as bytes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum DataIn {
     /// Blocks, with the memory that they take until they have left. Blocks that their device keeps
     /// anyway take none.
     Pages(
         Pages,
-        #[expect(dead_code, reason = "given back when it is dropped")] Option<Arc<Reservation>>,
+        #[expect(dead_code, reason = "given back when it is dropped")] Option<Reservation>,
     ),
     /// Parameter data.
     Bytes(Arc<[u8]>),
@@ -46,6 +46,13 @@ impl Payload for DataIn {
             Self::Bytes(bytes) => (None, Some(&bytes[range])),
         };
         pages.into_iter().flatten().chain(bytes)
+    }
+
+    fn shared(&self) -> Self {
+        match self {
+            Self::Pages(pages, _) => Self::Pages(pages.clone(), None),
+            Self::Bytes(bytes) => Self::Bytes(Arc::clone(bytes)),
+        }
     }
 }
 

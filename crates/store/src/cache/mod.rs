@@ -37,7 +37,7 @@ mod table;
 mod tests;
 
 pub use charge::Charge;
-use part::{Part, Step};
+use part::{Foreseen, Part, Step};
 pub use statistics::{Statistics, VolumeStatistics};
 
 /// More would only cost memory: a lock is held for tens of nanoseconds.
@@ -120,12 +120,12 @@ impl Cache {
     /// These bytes of blocks are about to be asked for, it seems: brings near what finding them waits for. That is
     /// no use of them.
     pub fn foresee(&self, accesses: impl Iterator<Item = (Key, usize)>) {
-        let accesses: SmallVec<[(Key, u64, usize); FORESEEN]> = accesses
-            .map(|(key, at)| (key, self.hash(key), at))
+        let mut accesses: SmallVec<[Foreseen; FORESEEN]> = accesses
+            .map(|(key, at)| Foreseen::new(key, self.hash(key), at))
             .collect();
-        for step in [Step::Place, Step::Entry, Step::Data] {
-            for (key, hash, at) in &accesses {
-                self.part(*hash).prefetch(step, *key, *hash, *at);
+        for step in [Step::Place, Step::Entry, Step::Data, Step::Page] {
+            for access in &mut accesses {
+                self.part(access.hash).prefetch(step, access);
             }
         }
     }

@@ -20,7 +20,7 @@ use pages::{PAGE_SIZE, Pages};
 
 use super::ghosts::Ghosts;
 use super::statistics::{Statistics, VolumeCounts, VolumeStatistics};
-use super::table::{Entry, Queue, Table};
+use super::table::{Entry, NONE, Queue, Table};
 use super::{Evicted, Key};
 
 /// The small queue's share of the memory: one part of this many.
@@ -44,8 +44,31 @@ pub(super) enum Step {
     Place,
     /// The block's entry.
     Entry,
-    /// Its bytes.
+    /// Its bytes; of a block of several pages, the list of these.
     Data,
+    /// The one of several pages.
+    Page,
+}
+
+/// A byte of a block that is about to be asked for.
+#[derive(Debug)]
+pub(super) struct Foreseen {
+    key: Key,
+    pub(super) hash: u64,
+    at: usize,
+    /// Where the entry is, once it was found.
+    number: u32,
+}
+
+impl Foreseen {
+    pub(super) fn new(key: Key, hash: u64, at: usize) -> Self {
+        Self {
+            key,
+            hash,
+            at,
+            number: NONE,
+        }
+    }
 }
 
 /// One part.
@@ -98,15 +121,25 @@ impl Part {
         self.table.find(key, hash).is_some()
     }
 
-    /// Brings near what the next step towards this byte of a block needs.
+    /// Brings near what the next step towards this byte of a block needs. Where another block has taken the entry
+    /// between two steps, that one's bytes come in vain.
     #[inline]
-    pub(super) fn prefetch(&self, step: Step, key: Key, hash: u64, at: usize) {
+    pub(super) fn prefetch(&self, step: Step, access: &mut Foreseen) {
         match step {
-            Step::Place => self.table.prefetch_place(hash),
-            Step::Entry => self.table.prefetch_entry(hash),
+            Step::Place => self.table.prefetch_place(access.hash),
+            Step::Entry => self.table.prefetch_entry(access.hash),
             Step::Data => {
-                if let Some(number) = self.table.find(key, hash) {
-                    self.table.entry(number).data.prefetch(at);
+                if let Some(number) = self.table.find(access.key, access.hash) {
+                    self.table.entry(number).data.prefetch(access.at);
+                    access.number = number;
+                }
+            }
+            Step::Page => {
+                if access.number != NONE && access.number < self.table.end() {
+                    self.table
+                        .entry(access.number)
+                        .data
+                        .prefetch_page(access.at);
                 }
             }
         }
