@@ -137,6 +137,10 @@ pub(super) struct Import {
     /// With -F: only tell what would be given up
     #[arg(short = 'n', long, requires = "rewind")]
     dry_run: bool,
+    /// readonly=on: only to be read; nothing is written to its devices, not even to repair them
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = ["readonly=on", "readonly=off"],
+          requires = "pool")]
+    property: Option<String>,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
@@ -378,6 +382,7 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
             (true, true) => Reach::Extreme,
         },
         dry_run: args.dry_run,
+        read_only: args.property.as_deref() == Some("readonly=on"),
     };
     let client = connection.client();
     let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
@@ -392,7 +397,7 @@ fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done 
     }
     for pool in &found {
         if let Some(rewind) = &pool.rewind {
-            rewind::tell(t, &pool.name, rewind)?;
+            rewind::tell(t, &pool.name, rewind, request.read_only)?;
             continue;
         }
         writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;

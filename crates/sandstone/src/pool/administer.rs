@@ -136,6 +136,7 @@ impl Pools {
     pub fn change_vdevs(&self, name: &str, change: &VdevChange) -> Result<(), Error> {
         let _changing = self.changing();
         let pool = self.get(name)?;
+        pool.require_writable()?;
         if matches!(change, VdevChange::Clear { .. }) && is_stopped(&pool) {
             return self.reopen(name, &pool);
         }

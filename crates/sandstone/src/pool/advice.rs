@@ -15,6 +15,7 @@ pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Opt
     let slots = tops.flat_map(|top| &top.slots);
     let leaves: Vec<&LeafStatus> = slots.flat_map(|slot| &slot.leaves).collect();
     of_suspended(status, goes_on)
+        .or_else(|| of_read_only(status))
         .or_else(|| of_lost(status, lost))
         .or_else(|| of_pool(status))
         .or_else(|| of_absent(status, &leaves))
@@ -38,6 +39,21 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
         ),
     };
     Some((what, action))
+}
+
+/// Of a pool that is only read: what else there is to be said of it, nobody can do anything about meanwhile.
+fn of_read_only(status: &PoolStatus) -> Option<Advice> {
+    let name = &status.name;
+    status.is_read_only.then(|| {
+        (
+            "The pool was imported to be read only. Nothing is written to its devices, not even to repair them."
+                .to_owned(),
+            format!(
+                "Copy what is needed. To change it, use 'sandstone pool export {name}', then 'sandstone pool import \
+                 {name}' without -o readonly=on."
+            ),
+        )
+    })
 }
 
 /// Of volumes whose users were told of writes that are gone.

@@ -138,6 +138,7 @@ impl Pools {
                 .collect(),
             cache: self.cache_for_one_more(),
             host,
+            is_read_only: false,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };
@@ -180,6 +181,7 @@ impl Pools {
     pub fn destroy(&self, name: &str) -> Result<(), Error> {
         let _changing = self.changing();
         let pool = self.get(name)?;
+        pool.require_writable()?;
         pool.host.abandon();
         let places = pool.host.places();
         drop(pool);

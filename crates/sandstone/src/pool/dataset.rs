@@ -487,6 +487,7 @@ impl Pools {
 }
 
 pub(super) fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
+    pool.require_writable()?;
     // The refusal itself says more than the pool's error that comes of it.
     let refusal: Arc<Mutex<Option<CatalogError>>> = Arc::default();
     let seen = Arc::clone(&refusal);

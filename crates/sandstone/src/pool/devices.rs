@@ -14,6 +14,7 @@ use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 
+use super::overlay::Overlay;
 use crate::block::lane::{Outcome, Waker};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket,
@@ -33,6 +34,8 @@ pub(super) struct Devices {
     ready: Vec<(IoId, DeviceOutcome)>,
     /// Kept between turns to spare its allocation.
     taken: Vec<(u64, Outcome)>,
+    /// Where nothing is to be written: what was to be.
+    overlay: Option<Overlay>,
 }
 
 /// A request that a device works on.
@@ -78,7 +81,13 @@ impl Devices {
             reads: Vec::new(),
             ready: Vec::new(),
             taken: Vec::new(),
+            overlay: None,
         })
+    }
+
+    /// Nothing is written to them from now on. What is to be written is remembered instead, and read.
+    pub(super) fn write_nothing(&mut self) {
+        self.overlay.get_or_insert_default();
     }
 
     /// A leaf has a device.
@@ -145,6 +154,14 @@ impl Devices {
 
     /// Starts a request with the next [`Devices::start_batch`]; exactly one answer follows.
     pub(super) fn submit(&mut self, request: DeviceRequest) {
+        let io = request.io;
+        let request = match &mut self.overlay {
+            Some(overlay) => match overlay.take(request) {
+                Ok(request) => request,
+                Err(outcome) => return self.ready.push((io, outcome)),
+            },
+            None => request,
+        };
         let DeviceRequest { io, leaf, op } = request;
         let Some(device) = self.leaves.get(&leaf) else {
             let error = DeviceError::new(DeviceErrorKind::Gone, "the device was not found");
@@ -278,6 +295,11 @@ impl Devices {
             }
         }
         self.taken = taken;
+        if let Some(overlay) = &mut self.overlay {
+            for (io, outcome) in self.ready.drain(..) {
+                answers.push((io, overlay.overlaid(io, outcome)));
+            }
+        }
         answers.append(&mut self.ready);
     }
 

@@ -406,7 +406,7 @@ impl Engine {
     /// Writes into the pool's history what it did by itself; whether it may. Nobody waits for it.
     fn note(&mut self, text: String) -> bool {
         let pool = self.pool.as_mut().filter(|_| self.closing.is_none());
-        let Some(pool) = pool.filter(|pool| pool.suspended_because().is_none()) else {
+        let Some(pool) = pool.filter(|pool| pool.takes_changes()) else {
             return false;
         };
         self.next_id += 1;
@@ -432,6 +432,8 @@ impl Engine {
         };
         let result = match pool.suspended_because() {
             Some(reason) => Err(PoolError::new(PoolErrorKind::Suspended, reason)),
+            // It left nothing to be written.
+            None if pool.is_read_only() => Ok(()),
             None if pool.is_settled() && self.devices.is_idle() => Ok(()),
             // A device that was given up may never answer; what it is asked is not needed.
             None if pool.is_settled() && closing.since.elapsed() > PATIENCE => Ok(()),

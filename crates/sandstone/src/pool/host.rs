@@ -57,6 +57,8 @@ pub(super) struct Setup {
     pub(super) cache: Arc<Cache>,
     /// Who has it from now on.
     pub(super) host: String,
+    /// Nothing is written to the devices of a pool that is opened, and it takes no changes.
+    pub(super) is_read_only: bool,
     /// Use io_uring where the kernel allows it.
     pub(super) io_uring: bool,
     /// Where devices come from.
@@ -138,6 +140,7 @@ pub struct PoolHost {
 /// What the thread and its callers share.
 pub(super) struct Shared {
     name: String,
+    is_read_only: bool,
     cache: Arc<Cache>,
     places: Mutex<BTreeMap<u64, Place>>,
     history: Mutex<History>,
@@ -198,6 +201,7 @@ impl PoolHost {
         let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
         let places = Mutex::new(setup.places.clone());
         let disks = setup.disks.clone();
+        let is_read_only = setup.is_read_only;
         let name = name.to_owned();
         let work = move || {
             let mut devices = match Devices::new(setup.io_uring) {
@@ -206,6 +210,7 @@ impl PoolHost {
             };
             let shared = Arc::new(Shared {
                 name,
+                is_read_only,
                 cache,
                 places,
                 history: Mutex::default(),
@@ -240,6 +245,11 @@ impl PoolHost {
     /// The pool's name.
     pub fn name(&self) -> &str {
         &self.shared.name
+    }
+
+    /// Whether it was opened only to be read.
+    pub fn is_read_only(&self) -> bool {
+        self.shared.is_read_only
     }
 
     /// Blocks of its volumes that are in memory.

@@ -42,6 +42,9 @@ pub struct ImportPool {
     /// Only tell what would be given up.
     #[serde(default)]
     pub dry_run: bool,
+    /// Only to be read: nothing is written to its devices, and it takes no changes.
+    #[serde(default)]
+    pub read_only: bool,
 }
 
 /// A pool that was found and is not open.
@@ -80,6 +83,8 @@ struct Had {
     found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
     /// Why others could not.
     troubles: Vec<String>,
+    /// Nothing is to be written to them.
+    is_read_only: bool,
 }
 
 impl Had {
@@ -170,7 +175,11 @@ impl Pools {
         let is_there = |path: &PathBuf| is_remote(path) || path.exists();
         let there: Vec<PathBuf> = paths.into_iter().filter(is_there).collect();
         let disks = self.options.disks.at_once();
-        let devices = self.had(&disks, guid, &there, &ImportPool::default())?;
+        let how = ImportPool {
+            read_only: known.is_read_only,
+            ..ImportPool::default()
+        };
+        let devices = self.had(&disks, guid, &there, &how)?;
         self.check_owner(&devices.examined.config, false)?;
         require_account(&devices.examined, known)?;
         self.open_on(devices, None, Some(known), into)
@@ -235,6 +244,7 @@ impl Pools {
             found: found.collect(),
             examined,
             troubles,
+            is_read_only: how.read_only,
         })
     }
 
@@ -253,6 +263,7 @@ impl Pools {
             examined,
             found,
             mut troubles,
+            is_read_only,
         } = devices;
         let name = examined.config.name.clone();
         let places = places(&examined.config, &found, known);
@@ -269,6 +280,7 @@ impl Pools {
                 None => self.cache_for_one_more(),
             },
             host: self.host_id(),
+            is_read_only,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };
@@ -286,6 +298,9 @@ impl Pools {
                 (true, false) => format!(
                     "attach what is missing, then import it again; if that cannot be had any more, \
                      `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
+                ),
+                (false, true) if error.may_be_read => format!(
+                    "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
                 ),
                 (false, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")

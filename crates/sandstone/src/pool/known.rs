@@ -18,6 +18,9 @@ pub(super) struct KnownPool {
     pub(super) guid: String,
     /// Where its devices were.
     pub(super) devices: Vec<KnownDevice>,
+    /// It is only read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_read_only: bool,
 }
 
 /// Where a leaf was.
@@ -88,6 +91,7 @@ mod tests {
                 path: "/a".into(),
                 targets: vec!["iqn.2026-01.io.sandstone:a".into()],
             }],
+            is_read_only: true,
         };
         for pools in [vec![pool], vec![]] {
             save(folder.path(), &pools).expect("saved");

@@ -43,12 +43,17 @@ pub(super) struct NotOpen {
     pub(super) reason: String,
     /// What is damaged could be given up.
     pub(super) may_rewind: bool,
+    /// It can be read, and not be changed.
+    pub(super) may_be_read: bool,
 }
 
 impl From<String> for NotOpen {
     fn from(reason: String) -> Self {
-        let may_rewind = false;
-        Self { reason, may_rewind }
+        Self {
+            reason,
+            may_rewind: false,
+            may_be_read: false,
+        }
     }
 }
 
@@ -60,6 +65,7 @@ impl From<OpenError> for NotOpen {
                 OpenErrorKind::Damaged | OpenErrorKind::LogDamaged
             ),
             reason: error.context,
+            may_be_read: false,
         }
     }
 }
@@ -108,13 +114,20 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             pool
         }
         Begin::Import { examined, back } => {
+            if setup.is_read_only {
+                devices.write_nothing();
+            }
             let opening = begin(&examined, back, setup.cache, clock.now_us())?;
             let mut pool = import(opening, &setup.devices, devices, clock)?;
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             // What begins now has a date.
             pool.tick(clock.now_us(), wall_clock_s());
-            pool.claim(&setup.host, clock.now_us());
+            if setup.is_read_only {
+                pool.make_read_only();
+            } else {
+                pool.claim(&setup.host, clock.now_us());
+            }
             pool
         }
     };
@@ -209,8 +222,9 @@ fn import(
     Ok(opening.finish()?)
 }
 
-/// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's.
-fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Event>, String> {
+/// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's. Those of one
+/// that is only read say what they said.
+fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Event>, NotOpen> {
     let mut events = Vec::new();
     let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
     loop {
@@ -224,9 +238,12 @@ fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Ev
         }
         devices.start_batch();
         if let Some(reason) = pool.suspended_because() {
-            return Err(reason.to_owned());
+            return Err(NotOpen {
+                may_be_read: true,
+                ..reason.to_owned().into()
+            });
         }
-        if pool.is_config_durable() {
+        if pool.is_read_only() || pool.is_config_durable() {
             return Ok(events);
         }
         devices.take(&mut answers);

@@ -1,7 +1,7 @@
-//! Opening a pool on devices that nothing is written to: for those who only look.
+//! A pool on devices that nothing is written to: for those who only look.
 //!
-//! Opening may want to bring the end of the log onto all leaves; that is kept in memory here, and what is
-//! read comes from there.
+//! Opening may want to bring the end of the log onto all leaves, and reading repairs what it finds damaged; that is
+//! kept in memory here, and what is read comes from there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,23 +20,76 @@ use crate::block::BlockDevice;
 pub(super) struct Drive {
     devices: Devices,
     clock: Clock,
-    /// What was to be written, by leaf and sector.
-    written: HashMap<(LeafId, u64), Vec<u8>>,
-    reading: HashMap<IoId, (LeafId, u64)>,
     answers: Vec<(IoId, DeviceOutcome)>,
+}
+
+/// Sectors that are kept at most: 128 MiB. What opening writes is far less. Beyond it what is written is forgotten:
+/// a repair, which is made again when its block is read again.
+const MOST: usize = 32 << 10;
+
+/// What was to be written to devices.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    /// By leaf and sector.
+    written: HashMap<(LeafId, u64), Vec<u8>>,
+    /// Reads under way: from which sector on.
+    reading: HashMap<IoId, (LeafId, u64)>,
+}
+
+impl Overlay {
+    /// Takes what is not for the device, and answers it; what is read from the device is noted and given back.
+    pub(super) fn take(&mut self, request: DeviceRequest) -> Result<DeviceRequest, DeviceOutcome> {
+        let sector = |byte: u64| byte / SECTOR_SIZE as u64;
+        match &request.op {
+            DeviceOp::Read { offset, .. } => {
+                let from = (request.leaf, sector(*offset));
+                self.reading.insert(request.io, from);
+                Ok(request)
+            }
+            DeviceOp::Write { offset, data, .. } => {
+                let bytes = data.to_vec();
+                for (at, bytes) in (sector(*offset)..).zip(bytes.chunks(SECTOR_SIZE)) {
+                    let place = (request.leaf, at);
+                    if self.written.len() < MOST || self.written.contains_key(&place) {
+                        self.written.insert(place, bytes.to_vec());
+                    }
+                }
+                Err(Ok(Pages::new()))
+            }
+            DeviceOp::Flush | DeviceOp::Trim { .. } => Err(Ok(Pages::new())),
+        }
+    }
+
+    /// A read with what was to be written in its place.
+    pub(super) fn overlaid(&mut self, io: IoId, outcome: DeviceOutcome) -> DeviceOutcome {
+        let (Some((leaf, first)), Ok(data)) = (self.reading.remove(&io), &outcome) else {
+            return outcome;
+        };
+        let sectors = (data.len() / SECTOR_SIZE) as u64;
+        let is_written = |at| self.written.contains_key(&(leaf, at));
+        if self.written.is_empty() || !(first..first + sectors).any(is_written) {
+            return outcome;
+        }
+        let mut bytes = data.to_vec();
+        for (at, part) in (first..).zip(bytes.chunks_mut(SECTOR_SIZE)) {
+            if let Some(written) = self.written.get(&(leaf, at)) {
+                part.copy_from_slice(written);
+            }
+        }
+        Ok(Pages::from_bytes(&bytes))
+    }
 }
 
 impl Drive {
     /// # Errors
     /// The system lacks something that it takes to read devices.
     pub(super) fn new() -> Result<Self, String> {
-        let devices =
+        let mut devices =
             Devices::new(true).map_err(|error| format!("prepare to read devices: {error}"))?;
+        devices.write_nothing();
         Ok(Self {
             devices,
             clock: Clock::start(),
-            written: HashMap::new(),
-            reading: HashMap::new(),
             answers: Vec::new(),
         })
     }
@@ -84,24 +137,7 @@ impl Drive {
     }
 
     pub(super) fn submit(&mut self, request: DeviceRequest) {
-        let sector = |byte: u64| byte / SECTOR_SIZE as u64;
-        match request.op {
-            DeviceOp::Read { offset, .. } => {
-                self.reading
-                    .insert(request.io, (request.leaf, sector(offset)));
-                self.devices.submit(request);
-            }
-            DeviceOp::Write { offset, data, .. } => {
-                let bytes = data.to_vec();
-                for (at, bytes) in (sector(offset)..).zip(bytes.chunks(SECTOR_SIZE)) {
-                    self.written.insert((request.leaf, at), bytes.to_vec());
-                }
-                self.answers.push((request.io, Ok(Pages::new())));
-            }
-            DeviceOp::Flush | DeviceOp::Trim { .. } => {
-                self.answers.push((request.io, Ok(Pages::new())));
-            }
-        }
+        self.devices.submit(request);
     }
 
     /// The answers that are there, or those that come before `until`.
@@ -121,29 +157,6 @@ impl Drive {
                 .map_err(|error| format!("wait for the devices: {error}"))?;
             self.devices.take(&mut self.answers);
         }
-        let answers = std::mem::take(&mut self.answers);
-        let answers = answers.into_iter();
-        Ok(answers
-            .map(|(io, outcome)| self.overlaid(io, outcome))
-            .collect())
-    }
-
-    /// A read with what was to be written in its place.
-    fn overlaid(&mut self, io: IoId, outcome: DeviceOutcome) -> (IoId, DeviceOutcome) {
-        let (Some((leaf, first)), Ok(data)) = (self.reading.remove(&io), &outcome) else {
-            return (io, outcome);
-        };
-        let sectors = (data.len() / SECTOR_SIZE) as u64;
-        let is_written = |at| self.written.contains_key(&(leaf, at));
-        if self.written.is_empty() || !(first..first + sectors).any(is_written) {
-            return (io, outcome);
-        }
-        let mut bytes = data.to_vec();
-        for (at, part) in (first..).zip(bytes.chunks_mut(SECTOR_SIZE)) {
-            if let Some(written) = self.written.get(&(leaf, at)) {
-                part.copy_from_slice(written);
-            }
-        }
-        (io, Ok(Pages::from_bytes(&bytes)))
+        Ok(std::mem::take(&mut self.answers))
     }
 }

@@ -71,6 +71,23 @@ impl OpenPool {
         }
     }
 
+    /// # Errors
+    /// It was imported to be read only.
+    pub(super) fn require_writable(&self) -> Result<(), Error> {
+        if !self.host.is_read_only() {
+            return Ok(());
+        }
+        let name = self.host.name();
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("pool {name} was imported to be read only"),
+            format!(
+                "to change it, use `sandstone pool export {name}`, then `sandstone pool import {name}` without -o \
+                 readonly=on"
+            ),
+        ))
+    }
+
     /// What was tried in vain.
     pub(super) fn attempts(&self) -> MutexGuard<'_, BTreeMap<u64, Attempt>> {
         // Every change is one assignment: a panic leaves nothing halfway.

@@ -102,6 +102,7 @@ impl Pools {
             name: name.to_owned(),
             guid: format!("{:016x}", pool.guid),
             devices: devices.collect(),
+            is_read_only: pool.host.is_read_only(),
         }
     }
 }

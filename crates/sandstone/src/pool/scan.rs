@@ -66,6 +66,7 @@ impl Pools {
     /// There is no such pool, or nothing to pause or stop, or a resilver is at work.
     pub fn scrub(&self, name: &str, action: ScrubAction) -> Result<(), Error> {
         let pool = self.get(name)?;
+        pool.require_writable()?;
         let done = pool
             .host
             .handle(move |hands| scrub(hands.pool, action, hands.now_us));

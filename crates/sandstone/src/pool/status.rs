@@ -27,6 +27,9 @@ pub struct PoolView {
     pub guid: String,
     /// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
     pub state: String,
+    /// It was imported to be read only.
+    #[serde(default)]
+    pub is_read_only: bool,
     /// What happened and what it means; `None` where all is well.
     pub status: Option<String>,
     /// What to do about it.
@@ -271,6 +274,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         name: status.name.clone(),
         guid: format!("{:016x}", status.guid),
         state: state.to_owned(),
+        is_read_only: status.is_read_only,
         status: what,
         action,
         scan: status

@@ -16,6 +16,8 @@ use crate::block::{
 };
 use crate::config::ErrorKind;
 
+mod read_only;
+
 const FILE: u64 = 128 << 20;
 
 pub(super) fn pools(state: &Path) -> Arc<Pools> {

@@ -329,7 +329,7 @@ impl BlockDevice for PoolVolume {
     }
 
     fn is_read_only(&self) -> bool {
-        self.is_snapshot || self.is_readonly.load(Ordering::Relaxed)
+        self.is_snapshot || self.host.is_read_only() || self.is_readonly.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {

@@ -78,6 +78,17 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     assert!(told.contains("Nothing was changed"), "{told}");
     assert!(told.contains("tank/vm1"), "{told}");
     process.refused(&import);
+
+    // What is left can be read before anything is given up.
+    let told = process.done(&format!("{import} -F -o readonly=on"));
+    assert!(told.contains("is read at its checkpoint of"), "{told}");
+    assert!(told.contains("Not read: 1 newer checkpoint"), "{told}");
+    verify_all(portal, 0..20);
+    let status = flat(&process.done("pool status tank"));
+    assert!(status.contains("imported to be read only"), "{status}");
+    process.done("pool export -f tank");
+    process.refused(&import);
+
     let told = process.done(&format!("{import} -F"));
     assert!(told.contains("Given up: 1 newer checkpoint"), "{told}");
 

@@ -98,8 +98,25 @@ impl Pool {
         self.commit.chain.sealed_seq() + open
     }
 
-    /// Why it takes no changes; `None` where it does.
+    /// Why it takes no changes any more; `None` where it does, or never did.
     pub fn suspended_because(&self) -> Option<&str> {
-        self.suspended.as_deref()
+        self.suspended.as_deref().filter(|_| !self.is_read_only)
+    }
+
+    /// Serves reads only from now on: for a pool that was just opened and whose devices are not to be written.
+    /// What is read with wrong bytes is repaired all the same; whoever has the devices keeps that from them.
+    pub fn make_read_only(&mut self) {
+        self.is_read_only = true;
+        self.suspended = Some("it was imported to be read only".into());
+    }
+
+    /// Whether it only serves reads.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether it takes changes.
+    pub fn takes_changes(&self) -> bool {
+        self.suspended.is_none()
     }
 }

@@ -105,6 +105,10 @@ impl Commit {
 impl Pool {
     /// Answers when all that was answered before is durable.
     pub(super) fn begin_flush(&mut self, id: RequestId, dataset: DatasetId) {
+        if self.is_read_only {
+            // There is nothing to flush.
+            return self.answer(id, Ok(Answer::Done));
+        }
         if let Some(error) = self.suspension() {
             return self.answer(id, Err(error));
         }

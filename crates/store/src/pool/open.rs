@@ -603,6 +603,7 @@ fn empty(
         records: VecDeque::new(),
         persisted: Persisted::default(),
         suspended: None,
+        is_read_only: false,
         array_output: vdev::Output::default(),
         output: Output::default(),
     };

@@ -238,6 +238,8 @@ pub struct Pool {
     pub(super) persisted: super::manifest::Persisted,
     /// Why no changes are taken.
     pub(super) suspended: Option<String>,
+    /// That is since none are to be taken.
+    pub(super) is_read_only: bool,
     pub(super) array_output: vdev::Output,
     pub(super) output: Output,
 }
@@ -554,10 +556,12 @@ impl Pool {
     /// The error of a change that is not taken any more.
     pub(super) fn suspension(&self) -> Option<PoolError> {
         let reason = self.suspended.as_ref()?;
-        Some(PoolError::new(
-            PoolErrorKind::Suspended,
-            format!("the pool takes no changes: {reason}"),
-        ))
+        let kind = match self.is_read_only {
+            true => PoolErrorKind::ReadOnly,
+            false => PoolErrorKind::Suspended,
+        };
+        let context = format!("the pool takes no changes: {reason}");
+        Some(PoolError::new(kind, context))
     }
 
     /// The bytes of blocks that are being written, by where they will lie.

@@ -26,8 +26,10 @@ pub struct PoolStatus {
     pub guid: u64,
     /// Its worst top-level vdev's; suspended or not.
     pub state: State,
-    /// Why it takes no changes; `None` where it does.
+    /// Why it takes no changes any more; `None` where it does, or never did.
     pub suspended: Option<String>,
+    /// It only serves reads.
+    pub is_read_only: bool,
     /// Its top-level vdevs.
     pub top_levels: Vec<TopLevelStatus>,
     /// The guids of spares that stand ready.
@@ -77,7 +79,8 @@ impl Pool {
             name: self.config.name.clone(),
             guid: self.config.guid,
             state: state.unwrap_or(State::Online),
-            suspended: self.suspended.clone(),
+            suspended: self.suspended_because().map(str::to_owned),
+            is_read_only: self.is_read_only,
             top_levels,
             spares,
             spares_in_use,

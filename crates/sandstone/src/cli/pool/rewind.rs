@@ -6,7 +6,13 @@ use super::super::Terminal;
 use crate::date::utc;
 use crate::pool::rewind::RewindView;
 
-pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io::Result<()> {
+/// `is_read_only`: on its devices nothing is given up.
+pub(super) fn tell(
+    t: &mut Terminal<'_>,
+    pool: &str,
+    rewind: &RewindView,
+    is_read_only: bool,
+) -> io::Result<()> {
     if rewind.is_whole {
         let (did, next) = match rewind.is_done {
             true => ("was imported", String::new()),
@@ -20,9 +26,10 @@ pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io:
             "Pool {pool} {did} as it is: nothing has to be given up.{next}"
         );
     }
-    let verb = match rewind.is_done {
-        true => "is back at",
-        false => "can go back to",
+    let (verb, gave) = match (rewind.is_done, is_read_only) {
+        (true, false) => ("is back at", "Given up"),
+        (true, true) => ("is read at", "Not read"),
+        (false, _) => ("can go back to", "That gives up"),
     };
     let groups = match rewind.groups {
         0 => String::new(),
@@ -34,10 +41,6 @@ pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io:
         "Pool {pool} {verb} its checkpoint of {}{groups}.",
         utc(rewind.checkpoint_s)
     )?;
-    let gave = match rewind.is_done {
-        true => "Given up",
-        false => "That gives up",
-    };
     match rewind.checkpoints {
         0 => writeln!(
             t.out,
@@ -68,6 +71,10 @@ pub(super) fn tell(t: &mut Terminal<'_>, pool: &str, rewind: &RewindView) -> io:
     };
     writeln!(t.out, "Volumes and snapshots there: {volumes}")?;
     match rewind.is_done {
+        true if is_read_only => writeln!(
+            t.out,
+            "Nothing was changed. Next: copy what is needed, then `sandstone pool export {pool}`."
+        ),
         true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
         false => writeln!(
             t.out,

@@ -68,6 +68,9 @@ pub struct PartView {
 /// What was interrupted for good goes: whatever was not to go on another time, and holds of senders that
 /// are no more. A pool that cannot do that now can when it is opened the next time.
 pub(super) fn forget_interrupted(pool: &OpenPool) {
+    if pool.host.is_read_only() {
+        return;
+    }
     let found = pool.host.ask(|pool| {
         let catalog = pool.catalog();
         let receiving = catalog.receiving_volumes().into_iter();
@@ -98,6 +101,9 @@ pub(super) fn forget_interrupted(pool: &OpenPool) {
 
 /// Ends a hold, as far as it is there.
 fn release(pool: &OpenPool, snapshots: Vec<DatasetId>, tag: &str) {
+    if snapshots.is_empty() {
+        return;
+    }
     let name = pool.host.name();
     let wanted = tag.to_owned();
     let released = apply(pool, move |catalog| {

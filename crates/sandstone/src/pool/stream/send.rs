@@ -91,6 +91,15 @@ impl Sender {
         held.sort_unstable();
         held.dedup();
         let tag = format!("{HOLD}{:016x}", super::super::random_u64());
+        if pool.host.is_read_only() {
+            // Nobody can destroy them meanwhile.
+            return Ok(Self {
+                pool,
+                parts,
+                held: Vec::new(),
+                tag,
+            });
+        }
         let (snapshots, wanted) = (held.clone(), tag.clone());
         administer(
             &pool,
