@@ -125,10 +125,9 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let Roots {
         candidates: roots,
         ring,
-        last_seen,
-        clashing,
+        strays,
     } = Roots::find(devices, &leaves, &config)?;
-    require_one_history(&config, &labels, &last_seen, &clashing)?;
+    require_one_history(&config, &labels, &strays)?;
     if roots.is_empty() {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));

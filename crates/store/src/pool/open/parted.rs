@@ -4,15 +4,14 @@
 //! acknowledged, and neither history leads to the other: there is no pool that has both. It is refused, and
 //! somebody must say which one is given up.
 
-use std::collections::BTreeSet;
-
 use super::super::config::PoolConfig;
 use super::OpenError;
 use super::OpenErrorKind;
-use crate::format::{Epoch, Label};
+use super::roots::Stray;
+use crate::format::Label;
 use crate::vdev::{LeafSpec, LeafState};
 
-fn is_whole(leaf: &LeafSpec) -> bool {
+pub(super) fn is_whole(leaf: &LeafSpec) -> bool {
     leaf.state == LeafState::Online && leaf.missing.is_empty()
 }
 
@@ -21,22 +20,22 @@ fn leaves(config: &PoolConfig) -> impl Iterator<Item = &LeafSpec> {
     slots.flat_map(|slot| &slot.leaves)
 }
 
-fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
+pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
     leaves(config).find(|leaf| leaf.guid == guid)
 }
 
 /// Fails where a label says that a leaf missed something which by the newest configuration missed nothing,
 /// while that says the same of the leaf with the label. That alone may be so for a moment: when a leaf is
-/// rebuilt, and the one that it was rebuilt from fails. So the other leaf must have a checkpoint besides that
-/// the newest configuration knows nothing of: two differ that have the same epoch (`clashing`), or it is
-/// from an epoch that the leaf is said to have missed.
+/// rebuilt, and the one that it was rebuilt from fails. So the leaf must have a checkpoint besides that the leaves
+/// which missed nothing do not have: of an epoch of which they have another one, or from after that which it is said
+/// to have missed first. What they have as well is of one history: a leaf that did not take a write is still given
+/// checkpoints, until it is given up.
 pub(super) fn require_one_history(
     newest: &PoolConfig,
     labels: &[Vec<Label>],
-    last_seen: &[Option<Epoch>],
-    clashing: &BTreeSet<Epoch>,
+    strays: &[Stray],
 ) -> Result<(), OpenError> {
-    for (own, last) in labels.iter().zip(last_seen) {
+    for (own, stray) in labels.iter().zip(strays) {
         let own = own.iter().filter(|label| label.pool == newest.guid);
         let Some(label) = own.max_by_key(|label| label.generation) else {
             continue;
@@ -48,14 +47,15 @@ pub(super) fn require_one_history(
             continue;
         };
         let since = accused.missing.ranges().last().map(|(first, _)| *first);
-        let is_beyond = since.is_some_and(|since| last.is_some_and(|last| last > since));
+        let is_beyond =
+            since.is_some_and(|since| stray.newest.is_some_and(|newest| newest > since));
         let accuses = leaves(&config)
             .filter(|other| other.guid != label.leaf && !is_whole(other))
             .find(|other| leaf(newest, other.guid).is_some_and(is_whole));
         let went_on = leaf(&config, label.leaf).is_some_and(is_whole);
         if let Some(other) = accuses
             && went_on
-            && (is_beyond || !clashing.is_empty())
+            && (is_beyond || stray.clashes)
         {
             let context = format!(
                 "leaf {:016x} was used without leaf {:016x}, and that one without it: each has acknowledged changes \

@@ -7,6 +7,7 @@ use pages::Pages;
 use super::super::config::PoolConfig;
 use super::OpenError;
 use super::labels::{Candidate, LeafLabels, missing_now};
+use super::parted;
 use super::ring::Ring;
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, PoolKey, Root, SECTOR_SIZE};
@@ -18,10 +19,17 @@ pub(super) struct Roots {
     pub(super) candidates: Vec<Candidate>,
     /// These, each in its slot.
     pub(super) ring: Ring,
-    /// The newest epoch on each device.
-    pub(super) last_seen: Vec<Option<Epoch>>,
-    /// Epochs of which there are two roots, each with two equal copies, believed or not.
-    pub(super) clashing: BTreeSet<Epoch>,
+    /// Of each device, what of it leads into another history than that of the leaves that missed nothing.
+    pub(super) strays: Vec<Stray>,
+}
+
+/// Roots of a device that no leaf has which missed nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stray {
+    /// The newest epoch of these.
+    pub(super) newest: Option<Epoch>,
+    /// Such a leaf has another root of the same epoch. Of both there are two equal copies, believed or not.
+    pub(super) clashes: bool,
 }
 
 impl Roots {
@@ -56,11 +64,11 @@ impl Roots {
             return Err(OpenError::later("a checkpoint", version));
         }
         let witnesses = Witnesses::new(devices.len(), leaves, config, &slots);
+        let strays = strays(leaves, config, &slots);
         let labels = asked().count() * COPIES as usize;
         let mut ring = Vec::with_capacity(slots.len() * SECTOR_SIZE);
         let mut is_even = true;
         for slot in &mut slots {
-            // That two histories were in use is to be seen in what is not believed, too (`clashing`).
             slot.retain(|sector| sector.root.is_none() || sector.on.len() >= 2);
             let best = slot
                 .iter()
@@ -71,9 +79,6 @@ impl Roots {
             let equal = slot.iter().find(|sector| sector.bytes == bytes);
             is_even &= equal.is_some_and(|sector| sector.on.len() == labels);
         }
-        let mut epochs = BTreeSet::new();
-        let seen = slots.iter().flatten().filter_map(Sector::epoch);
-        let clashing = seen.filter(|epoch| !epochs.insert(*epoch)).collect();
         let mut candidates: Vec<Candidate> = slots
             .into_iter()
             .flatten()
@@ -89,10 +94,38 @@ impl Roots {
         Ok(Self {
             candidates,
             ring: Ring { sectors, is_even },
-            last_seen: witnesses.last_seen,
-            clashing,
+            strays,
         })
     }
+}
+
+/// For each device, its roots that no leaf has which missed nothing by the newest configuration.
+fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) -> Vec<Stray> {
+    let is_whole = |device: &usize| {
+        let leaf = leaves[*device].and_then(|guid| parted::leaf(config, guid));
+        leaf.is_some_and(parted::is_whole)
+    };
+    let roots = || slots.iter().flatten().filter(|of| of.root.is_some());
+    let is_common = |sector: &&Sector| sector.on.iter().any(is_whole);
+    // Wherever it lies: a device may put it where it does not belong.
+    let common: HashMap<&[u8], &Sector> = roots()
+        .filter(is_common)
+        .map(|sector| (&sector.bytes[..], sector))
+        .collect();
+    let twice = |sector: &Sector| sector.on.len() >= 2;
+    let known: BTreeSet<Option<Epoch>> = (common.values().filter(|of| twice(of)))
+        .map(|of| of.epoch())
+        .collect();
+    let mut strays = vec![Stray::default(); leaves.len()];
+    for sector in roots().filter(|of| !common.contains_key(&of.bytes[..])) {
+        let clashes = twice(sector) && known.contains(&sector.epoch());
+        for device in &sector.on {
+            let stray = &mut strays[*device];
+            stray.newest = stray.newest.max(sector.epoch());
+            stray.clashes |= clashes;
+        }
+    }
+    strays
 }
 
 /// What lies in a sector of rings, and where.
@@ -138,9 +171,8 @@ impl Sector {
 struct Witnesses {
     /// What each device missed.
     missing: Vec<Dtl>,
-    /// The oldest and the newest epoch in the rings of each.
+    /// The oldest epoch in the rings of each.
     first_seen: Vec<Option<Epoch>>,
-    last_seen: Vec<Option<Epoch>>,
 }
 
 impl Witnesses {
@@ -160,7 +192,6 @@ impl Witnesses {
         let mut witnesses = Self {
             missing: missing.collect(),
             first_seen: vec![None; devices],
-            last_seen: vec![None; devices],
         };
         for sector in slots.iter().flatten() {
             let Some(epoch) = sector.epoch() else {
@@ -169,8 +200,6 @@ impl Witnesses {
             for device in &sector.on {
                 let first = &mut witnesses.first_seen[*device];
                 *first = Some(first.map_or(epoch, |first| first.min(epoch)));
-                let last = &mut witnesses.last_seen[*device];
-                *last = (*last).max(Some(epoch));
             }
         }
         witnesses
