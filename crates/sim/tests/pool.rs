@@ -156,6 +156,8 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Lying, 8_007_047),
         // A leaf with checkpoints that all others have was not used without them, wherever its labels put these
         (Family::Covered, 50_044_239),
+        // A record that is only looked for is not repaired: it may be that of a group that was given up
+        (Family::Covered, 70_027_237),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

@@ -10,7 +10,7 @@ use super::heal::is_same;
 use super::layout;
 use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Scrubbed,
-    VdevEvent, Waiter,
+    VdevEvent, Verify, Waiter,
 };
 use super::queue::{Job, Work};
 use super::read::{CopyState, Goal, ReadOperation, Round};
@@ -47,7 +47,11 @@ impl Array {
         if read.goal == Goal::Read {
             out.done
                 .push((read.tag, ArrayDone::Read(Ok(payload.clone()))));
-            if read.round == Round::Best {
+            // Several records may fit where one is looked for, of a group that was given up and of the one that was
+            // written over it. Which is right is known when the log was followed: a repair with the other one would
+            // destroy it. Who knows has the very record scrubbed.
+            let is_sought = matches!(read.block.verify, Verify::Record(_));
+            if read.round == Round::Best || is_sought {
                 return;
             }
         }
