@@ -1,7 +1,7 @@
 //! A pool on devices that nothing is written to: for those who only look.
 //!
-//! Opening may want to bring the end of the log onto all leaves, and reading repairs what it finds damaged; that is
-//! kept in memory here, and what is read comes from there.
+//! Opening may want to bring the end of the log onto all leaves, and repair what it finds damaged; that is kept in memory
+//! here, and what is read comes from there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub(super) struct Drive {
     answers: Vec<(IoId, DeviceOutcome)>,
 }
 
-/// Sectors that are kept at most: 128 MiB. What opening writes is far less. Beyond it what is written is forgotten:
-/// a repair, which is made again when its block is read again.
+/// Sectors that are kept at most: 128 MiB. What opening writes is far less. Beyond it what is written is forgotten: a
+/// block of a cache vdev, which is verified when it is read there.
 const MOST: usize = 32 << 10;
 
 /// What was to be written to devices.

@@ -104,8 +104,9 @@ impl Pool {
     }
 
     /// Serves reads only from now on: for a pool that was just opened and whose devices are not to be written.
-    /// What is read with wrong bytes is repaired all the same; whoever has the devices keeps that from them.
+    /// What is read with wrong bytes is not repaired.
     pub fn make_read_only(&mut self) {
+        self.array.set_healing(false);
         self.is_read_only = true;
         self.suspended = Some("it was imported to be read only".into());
     }

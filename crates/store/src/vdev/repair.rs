@@ -49,7 +49,7 @@ impl Array {
                 .push((read.tag, ArrayDone::Read(Ok(payload.clone()))));
             // Several records may fit where one is looked for, of a group that was given up and of the one that was
             // written over it. Which is right is known when the log was followed: a repair with the other one would
-            // destroy it. Who knows has the very record scrubbed.
+            // destroy it. Those that nothing proves to have been durable are scrubbed then, each as the very one it is.
             let is_sought = matches!(read.block.verify, Verify::Record(_));
             if read.round == Round::Best || is_sought {
                 return;
