@@ -52,8 +52,7 @@ impl TaskRouter for Router<'_> {
             WireAttribute::Untagged | WireAttribute::Simple => TaskAttribute::Simple,
             WireAttribute::Ordered => TaskAttribute::Ordered,
             WireAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
-            // NormACA is 0: there is never an ACA condition for such a task to serve.
-            WireAttribute::Aca => return Admission::Done(completion(invalid_message())),
+            WireAttribute::Aca => return self.refuse_aca(incoming.lun),
         };
         let command = Command {
             cdb: incoming.cdb,
@@ -221,6 +220,19 @@ impl Router<'_> {
             },
             wanted,
         }
+    }
+
+    /// NormACA is 0: there is never an ACA condition for a task with the ACA attribute to serve.
+    #[cold]
+    fn refuse_aca(&self, lun: u64) -> Admitted {
+        let refusal = match self.view.find(lun) {
+            Some(mapped) => {
+                let sense = Sense::illegal(Asc::INVALID_MESSAGE_ERROR);
+                mapped.unit.logical.check_condition(&sense)
+            }
+            None => invalid_message(),
+        };
+        Admission::Done(completion(refusal))
     }
 
     #[cold]
@@ -403,7 +415,7 @@ fn task_set_full() -> Completion<DataIn> {
     }
 }
 
-/// For a task attribute that cannot be honoured (SPC-4: INVALID MESSAGE ERROR).
+/// For what no unit can be asked about, so in the format that a unit begins with (SPC-4: INVALID MESSAGE ERROR).
 fn invalid_message() -> Response {
     Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
 }

@@ -31,6 +31,7 @@ mod prefetch;
 mod process;
 mod queued_data;
 mod random;
+mod refused_attribute;
 mod refused_change;
 mod restart;
 mod sanitize_and_changes;

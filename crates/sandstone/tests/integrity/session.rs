@@ -242,6 +242,12 @@ impl PipelinedSession {
         self.command(cookie, lun, cdb, first, Direction::Write, data.len(), data);
     }
 
+    /// Starts a TEST UNIT READY with the ACA attribute.
+    pub(crate) fn test_with_aca(&mut self, cookie: u64, lun: u8) {
+        let aca = TaskAttribute::Aca;
+        self.command(cookie, lun, [0; 16], aca, Direction::None, 0, Vec::new());
+    }
+
     /// How many bytes of data-out the commands of this connection have sent.
     pub(crate) fn sent(&self) -> u64 {
         let link = self.link.as_ref().expect("the session is logged in");
