@@ -7,7 +7,7 @@ use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::dtl::Dtl;
 use super::operation::{Output, VdevEvent};
 use super::shape::{ShapeError, ShapeErrorKind};
-use super::tree::LeafState;
+use super::tree::{Class, LeafState};
 use crate::format::Epoch;
 
 /// The work of a resilver, as it was when it began.
@@ -101,8 +101,10 @@ impl Array {
         Ok(())
     }
 
-    /// Forgets the error counts of a leaf. Where its vdev had lost unflushed writes, flushes succeed
-    /// again: the caller has rewritten or given up what was written since the last good flush.
+    /// Forgets the error counts of a leaf. Where a vdev for the log had lost unflushed writes, flushes succeed again:
+    /// the caller has made durable elsewhere what was written since the last good flush. For all others that stays
+    /// so for as long as the array lives: what they lost was answered as written, and only an opening finds out what is
+    /// left of it.
     ///
     /// # Errors
     /// Where there is no such leaf.
@@ -111,8 +113,9 @@ impl Array {
         let state = self.leaf_mut(leaf);
         state.errors = Default::default();
         let vdev = usize::from(state.vdev);
-        self.top_levels[vdev].is_unflushable = false;
-        self.top_levels[vdev].unreadable = 0;
+        let top = &mut self.top_levels[vdev];
+        top.is_unflushable &= top.class != Class::Log;
+        top.unreadable = 0;
         Ok(())
     }
 
@@ -275,7 +278,7 @@ impl Array {
             }
             let failed = [Some(self.epoch), unflushed, failed_write, abandoned];
             let since = failed.into_iter().flatten().min();
-            // Nobody else can have written what a lone leaf misses.
+            // Nobody else can have what a lone leaf misses, until another one joins it.
             self.leaf_mut(leaf).missing_since = if is_alone { None } else { since };
         }
         // Labels of leaves that are put aside are flushed, too.

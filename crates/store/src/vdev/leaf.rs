@@ -64,6 +64,11 @@ impl Leaf {
         self.state == LeafState::Online && self.abandoned == 0
     }
 
+    /// Whether it is of its vdev, and not used.
+    pub(super) fn is_away(&self) -> bool {
+        !matches!(self.state, LeafState::Online | LeafState::Detached)
+    }
+
     /// Whether there is a device that labels can be read from and written to.
     pub(super) fn is_open(&self) -> bool {
         self.abandoned == 0

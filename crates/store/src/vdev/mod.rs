@@ -18,6 +18,7 @@
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
 //! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
+//! | `recent_writes` | what a repair must not write over |
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
 //!
 //! What a caller owes: an address is not written while a read of its *former* block matters, an
@@ -41,6 +42,7 @@ mod parity;
 mod queue;
 mod raidz;
 mod read;
+mod recent_writes;
 mod repair;
 mod shape;
 mod status;
@@ -73,9 +75,9 @@ pub use tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpe
 use dispatch::InFlight;
 use leaf::Leaf;
 use operation::{Answer, Operation};
+use recent_writes::RecentWrites;
 use table::Table;
 use tree::TopLevel;
-use write::RecentWrites;
 
 /// The vdevs of a pool.
 #[derive(Debug)]

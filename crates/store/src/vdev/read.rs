@@ -13,6 +13,7 @@ use super::operation::{
     Waiter,
 };
 use super::queue::{Job, Work};
+use super::recent_writes::Watch;
 
 /// A block that is read.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(super) struct ReadOperation {
     slow: u32,
     /// How many writes the array had seen.
     pub(super) started: u64,
+    /// Where more than a few writes may come before it ends.
+    pub(super) watch: Option<Watch>,
     /// The last error of a device.
     pub(super) error: Option<DeviceError>,
     /// There are more choices of columns than may be tried.
@@ -150,6 +153,9 @@ impl Array {
             out.done.push((tag, goal.failed(error)));
             return;
         };
+        let footprint = self.footprint(block.address.vdev(), block.sectors);
+        let watch =
+            (goal != Goal::Read).then(|| self.recent_writes.watch(block.address, footprint));
         let operation = Box::new(ReadOperation {
             tag,
             block,
@@ -161,6 +167,7 @@ impl Array {
             waiting: 0,
             slow: 0,
             started: self.recent_writes.seen(),
+            watch,
             error: None,
             has_untried: false,
         });
@@ -379,6 +386,9 @@ impl Array {
     }
 
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
+        if let Some(watch) = read.watch {
+            self.recent_writes.is_untouched(watch);
+        }
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
         let kind = if read.is_told() && read.has_untried {

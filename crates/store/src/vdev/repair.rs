@@ -63,9 +63,11 @@ impl Array {
         }
         let address = read.block.address;
         let sectors = self.footprint(address.vdev(), read.block.sectors);
-        let is_current = self
-            .recent_writes
-            .is_untouched_since(read.started, address, sectors);
+        let writes = &mut self.recent_writes;
+        let is_current = match read.watch {
+            Some(watch) => writes.is_untouched(watch),
+            None => writes.is_untouched_since(read.started, address, sectors),
+        };
         // Other bytes may be there by now, written for another block: those are not touched.
         if !is_current || !self.heals {
             rewrites.clear();

@@ -335,6 +335,12 @@ impl Array {
             let context = format!("{} bytes, {used} sectors are in use", spec.size);
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
         }
+        // What is written from now on, a leaf misses that was the only one and is away.
+        for leaf in &mut self.leaves {
+            if leaf.vdev == vdev && leaf.is_away() {
+                leaf.missing_since.get_or_insert(self.epoch);
+            }
+        }
         let missing = Dtl::all_until(self.newest);
         let spec = LeafSpec {
             missing,

@@ -1,7 +1,6 @@
 //! Writing blocks: to every leaf that takes writes, neighbours as one request. A block is written
 //! when no more of its columns are missing than can be rebuilt; otherwise the write has failed.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use pages::{PAGE_SIZE, Page, Pages};
@@ -329,47 +328,5 @@ impl Array {
                 }
             }
         }
-    }
-}
-
-/// The sectors written last, so that a repair never puts an old block's bytes over a new block.
-#[derive(Debug, Default)]
-pub(super) struct RecentWrites {
-    /// Vdev, first sector and the one after the last.
-    ranges: VecDeque<(u16, u64, u64)>,
-    /// How many there were ever.
-    seen: u64,
-}
-
-impl RecentWrites {
-    /// How many are remembered.
-    const KEPT: usize = 8192;
-
-    pub(super) fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    pub(super) fn note(&mut self, address: Address, sectors: u32) {
-        let (vdev, start) = (address.vdev(), address.sector());
-        if self.ranges.len() == Self::KEPT {
-            self.ranges.pop_front();
-        }
-        self.ranges
-            .push_back((vdev, start, start + u64::from(sectors)));
-        self.seen += 1;
-    }
-
-    /// Whether certainly nothing was written there after `seen` writes.
-    pub(super) fn is_untouched_since(&self, seen: u64, address: Address, sectors: u32) -> bool {
-        let since = (self.seen - seen) as usize;
-        let (vdev, start) = (address.vdev(), address.sector());
-        let end = start + u64::from(sectors);
-        since <= self.ranges.len()
-            && !self
-                .ranges
-                .iter()
-                .rev()
-                .take(since)
-                .any(|range| range.0 == vdev && range.1 < end && start < range.2)
     }
 }

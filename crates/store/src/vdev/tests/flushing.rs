@@ -1,6 +1,6 @@
 //! What a flush promises, and what a failed one takes away.
 
-use super::rig::{Rig, block, content};
+use super::rig::{Rig, block, content, leaves, tree};
 use crate::format::{Address, Epoch};
 use crate::vdev::*;
 
@@ -49,7 +49,7 @@ fn a_write_done_after_a_flush_began_needs_another() {
 }
 
 #[test]
-fn a_lost_flush_stays_lost_until_it_is_cleared() {
+fn a_lost_flush_stays_lost_whatever_is_cleared() {
     let mut rig = Rig::new(Kind::Leaf, 1);
     write(&mut rig, 0);
     rig.disks[0].fail_flushes = true;
@@ -62,12 +62,43 @@ fn a_lost_flush_stays_lost_until_it_is_cleared() {
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
     assert!(rig.top().is_lossy);
     rig.array.clear(LeafId(0)).expect("a leaf");
+    assert_eq!(rig.errors(0), ErrorCounts::default());
     write(&mut rig, 16);
-    rig.flush().expect("flushed");
+    // Whoever was told that the first one is written has not been told that it is lost.
+    assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
+    assert_eq!(rig.top().state, State::Degraded);
+}
+
+#[test]
+fn a_log_vdev_that_lost_writes_flushes_again_when_it_is_cleared() {
+    let log = TopLevelSpec::new(Kind::Leaf, Class::Log, leaves(2).skip(1));
+    let mut tree = tree(Kind::Leaf, 1);
+    tree.top_levels.push(log);
+    let mut rig = Rig::of(&tree, 1, Limits::default());
+    let data = content(1, 1);
+    let record = vec![(Address::new(1, 0), data)];
+    let tag = rig.ask(|array, tag, now_us, out| {
+        array.write(tag, record, Priority::SyncWrite, now_us, out);
+    });
+    rig.run();
+    rig.written(tag).expect("written");
+    rig.disks[1].fail_flushes = true;
+    let flush = |rig: &mut Rig| {
+        let tag = rig.ask(|array, tag, now_us, out| array.flush_log(tag, 1, now_us, out));
+        rig.run();
+        rig.flushed(tag)
+    };
     assert_eq!(
-        (rig.top().state, rig.errors(0)),
-        (State::Online, ErrorCounts::default())
+        flush(&mut rig).expect_err("lost").kind,
+        ArrayErrorKind::Lost
     );
+    rig.disks[1].fail_flushes = false;
+    assert_eq!(
+        flush(&mut rig).expect_err("lost").kind,
+        ArrayErrorKind::Lost
+    );
+    rig.array.clear(LeafId(1)).expect("a leaf");
+    flush(&mut rig).expect("flushed");
 }
 
 #[test]

@@ -278,3 +278,75 @@ fn trees_that_are_none_are_refused() {
         ShapeErrorKind::InUse
     );
 }
+
+#[test]
+fn a_lone_leaf_that_is_away_misses_what_the_one_that_joined_it_took() {
+    for kind in [SlotKind::Replacing, SlotKind::Spare] {
+        let mut rig = Rig::new(Kind::Leaf, 1);
+        let mut blocks = fill(&mut rig, 10);
+        rig.flush().expect("flushed");
+        rig.with(|array, out| array.remove(LeafId(0), 0, out))
+            .expect("a leaf");
+        assert!(rig.array.missing(LeafId(0)).expect("a leaf").is_empty());
+        let new = LeafSpec::new(77, LEAF_SIZE);
+        let leaf = rig.array.replace(LeafId(0), &new, kind).expect("replaced");
+        rig.disks.push(Disk::default());
+        let data = content(500, 4);
+        rig.write(Address::new(0, 500), &data).expect("written");
+        blocks.push((block(500, &data, 1), data));
+        // As the labels say it, should the power fail now.
+        let missing = rig.array.missing(LeafId(0)).expect("a leaf");
+        assert_eq!(missing.ranges(), [(Epoch(1), Epoch(1))]);
+        rig.with(|array, out| array.online(LeafId(0), out))
+            .expect("it is back");
+        assert!(rig.status(0).is_incomplete);
+        let result = rig.with(|array, out| array.detach(leaf, 0, out));
+        assert_eq!(kind_of(result), ShapeErrorKind::NotRedundant);
+        expect_all(&mut rig, &blocks);
+    }
+}
+
+#[test]
+fn what_is_rebuilt_is_written_however_much_is_written_elsewhere_meanwhile() {
+    let mut rig = Rig::new(Kind::Leaf, 1);
+    let blocks = fill(&mut rig, 3);
+    let new = LeafSpec::new(77, LEAF_SIZE);
+    let leaf = rig.array.attach(LeafId(0), &new).expect("attached");
+    rig.disks.push(Disk::default());
+    let resilver = rig.array.start_resilver(leaf).expect("online");
+    rig.disks[0].mute = true;
+    let rebuilds: Vec<u64> = blocks
+        .iter()
+        .map(|(block, _)| {
+            let block = block.clone();
+            rig.ask(|array, tag, now_us, out| array.rebuild_block(tag, block, leaf, now_us, out))
+        })
+        .collect();
+    // More than are remembered; one of them where a block was, which is another one from then on.
+    let other = content(99, 5);
+    let writes: Vec<u64> = (0..10_000_u64)
+        .map(|number| match number {
+            0 => rig.start_write(Address::new(0, 12), &other),
+            _ => rig.start_write(Address::new(0, 100 + number % 1000), &content(number, 1)),
+        })
+        .collect();
+    rig.disks[0].mute = false;
+    rig.run();
+    for tag in writes {
+        rig.written(tag).expect("written");
+    }
+    for tag in rebuilds {
+        match rig.done.remove(&tag) {
+            Some(ArrayDone::Rebuilt(result)) => result.expect("rebuilt"),
+            told => panic!("{told:?}"),
+        }
+    }
+    rig.flush().expect("flushed");
+    let is_complete = rig.with(|array, out| array.finish_resilver(&resilver, out));
+    assert!(is_complete.expect("online"));
+    rig.with(|array, out| array.detach(LeafId(0), 0, out))
+        .expect("detached");
+    rig.disks[0] = Disk::default();
+    expect_all(&mut rig, &[blocks[0].clone(), blocks[2].clone()]);
+    expect_all(&mut rig, &[(block(12, &other, 1), other)]);
+}
