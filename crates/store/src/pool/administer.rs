@@ -252,6 +252,7 @@ impl Pool {
         if let Some(making) = &mut self.checkpoint {
             making.heirs.entry(volume).or_insert(snapshot);
         }
+        self.scan_follows(volume, snapshot);
     }
 
     /// A snapshot goes, and what builds on it stays.
@@ -259,6 +260,7 @@ impl Pool {
         let Some(gone) = self.remove_contents(snapshot) else {
             return;
         };
+        self.scan_follows(snapshot, next);
         let mut snapshots: Vec<Epoch> = self
             .catalog
             .chain(next)

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use super::checkpoint::Making;
 use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::unmerged::{NODE_SIZE, Widths};
@@ -397,9 +398,10 @@ impl Pool {
         }
     }
 
-    /// Whether blocks of deleted datasets are still to be freed.
-    fn is_freeing(&self) -> bool {
-        !self.jobs.is_empty() || !self.dying.is_empty()
+    /// Whether blocks of deleted datasets are still to be freed. While a checkpoint is made it has a part of that.
+    pub(super) fn is_freeing(&self) -> bool {
+        let making = self.checkpoint.as_ref();
+        !self.jobs.is_empty() || !self.dying.is_empty() || making.is_some_and(Making::is_freeing)
     }
 
     /// What holds for a dataset now.

@@ -106,6 +106,11 @@ impl Making {
         }
     }
 
+    /// Whether blocks of deleted datasets are still to be freed.
+    pub(super) fn is_freeing(&self) -> bool {
+        !self.jobs.is_empty() || self.walking.is_some()
+    }
+
     fn is_settled(&self, written_seq: u64) -> bool {
         self.writes.count == 0 && written_seq >= self.seq
     }

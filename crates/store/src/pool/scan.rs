@@ -8,6 +8,11 @@
 //!
 //! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
 //! is thrown away and gathered again.
+//!
+//! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that has its blocks
+//! from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume, in what builds on a snapshot that
+//! is destroyed. What is being freed is not rebuilt, so a resilver is not over before that is free: its nodes and lists
+//! are read until then, and nobody else may have them.
 
 mod record;
 
@@ -28,8 +33,6 @@ use crate::vdev::{
 
 pub(super) use record::ScanRecord;
 
-/// Blocks in a batch.
-const BATCH: usize = 1 << 16;
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
 /// several devices to work.
 const IN_FLIGHT: u64 = 4096;
@@ -115,6 +118,8 @@ pub(super) struct Scan {
     /// Sectors under way.
     in_flight: u64,
     is_waiting: bool,
+    /// A dead list comes next, and a checkpoint is being made.
+    waits_for_checkpoint: bool,
     /// The batch is not complete.
     is_gathering: bool,
     /// All was rebuilt; it counts when that many checkpoints are durable.
@@ -142,10 +147,21 @@ enum Walking {
     Dead(Deadlist),
 }
 
+impl Target {
+    fn dataset_mut(&mut self) -> Option<&mut DatasetId> {
+        match self {
+            Self::Dataset { id, .. } | Self::Dead(id) => Some(id),
+            Self::Tables => None,
+        }
+    }
+}
+
 /// Why gathering stops for now.
 enum Pause {
     Node(Missing),
     Chunk(Pointer),
+    /// Dead lists are a checkpoint's while it is made.
+    Checkpoint,
 }
 
 impl Pool {
@@ -282,6 +298,7 @@ impl Pool {
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
             is_waiting: false,
+            waits_for_checkpoint: false,
             is_gathering: false,
             ends_with: None,
         });
@@ -297,6 +314,7 @@ impl Pool {
         }
         match scan.ends_with {
             Some(wanted) => self.checkpoints >= wanted,
+            None if scan.waits_for_checkpoint => self.checkpoint.is_none(),
             None if !scan.has_begun => self.checkpoints >= scan.begins_with,
             None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
             None => scan.in_flight == 0,
@@ -328,6 +346,10 @@ impl Pool {
             }
             return;
         }
+        if std::mem::take(&mut scan.waits_for_checkpoint) && self.checkpoint.is_some() {
+            scan.waits_for_checkpoint = true;
+            return;
+        }
         if !scan.has_begun {
             if checkpoints < scan.begins_with {
                 return;
@@ -355,6 +377,18 @@ impl Pool {
         if let Some(scan) = &mut self.scan {
             scan.targets = targets;
             scan.has_begun = true;
+        }
+    }
+
+    /// What `from` had of what a scan has not visited yet, `to` has from now on.
+    pub(super) fn scan_follows(&mut self, from: DatasetId, to: DatasetId) {
+        let Some(scan) = &mut self.scan else { return };
+        let walking = scan.walking.iter_mut().map(|(target, _)| target);
+        let waiting = scan.targets.iter_mut().chain(&mut scan.batch_targets);
+        for id in waiting.chain(walking).filter_map(Target::dataset_mut) {
+            if *id == from {
+                *id = to;
+            }
         }
     }
 
@@ -474,7 +508,8 @@ impl Pool {
         if let Some(scan) = &mut self.scan {
             scan.is_gathering = gathered.is_err();
             let epoch = scan.epoch;
-            scan.batch.retain(|pointer| pointer.birth <= epoch);
+            scan.batch
+                .retain(|pointer| pointer.birth <= epoch && !pointer.is_lost());
             scan.batch.sort_unstable_by_key(|pointer| pointer.address);
         }
         gathered
@@ -482,10 +517,16 @@ impl Pool {
 
     fn gather_some(&mut self) -> Result<(), Pause> {
         while let Some(scan) = &mut self.scan {
-            if scan.batch.len() >= BATCH {
+            // A list is taken as a whole: where one is at is nothing that the next batch could go on from.
+            let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
+            if scan.batch.len() >= self.limits.scan_batch && !is_in_list {
                 return Ok(());
             }
             let Some((target, walking)) = scan.walking.take() else {
+                let is_dead = matches!(scan.targets.front(), Some(Target::Dead(_)));
+                if is_dead && self.checkpoint.is_some() {
+                    return Err(Pause::Checkpoint);
+                }
                 let Some(target) = scan.targets.pop_front() else {
                     return Ok(());
                 };
@@ -571,9 +612,11 @@ impl Pool {
 
     fn wait_for_scan(&mut self, pause: Pause) {
         if let Some(scan) = &mut self.scan {
-            scan.is_waiting = true;
+            scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
+            scan.is_waiting = !scan.waits_for_checkpoint;
         }
         match pause {
+            Pause::Checkpoint => {}
             Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan),
             Pause::Chunk(pointer) => {
                 let tag = self.tag(Tag::ScanChunk(pointer.address));
@@ -636,9 +679,15 @@ impl Pool {
         }
     }
 
-    /// Ends a resilver whose blocks are durable.
+    /// Ends a resilver whose blocks are durable, as soon as nothing is being freed.
     fn complete_resilver(&mut self) {
+        let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints);
         let Some(scan) = &mut self.scan else { return };
+        if is_freeing {
+            scan.ends_with = Some(checkpoints + 1);
+            self.is_checkpoint_wanted = true;
+            return;
+        }
         scan.ends_with = None;
         scan.status.state = ScanState::Finished;
         scan.status.ended_s = self.time_s;

@@ -46,6 +46,8 @@ pub struct Limits {
     /// Blocks and nodes of deleted datasets that one checkpoint frees at most: each is an extent that
     /// waits in memory until two more are durable.
     pub freed_blocks: usize,
+    /// Blocks that a scan gathers, to work them off in the order in which they lie.
+    pub scan_batch: usize,
 }
 
 impl Default for Limits {
@@ -59,6 +61,7 @@ impl Default for Limits {
             gather_us: 2_000,
             budget: 1,
             freed_blocks: 1 << 18,
+            scan_batch: 1 << 16,
         }
     }
 }

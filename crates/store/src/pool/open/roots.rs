@@ -33,7 +33,8 @@ pub(super) struct Stray {
 }
 
 impl Roots {
-    /// Reads the rings of all devices but cache vdevs, where `leaves` says which leaf each is.
+    /// Reads the rings of all devices of vdevs, where `leaves` says which leaf each is. Cache vdevs have no roots of
+    /// this time; and what was detached while it was away, and kept its labels, went on in no history since.
     ///
     /// # Errors
     /// A root was written by a later version of the program.
@@ -44,8 +45,7 @@ impl Roots {
     ) -> Result<Self, OpenError> {
         // Nearly all sectors of a slot are equal: each content is looked at once.
         let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
-        // On cache vdevs there are none of this time.
-        let has_roots = |leaf: u64| config.caches.iter().all(|cache| cache.guid != leaf);
+        let has_roots = |guid: u64| parted::leaf(config, guid).is_some();
         let asked = || (0..devices.len()).filter(|of| leaves[*of].is_some_and(has_roots));
         for device in asked() {
             for copy in &devices[device].copies {

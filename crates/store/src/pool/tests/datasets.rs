@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::{Limits, Plan, PoolErrorKind, Request, RequestId};
-use super::world::World;
+use super::world::{DISK, World};
 use crate::catalog::request::{
     CloneSnapshot, CreateVolume, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
 };
 use crate::catalog::{Catalog, Dataset};
 use crate::format::DatasetId;
-use crate::vdev::Kind;
+use crate::vdev::{Kind, LeafId, LeafSpec, State};
 
 /// Written sectors lie in this many places, each below a leaf of its own.
 const PLACES: u64 = 6;
@@ -84,6 +84,23 @@ pub(super) enum Step {
         steps: usize,
     },
     Reopen,
+    /// Another disk takes the place of one, which is wiped as soon as it is not needed any more.
+    Replace {
+        leaf: u8,
+    },
+    /// A leaf gets a mirror.
+    Attach {
+        leaf: u8,
+    },
+    /// A leaf of a mirror goes, if the pool lets it.
+    Detach {
+        leaf: u8,
+    },
+    Offline {
+        leaf: u8,
+    },
+    /// Those that were put aside are back.
+    Online,
 }
 
 const PROPERTIES: [(&str, &str); 7] = [
@@ -126,6 +143,11 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Checkpoint),
         4 => (1..40_usize).prop_map(|steps| Step::BeginCheckpoint { steps }),
         3 => Just(Step::Reopen),
+        2 => number().prop_map(|leaf| Step::Replace { leaf }),
+        1 => number().prop_map(|leaf| Step::Attach { leaf }),
+        1 => number().prop_map(|leaf| Step::Detach { leaf }),
+        2 => number().prop_map(|leaf| Step::Offline { leaf }),
+        3 => Just(Step::Online),
     ]
 }
 
@@ -293,8 +315,94 @@ impl History {
                 self.world.reopen().expect("opens");
                 self.verify();
             }
+            Step::Replace { .. }
+            | Step::Attach { .. }
+            | Step::Detach { .. }
+            | Step::Offline { .. }
+            | Step::Online => self.reshape(step),
             other => self.change(other),
         }
+        self.wipe_detached();
+    }
+
+    /// The leaves of slots, each with how many there are in its slot.
+    fn slots(&self) -> Vec<(LeafId, State, usize)> {
+        let slots = self.world.pool.array.top_levels().flat_map(|top| top.slots);
+        let leaves = slots.flat_map(|slot| {
+            let count = slot.leaves.len();
+            let leaves = slot.leaves.into_iter();
+            leaves.map(move |leaf| (leaf.leaf, leaf.state, count))
+        });
+        leaves.collect()
+    }
+
+    fn is_labelled(&self, leaf: LeafId) -> bool {
+        let examined = self.world.examine().expect("a pool");
+        let disk = self.world.leaves.get(&leaf.0);
+        disk.is_some_and(|disk| examined.leaves[*disk].is_some())
+    }
+
+    fn reshape(&mut self, step: &Step) {
+        let now = self.world.now_us;
+        let slots = self.slots();
+        let (Step::Replace { leaf }
+        | Step::Attach { leaf }
+        | Step::Detach { leaf }
+        | Step::Offline { leaf }) = step
+        else {
+            for (leaf, state, _) in slots {
+                // Where it has not answered yet, it is tried another time.
+                if state == State::Offline {
+                    let _ = self.world.pool.online(leaf, now);
+                }
+            }
+            return;
+        };
+        let (leaf, _, in_slot) = slots[usize::from(*leaf) % slots.len()];
+        // One that has no label yet would not be found when the pool is opened.
+        let is_labelled = self.is_labelled(leaf);
+        let number = self.world.disks.len();
+        let new = LeafSpec::new(100 + number as u64, DISK);
+        let pool = &mut self.world.pool;
+        let joined = match step {
+            Step::Replace { .. } if in_slot == 1 => pool.replace(leaf, &new).ok(),
+            Step::Attach { .. } if slots.len() < 4 => pool.attach(leaf, &new).ok(),
+            // Whether it may is the pool's business.
+            Step::Detach { .. } => pool.detach(leaf, now).map_or(None, |()| None),
+            Step::Offline { .. } if is_labelled => pool.offline(leaf, now).map_or(None, |()| None),
+            _ => None,
+        };
+        if let Some(leaf) = joined {
+            self.world.disks.push(Default::default());
+            self.world.leaves.insert(leaf.0, number);
+        }
+    }
+
+    /// Nobody needs what was detached: it is used for something else.
+    fn wipe_detached(&mut self) {
+        let array = &self.world.pool.array;
+        for (number, disk) in self.world.disks.iter_mut().enumerate() {
+            if array.find(100 + number as u64).is_none() {
+                disk.clear();
+            }
+        }
+    }
+
+    /// All disks are back, and all that was to be rebuilt is.
+    fn make_whole(&mut self) {
+        self.world.settle();
+        self.reshape(&Step::Online);
+        self.world.settle();
+        self.wipe_detached();
+        let status = self.world.pool.status();
+        assert_eq!((status.state, status.suspended), (State::Online, None));
+        assert!(
+            self.world
+                .pool
+                .array
+                .leaves()
+                .all(|leaf| !leaf.is_incomplete)
+        );
     }
 
     fn change(&mut self, step: &Step) {
@@ -483,7 +591,11 @@ impl History {
 
     /// Destroys everything; all space comes back.
     fn end(&mut self) {
+        self.make_whole();
+        // Nothing is in memory any more, of blocks or of nodes.
+        self.world.reopen().expect("opens");
         self.verify();
+        self.world.checkpoint();
         while let Some(volume) = self.volume(0) {
             let name = self.name(volume);
             assert!(self.destroy_names(vec![name], true, true));
@@ -522,29 +634,34 @@ fn any_limits() -> impl Strategy<Value = Limits> {
         1..60_u64,
         1..40_u64,
         1..=64_usize,
+        // A list of lists is one step, what is on it another one.
+        2..100_usize,
         1..100_usize,
         any::<bool>(),
     )
-        .prop_map(|(updates, groups, budget, freed_blocks, is_small)| {
-            if !is_small {
-                return Limits::default();
-            }
-            Limits {
-                updates,
-                groups,
-                budget,
-                freed_blocks,
-                node_bytes: 0,
-                ..Limits::default()
-            }
-        })
+        .prop_map(
+            |(updates, groups, budget, freed_blocks, scan_batch, is_small)| {
+                if !is_small {
+                    return Limits::default();
+                }
+                Limits {
+                    updates,
+                    groups,
+                    budget,
+                    freed_blocks,
+                    scan_batch,
+                    node_bytes: 0,
+                    ..Limits::default()
+                }
+            },
+        )
 }
 
 /// PROPTEST_CASES may ask for more.
 fn config() -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(48),
+        None => ProptestConfig::with_cases(256),
     }
 }
 

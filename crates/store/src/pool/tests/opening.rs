@@ -613,3 +613,32 @@ fn leaves_that_went_on_without_each_other_are_not_joined() {
         assert_eq!(alone.read(volume, 0, BLOCK as u32), [expected; BLOCK]);
     }
 }
+
+/// A leaf that was detached while it was away still has its labels, with a checkpoint that was given up.
+#[test]
+fn a_leaf_that_was_detached_while_it_was_away_is_not_believed() {
+    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let volume = world.create_volume("v", 1 << 20, 4096);
+    world.write(volume, 0, &[1; 4096], true);
+    world.checkpoint();
+    // The power fails when the first leaf alone has the next checkpoint.
+    let before = world.disks[1].clone();
+    world.write(volume, 0, &[2; 4096], false);
+    world.checkpoint();
+    let given_up = world.pool.persisted.epoch;
+    world.disks[1] = before;
+    world.absent.insert(0);
+    world.crash().expect("opens without the first");
+    let leaf = world.pool.leaf(100).expect("the first");
+    let now = world.now_us;
+    world.pool.detach(leaf, now).expect("the second has all");
+    world.write(volume, 0, &[3; 4096], true);
+    while world.pool.persisted.epoch < given_up {
+        assert!(world.do_one(), "no checkpoint");
+    }
+    assert_eq!(world.pool.persisted.epoch, given_up);
+    world.absent.clear();
+    world.dead.clear();
+    world.crash().expect("opens");
+    assert_eq!(world.read(volume, 0, 4096), [3; 4096]);
+}

@@ -1,7 +1,8 @@
 //! Disks that rot, fail and are replaced while the pool is in use.
 
-use super::super::{Answer, Limits, Request, ScanKind, ScanState, ScanStatus};
+use super::super::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatus};
 use super::world::{DISK, World};
+use crate::catalog::request::Destroy;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{Kind, LeafSpec, State};
 
@@ -229,4 +230,45 @@ fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
     let scan = kept(resilvered(&world));
     world.crash().expect("opens");
     assert_eq!(world.pool.scan_status(), Some(scan));
+}
+
+/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
+#[test]
+fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
+    let limits = Limits {
+        freed_blocks: 2,
+        node_bytes: 0,
+        ..Limits::default()
+    };
+    let mut world = World::new(Kind::Leaf, 1, limits);
+    let volume = world.create_volume("v", 300 << 20, 4096);
+    // Each below a node of its own, more than are kept in memory.
+    for place in 0..150 {
+        world.write(volume, place * (2 << 20), &[7; 4096], true);
+    }
+    world.checkpoint();
+    world.reopen().expect("opens");
+    world.is_lazy = true;
+    let names = vec!["v".to_owned()];
+    let request = Destroy {
+        names,
+        ..Destroy::default()
+    };
+    let plan: Plan = Box::new(move |catalog, _| catalog.plan_destroy(&request));
+    world.administer(plan).expect("destroyed");
+    world.disks.push(Default::default());
+    let old = world.pool.leaf(100).expect("the old one");
+    let new = world
+        .pool
+        .replace(old, &LeafSpec::new(101, DISK))
+        .expect("takes its place");
+    world.leaves.insert(new.0, 1);
+    while world.pool.array.find(100).is_some() {
+        assert!(world.do_one(), "it is not replaced");
+    }
+    world.disks[0].clear();
+    world.settle();
+    assert_eq!(world.pool.status().suspended, None);
+    world.checkpoint();
+    world.reopen().expect("opens");
 }

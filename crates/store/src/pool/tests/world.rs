@@ -10,8 +10,8 @@ use crate::cache::Cache;
 use crate::catalog::request::CreateVolume;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{
-    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceRequest, Kind, LeafSpec,
-    TopLevelSpec, VdevTree,
+    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, Kind,
+    LeafId, LeafSpec, TopLevelSpec, VdevTree,
 };
 
 /// Bytes of a disk, where a test does not say.
@@ -180,19 +180,25 @@ impl World {
                 self.pool.tick(self.now_us, 1_000 + self.now_us / 1_000_000);
                 continue;
             };
-            let disk = self.leaves[&leaf.0];
-            if self.stuck.contains(&disk) {
+            let disk = self.leaves.get(&leaf.0).copied();
+            if disk.is_some_and(|disk| self.stuck.contains(&disk)) {
                 self.unanswered.push(DeviceRequest { io, leaf, op });
                 continue;
             }
-            let outcome = if self.dead.contains(&disk) {
-                Err(DeviceError::new(DeviceErrorKind::Gone, "pulled"))
-            } else {
-                Ok(perform(&mut self.disks[disk], &op))
-            };
+            let outcome = self.attempt(leaf, &op);
             self.pool.completed(io, outcome, self.now_us);
         }
-        panic!("the pool does not come to rest: {:?}", self.pool);
+        let (suspended, scan) = (&self.pool.suspended, self.pool.scan_status());
+        panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
+    }
+
+    /// What the disk of a leaf answers: one that is gone, or was not found, nothing good.
+    fn attempt(&mut self, leaf: LeafId, op: &DeviceOp) -> DeviceOutcome {
+        let disk = self.leaves.get(&leaf.0);
+        match disk.filter(|disk| !self.dead.contains(disk)) {
+            None => Err(DeviceError::new(DeviceErrorKind::Gone, "pulled")),
+            Some(disk) => Ok(perform(&mut self.disks[*disk], op)),
+        }
     }
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, PoolError> {
@@ -284,8 +290,8 @@ impl World {
             self.pool.tick(self.now_us, 1_000);
             self.asked.extend(self.pool.take_output().requests);
             if let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() {
-                let data = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
-                self.pool.completed(io, Ok(data), self.now_us);
+                let outcome = self.attempt(leaf, &op);
+                self.pool.completed(io, outcome, self.now_us);
             }
         }
     }
@@ -341,9 +347,11 @@ impl World {
             for DeviceRequest { io, leaf, op } in requests {
                 let is_read = matches!(op, DeviceOp::Read { .. });
                 assert!(is_read, "a check changes nothing: {op:?}");
-                let disk = self.leaves[&leaf.0];
-                let data = perform(&mut self.disks[disk], &op);
-                check.completed(io, Ok(data), self.now_us);
+                let data = match self.leaves.get(&leaf.0) {
+                    None => Err(DeviceError::new(DeviceErrorKind::Gone, "not found")),
+                    Some(disk) => Ok(perform(&mut self.disks[*disk], &op)),
+                };
+                check.completed(io, data, self.now_us);
             }
         }
         check.finish()
