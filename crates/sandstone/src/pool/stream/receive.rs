@@ -89,6 +89,8 @@ struct Target {
     given_bytes: usize,
     /// The pool has all blocks below this one.
     position: u64,
+    /// It refused a change, and may have taken later ones: what lies behind that one is to come again.
+    has_failed: bool,
     /// And knows that it has those below this one.
     noted: u64,
     noted_bytes: u64,
@@ -251,6 +253,7 @@ impl Receiver<'_> {
             given: VecDeque::new(),
             given_bytes: 0,
             position: begin.start,
+            has_failed: false,
             noted: begin.start,
             noted_bytes: 0,
             noted_at: Instant::now(),
@@ -332,7 +335,7 @@ impl Receiver<'_> {
 
     /// What becomes of a part without an end, and what to do about it.
     fn leave(&self, volume: &str, begin: &Begin, mut into: Target) -> (String, Option<String>) {
-        // Those that failed are what it is given up for.
+        // As far as the pool took all of it. Behind a change that it refused nothing counts.
         while !into.given.is_empty() && into.wait(&self.pool).is_ok() {}
         into.given.clear();
         if self.request.resumable {
@@ -375,9 +378,12 @@ impl Target {
         };
         self.given_bytes -= given.bytes;
         let answer = given.answer.recv();
-        answer.unwrap_or_else(|_| Err(pool.host.ended()))?;
-        self.position = given.next;
-        Ok(())
+        let answer = answer.unwrap_or_else(|_| Err(pool.host.ended()));
+        self.has_failed |= answer.is_err();
+        if !self.has_failed {
+            self.position = given.next;
+        }
+        answer.map(drop)
     }
 
     /// What the pool has taken outlives a power cut, and it knows that.

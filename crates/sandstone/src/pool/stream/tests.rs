@@ -3,15 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pages::Pages;
+
 use super::super::dataset::DatasetChange;
-use super::super::tests::{create_volume, pattern, pools, read, request, write};
+use super::super::tests::{ask, create_volume, pattern, pools, read, request, write};
 use super::super::vdev_request::VdevKind;
 use super::super::{PoolVolume, Pools};
 use super::{ReceiveRequest, ReceiveView, SendRequest};
-use crate::block::Lane;
+use crate::block::{BlockErrorKind, Lane, Request};
 use crate::config::{Error, ErrorKind};
 
 const SIZE: u64 = 32 << 20;
+/// The volumes' volblocksize.
+const BLOCK: u64 = 16 << 10;
 
 fn made(folder: &Path) -> Arc<Pools> {
     let pools = pools(folder);
@@ -112,6 +116,38 @@ fn bytes(pools: &Pools, name: &str) -> Vec<u8> {
         all.extend_from_slice(&read(&volume, &mut lane, mib << 20, 1 << 20));
     }
     all
+}
+
+/// Writes a new volume until nothing more of it fits into the pool.
+fn fill(pools: &Pools, name: &str) {
+    create_volume(pools, name, 1 << 30);
+    let mut lane = Lane::standing().expect("a lane");
+    let volume = open(pools, name);
+    let mut offset = 0;
+    let mut state = 1_u64;
+    for len in [1 << 20, BLOCK] {
+        loop {
+            let words = (0..len / 8).flat_map(|_| {
+                // Noise: nothing makes it shorter.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()
+            });
+            let request = Request::Write {
+                offset,
+                data: Pages::from_bytes(&words.collect::<Vec<u8>>()),
+                durable: false,
+            };
+            match ask(&volume, &mut lane, request) {
+                Ok(_) => offset += len,
+                Err(error) => {
+                    assert_eq!(error.kind(), BlockErrorKind::NoSpace, "{error}");
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// A volume with two snapshots.
@@ -271,6 +307,41 @@ fn what_is_interrupted_goes_on_or_vanishes() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@one"));
     receive(&pools, into("tank/b"), &changes).expect("received");
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
+}
+
+/// In a full pool a block finds no room, and the holes behind it do: they must not count as if it was there.
+#[test]
+fn what_found_no_room_comes_with_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = made(folder.path());
+    create_volume(&pools, "tank/a", SIZE);
+    let mut lane = Lane::standing().expect("a lane");
+    let volume = open(&pools, "tank/a");
+    write(&volume, &mut lane, 0, &pattern(1 << 20, 1), false);
+    snapshot(&pools, "tank/a@one");
+    let changed = pattern(BLOCK as usize, 99);
+    write(&volume, &mut lane, 10 * BLOCK, &changed, false);
+    let zeros = vec![0; 10 * BLOCK as usize];
+    write(&volume, &mut lane, 11 * BLOCK, &zeros, false);
+    snapshot(&pools, "tank/a@two");
+    receive(&pools, into("tank/b"), &send(&pools, &whole("tank/a@one"))).expect("received");
+    let changes = send(&pools, &since("@one", "tank/a@two"));
+    fill(&pools, "tank/full");
+    let error = receive(&pools, resumable("tank/b"), &changes).expect_err("no room");
+    assert!(error.message.contains("fit into the pool"), "{error}");
+    let destroy = DatasetChange::Destroy {
+        names: vec!["tank/full".to_owned()],
+        recursive: false,
+        clones: false,
+    };
+    pools.change(&destroy).expect("room");
+    let token = property(&pools, "tank/b", "receive_resume_token");
+    let rest = SendRequest {
+        token: Some(token),
+        ..SendRequest::default()
+    };
+    receive(&pools, resumable("tank/b"), &send(&pools, &rest)).expect("received");
+    assert!(bytes(&pools, "tank/b@two") == bytes(&pools, "tank/a@two"));
 }
 
 #[test]
