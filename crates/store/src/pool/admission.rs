@@ -228,7 +228,10 @@ impl Pool {
     }
 
     /// Refuses what would promise more to volumes than there is.
-    pub(super) fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
+    ///
+    /// # Errors
+    /// NoSpace.
+    pub fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
         let (more, block_size) = self.promised_by(operation);
         let counts = self.space.counts();
         let kept = self.slop() + self.reserved + self.cost_of_all().sectors;

@@ -250,6 +250,75 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
 }
 
+/// What was written since the newest snapshot goes only for a stream that may begin then.
+#[test]
+fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = made(folder.path());
+    with_history(&pools);
+    let first = send(&pools, &whole("tank/a@one"));
+    let second = send(&pools, &since("@one", "tank/a@two"));
+    receive(&pools, into("tank/b"), &first).expect("received");
+    // Of a receive that was given up there is no rest.
+    let cut = &second[..second.len() - 100];
+    receive(&pools, resumable("tank/b"), cut).expect_err("cut");
+    let token = property(&pools, "tank/b", "receive_resume_token");
+    pools.abort_receive("tank/b").expect("given up");
+    let rest = SendRequest {
+        token: Some(token),
+        ..SendRequest::default()
+    };
+    let rest = send(&pools, &rest);
+    // The name is another snapshot's.
+    let rename = DatasetChange::Rename {
+        from: "tank/b@one".to_owned(),
+        to: "tank/b@two".to_owned(),
+        parents: false,
+        recursive: false,
+    };
+    // The larger volume cannot reserve its space.
+    let set = |name: &str, property: &str, value: &str| {
+        let properties = [(property.to_owned(), value.to_owned())];
+        let change = DatasetChange::Set {
+            name: name.to_owned(),
+            properties: properties.into(),
+            shrink: false,
+        };
+        pools.change(&change).expect("set");
+    };
+    set("tank/b", "refreservation", "32M");
+    set("tank/a", "volsize", "1G");
+    snapshot(&pools, "tank/a@large");
+    let large = send(&pools, &since("@one", "tank/a@large"));
+    let mut lane = Lane::standing().expect("a lane");
+    write(&open(&pools, "tank/b"), &mut lane, 0, &[1; 512], true);
+    let written = bytes(&pools, "tank/b");
+    let rollback = || ReceiveRequest {
+        rollback: true,
+        ..into("tank/b")
+    };
+    let error = receive(&pools, rollback(), &rest).expect_err("no rest");
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    let error = receive(&pools, rollback(), &large).expect_err("too large");
+    assert!(error.message.contains("would reserve"), "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    pools.change(&rename).expect("renamed");
+    let error = receive(&pools, rollback(), &second).expect_err("the name");
+    assert_eq!(error.kind, ErrorKind::Exists, "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    // Nothing else keeps it from being received.
+    let rename = DatasetChange::Rename {
+        from: "tank/b@two".to_owned(),
+        to: "tank/b@one".to_owned(),
+        parents: false,
+        recursive: false,
+    };
+    pools.change(&rename).expect("renamed");
+    receive(&pools, rollback(), &second).expect("received");
+    assert!(bytes(&pools, "tank/b") == bytes(&pools, "tank/a@two"));
+}
+
 #[test]
 fn what_is_interrupted_goes_on_or_vanishes() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,6 @@
 //! Receiving streams: which volume a snapshot goes to, and whether it fits there.
 
-use super::request::{ReceiveInto, Stamp, Texts};
+use super::request::{ReceiveInto, Rollback, Stamp, Texts};
 use crate::catalog::error::{CatalogError, ErrorKind};
 use crate::catalog::operation::{NewSnapshot, NewSnapshots, NewVolume, Operation};
 use crate::catalog::properties::Properties;
@@ -22,13 +22,53 @@ impl Catalog {
         request: &ReceiveInto,
         stamp: Stamp,
     ) -> Result<Operation, CatalogError> {
-        let begin = &request.begin;
         let found = super::Name::parse(&request.name)
             .ok()
             .and_then(|name| self.resolve(&name));
-        let Some(dataset) = found else {
-            return self.plan_receive_new(request, stamp);
+        match found {
+            Some(dataset) => self.plan_receive_changes(dataset, request),
+            None => self.plan_receive_new(request, stamp),
+        }
+    }
+
+    /// What `-F` does before a stream begins: its volume becomes again what its newest snapshot is, where the
+    /// stream goes on from that one and nothing is being received yet. With it comes how the stream begins then;
+    /// where it may not even then, nothing has to be lost for it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`] after it.
+    pub fn plan_rollback_to_receive(
+        &self,
+        request: &ReceiveInto,
+    ) -> Result<Option<(Operation, Operation)>, CatalogError> {
+        let Ok(volume) = self.find_volume(&request.name).map(|volume| volume.id) else {
+            return Ok(None);
         };
+        let newest = self.snapshots(volume).pop();
+        let is_next = |newest: &&Dataset| Some(newest.guid) == request.begin.from;
+        let Some(newest) = newest.filter(is_next) else {
+            return Ok(None);
+        };
+        if self.receiving(volume).is_some() {
+            return Ok(None);
+        }
+        let rollback = self.plan_rollback(&Rollback {
+            snapshot: self.name(newest.id),
+            ..Rollback::default()
+        })?;
+        let mut after = self.clone();
+        after.apply(&rollback)?;
+        let begin = after.plan_receive_changes(after.existing(volume)?, request)?;
+        Ok(Some((rollback, begin)))
+    }
+
+    /// A stream begins into what there is.
+    fn plan_receive_changes(
+        &self,
+        dataset: &Dataset,
+        request: &ReceiveInto,
+    ) -> Result<Operation, CatalogError> {
+        let begin = &request.begin;
         let Some(volume) = dataset.as_volume() else {
             return Err(self.not_a(dataset, "volume"));
         };
