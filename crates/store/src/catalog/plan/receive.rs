@@ -86,8 +86,15 @@ impl Catalog {
             volume: dataset.id,
             size: begin.size,
             receiving,
-            refreservation: self.adapted_reservation(dataset.id, begin.size),
+            refreservation: self.reservation_while_receiving(dataset, begin.size),
         })
+    }
+
+    /// What refreservation has to become where a stream begins: with a larger volume more. With a smaller one it
+    /// stays until the end is proven: nobody else may take what the volume needs again where that never comes.
+    fn reservation_while_receiving(&self, volume: &Dataset, size: u64) -> Option<u64> {
+        let is_larger = volume.geometry().is_some_and(|(before, _)| size > before);
+        is_larger.then(|| self.adapted_reservation(volume.id, size))?
     }
 
     fn plan_receive_new(
@@ -243,6 +250,7 @@ impl Catalog {
             guid: begin.snapshot,
         }];
         self.check_limits_of_new(&snapshots)?;
+        let reserved = self.settings(volume).refreservation;
         self.planned(Operation::EndReceive {
             taken: NewSnapshots {
                 epoch: stamp.epoch,
@@ -251,6 +259,7 @@ impl Catalog {
                 properties: Properties::default(),
             },
             received: known_properties(&begin.properties),
+            refreservation: (reserved > begin.size).then_some(begin.size),
         })
     }
 
@@ -288,7 +297,7 @@ impl Catalog {
             volume,
             snapshot: newest.id,
             destroy: Vec::new(),
-            refreservation: self.adapted_reservation(volume, size),
+            refreservation: self.restored_reservation(volume, size),
         })
     }
 
