@@ -10,12 +10,13 @@
 //! ```
 
 use std::fmt;
+use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How long somebody who connects may take to prove what they know.
+/// How long somebody who connects may take to prove what they know, however they spread it.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MAGIC: &[u8; 8] = b"SANDWIRE";
 const VERSION: u16 = 1;
@@ -107,15 +108,15 @@ impl Wire {
     /// Nobody is there, or nobody who knows the key.
     pub(super) fn connect(address: &str, key: &Key) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let until = Instant::now() + PATIENCE;
         let mut hello = [0; 48];
         hello[..8].copy_from_slice(MAGIC);
         hello[8..10].copy_from_slice(&VERSION.to_le_bytes());
         hello[16..].copy_from_slice(&random::<32>());
         stream.write_all(&hello)?;
         let (mut nonce, mut proof) = ([0; 32], [0; 32]);
-        stream.read_exact(&mut nonce)?;
-        stream.read_exact(&mut proof)?;
+        read_until(&mut stream, &mut nonce, until)?;
+        read_until(&mut stream, &mut proof, until)?;
         if key.prove(b"receiver", &hello, &nonce) != proof {
             return Err(stranger());
         }
@@ -130,7 +131,7 @@ impl Wire {
     /// The system takes no connections.
     pub(super) fn accept(listener: &TcpListener, key: &Key) -> io::Result<Self> {
         loop {
-            let (stream, from) = listener.accept()?;
+            let (stream, from) = next_caller(|| listener.accept())?;
             match Self::greet(stream, key) {
                 Ok(wire) => return Ok(wire),
                 Err(error) => tracing::warn!(%from, %error, "a stranger was sent away"),
@@ -139,9 +140,9 @@ impl Wire {
     }
 
     fn greet(mut stream: TcpStream, key: &Key) -> io::Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let until = Instant::now() + PATIENCE;
         let mut hello = [0; 48];
-        stream.read_exact(&mut hello)?;
+        read_until(&mut stream, &mut hello, until)?;
         let mut expected = [0; 16];
         expected[..8].copy_from_slice(MAGIC);
         expected[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -152,7 +153,7 @@ impl Wire {
         stream.write_all(&nonce)?;
         stream.write_all(key.prove(b"receiver", &hello, &nonce).as_bytes())?;
         let mut proof = [0; 32];
-        stream.read_exact(&mut proof)?;
+        read_until(&mut stream, &mut proof, until)?;
         if key.prove(b"sender", &hello, &nonce) != proof {
             return Err(stranger());
         }
@@ -279,6 +280,69 @@ impl Read for Wire {
         self.taken += len;
         Ok(len)
     }
+}
+
+/// Somebody whose bytes are waited for only so long.
+trait Caller: Read {
+    fn now(&self) -> Instant;
+
+    /// How long the next read may take.
+    fn wait_at_most(&mut self, time: Duration) -> io::Result<()>;
+}
+
+impl Caller for TcpStream {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+/// Reads all of it up to a moment: who sends a byte now and then gets no more time by that.
+fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io::Result<()> {
+    let mut len = 0;
+    while len < buffer.len() {
+        let left = until.saturating_duration_since(caller.now());
+        if left.is_zero() {
+            let what = "the other end takes too long to prove what it knows";
+            return Err(io::Error::new(TimedOut, what));
+        }
+        caller.wait_at_most(left)?;
+        match caller.read(&mut buffer[len..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(more) => len += more,
+            // Whether the time is over is seen above.
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The next connection that is there when it is taken. What Linux tells of one that broke before that says nothing
+/// about the others.
+fn next_caller<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match accept() {
+            Err(error) if is_of_one_connection(&error) => {
+                tracing::warn!(%error, "a connection broke before it was taken");
+            }
+            other => return other,
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+    )
 }
 
 fn random<const N: usize>() -> [u8; N] {

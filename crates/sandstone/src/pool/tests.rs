@@ -57,7 +57,7 @@ pub(super) fn create_volume(pools: &Pools, name: &str, size: u64) {
 }
 
 /// One request, to its end.
-fn ask(volume: &PoolVolume, lane: &mut Lane, request: Request) -> Outcome {
+pub(super) fn ask(volume: &PoolVolume, lane: &mut Lane, request: Request) -> Outcome {
     match volume.submit(request, Ticket::new(1), lane) {
         Submitted::Ready(outcome) => outcome,
         Submitted::Pending => loop {

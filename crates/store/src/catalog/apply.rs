@@ -120,9 +120,14 @@ impl Catalog {
                     receiving.position = *position;
                 }
             }
-            Operation::EndReceive { taken, received } => {
+            Operation::EndReceive {
+                taken,
+                received,
+                refreservation,
+            } => {
                 for new in &taken.snapshots {
                     self.set_receiving(new.volume, None);
+                    self.set_refreservation(new.volume, *refreservation, steps);
                     self.set_properties(new.volume, received, true);
                     steps.push(Step::Settings {
                         dataset: new.volume,

@@ -120,7 +120,7 @@ pub enum Operation {
         size: u64,
         /// What is received.
         receiving: Receiving,
-        /// The refreservation after it, where that has to change with volsize; 0 is none.
+        /// The refreservation after it, where that has to grow with volsize; 0 is none. It does not shrink with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,
     },
@@ -138,6 +138,9 @@ pub enum Operation {
         /// What came with the stream for the volume.
         #[serde(default, skip_serializing_if = "Properties::is_empty")]
         received: Properties,
+        /// The refreservation after it, where the volume kept more than it can take now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refreservation: Option<u64>,
     },
     /// Something was done: it comes into the history.
     Note(HistoryEntry),

@@ -13,7 +13,9 @@ use super::state::{Contents, Pool};
 use super::unmerged::{NODE_SIZE, Widths};
 use super::write::Write;
 use crate::catalog::size::print_size;
-use crate::catalog::{MIN_BLOCK_SIZE, Native, NewDataset, Operation, Settings, Value};
+use crate::catalog::{
+    MIN_BLOCK_SIZE, Native, NewDataset, NewSnapshots, Operation, Settings, Value,
+};
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
@@ -229,7 +231,10 @@ impl Pool {
     }
 
     /// Refuses what would promise more to volumes than there is.
-    pub(super) fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
+    ///
+    /// # Errors
+    /// NoSpace.
+    pub fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
         let (more, block_size) = self.promised_by(operation);
         let counts = self.space.counts();
         let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
@@ -289,21 +294,31 @@ impl Pool {
                 refreservation,
                 ..
             } => (self.additional(*volume, *refreservation), size_of(volume)),
-            Operation::Snapshot(taken) | Operation::EndReceive { taken, .. } => {
-                let volumes = taken.snapshots.iter();
-                let needs = volumes.filter_map(|new| {
-                    let of = self.contents.get(&new.volume)?;
-                    let all = self.reservation(of.settings.refreservation, of.block_size);
-                    let more = all.saturating_sub(self.unused_reservation(new.volume, of));
-                    Some((more, of.block_size))
-                });
-                let needs = needs.filter(|(more, _)| *more > 0);
-                needs.fold((0, 0), |(sum, largest), (more, size)| {
-                    (sum + more, largest.max(size))
-                })
-            }
+            Operation::Snapshot(taken) => self.promised_by_snapshots(taken, None),
+            Operation::EndReceive {
+                taken,
+                refreservation,
+                ..
+            } => self.promised_by_snapshots(taken, *refreservation),
             _ => (0, 0),
         }
+    }
+
+    /// The same of snapshots: their volumes may have to write again all that they share with them. They reserve
+    /// `reserved` bytes then, or as many as before.
+    fn promised_by_snapshots(&self, taken: &NewSnapshots, reserved: Option<u64>) -> (u64, u32) {
+        let volumes = taken.snapshots.iter();
+        let needs = volumes.filter_map(|new| {
+            let of = self.contents.get(&new.volume)?;
+            let reserved = reserved.unwrap_or(of.settings.refreservation);
+            let all = self.reservation(reserved, of.block_size);
+            let more = all.saturating_sub(self.unused_reservation(new.volume, of));
+            Some((more, of.block_size))
+        });
+        let needs = needs.filter(|(more, _)| *more > 0);
+        needs.fold((0, 0), |(sum, largest), (more, size)| {
+            (sum + more, largest.max(size))
+        })
     }
 
     /// Whether what is free lies in pieces too small for so many sectors of such blocks beside those that are

@@ -109,3 +109,65 @@ fn whoever_is_between_changes_nothing_unseen() {
             .expect_err(&number.to_string());
     }
 }
+
+/// Says one byte each nine seconds.
+struct Slow {
+    now: Instant,
+    patience: Duration,
+}
+
+impl Read for Slow {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let pause = Duration::from_secs(9);
+        self.now += pause.min(self.patience);
+        if self.patience < pause {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        buffer[0] = 7;
+        Ok(1)
+    }
+}
+
+impl Caller for Slow {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
+        self.patience = time;
+        Ok(())
+    }
+}
+
+#[test]
+fn who_greets_byte_by_byte_is_waited_for_no_longer_than_others() {
+    let begun = Instant::now();
+    let mut slow = Slow {
+        now: begun,
+        patience: Duration::MAX,
+    };
+    let until = begun + PATIENCE;
+    let error = read_until(&mut slow, &mut [0; 48], until).expect_err("too slow");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(slow.now, until);
+    // Not even looked at where the time is over.
+    let error = read_until(&mut slow, &mut [0; 32], until).expect_err("too late");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(slow.now, until);
+}
+
+#[test]
+fn a_connection_that_breaks_before_it_is_taken_ends_nothing() {
+    let mut answers = [
+        Err(io::ErrorKind::ConnectionAborted.into()),
+        Err(io::ErrorKind::HostUnreachable.into()),
+        Ok(7),
+        Err(io::ErrorKind::PermissionDenied.into()),
+    ]
+    .into_iter();
+    let mut accept = || answers.next().expect("asked no more than that");
+    assert_eq!(next_caller(&mut accept).expect("the third"), 7);
+    // What is wrong with the listener itself ends it.
+    let error = next_caller(&mut accept).expect_err("no connections");
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}

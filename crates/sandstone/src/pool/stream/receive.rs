@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use store::catalog::request::{ReceiveInto, Rollback};
-use store::catalog::{Catalog, CatalogError, Operation, Stamp};
+use store::catalog::request::ReceiveInto;
+use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer, PoolError, Received, Request};
 use store::stream::{Begin, Decoder, Item, Packed, ResumeToken, StreamError};
@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::apply;
 use crate::config::{Error, ErrorKind};
 use crate::pool::Pools;
-use crate::pool::dataset::{administer, failed, split};
+use crate::pool::dataset::{administer, failed, refused, split};
 use crate::pool::registry::OpenPool;
 
 /// Bytes of blocks that the pool was given and has not taken.
@@ -89,6 +89,8 @@ struct Target {
     given_bytes: usize,
     /// The pool has all blocks below this one.
     position: u64,
+    /// It refused a change, and may have taken later ones: what lies behind that one is to come again.
+    has_failed: bool,
     /// And knows that it has those below this one.
     noted: u64,
     noted_bytes: u64,
@@ -207,10 +209,17 @@ impl Receiver<'_> {
         if !self.request.dry_run {
             let volume = format!("{pool}/{name}");
             (self.refuse_served)(&volume)?;
+            let request = ReceiveInto {
+                name: name.clone(),
+                begin: begin.clone(),
+                attempt: super::super::random_u64(),
+                is_resumable: self.request.resumable,
+                with_parents: self.request.parents || !begin.path.is_empty(),
+            };
             if self.request.rollback {
-                roll_back(&self.pool, &name, &begin)?;
+                roll_back(&self.pool, &request)?;
             }
-            into = Some(self.begin_into(&name, &begin)?);
+            into = Some(begin_into(&self.pool, request)?);
         }
         self.part = Some(Part {
             name,
@@ -219,42 +228,6 @@ impl Receiver<'_> {
             bytes: 0,
         });
         Ok(())
-    }
-
-    fn begin_into(&self, name: &str, begin: &Begin) -> Result<Target, Error> {
-        let attempt = super::super::random_u64();
-        let request = ReceiveInto {
-            name: name.to_owned(),
-            begin: begin.clone(),
-            attempt,
-            is_resumable: self.request.resumable,
-            with_parents: self.request.parents || !begin.path.is_empty(),
-        };
-        let found: Arc<Mutex<Option<DatasetId>>> = Arc::default();
-        let seen = Arc::clone(&found);
-        let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
-            let operation = catalog.plan_begin_receive(&request, stamp)?;
-            let volume = match &operation {
-                Operation::BeginReceive { volume, .. } => Some(*volume),
-                Operation::CreateVolume { volume, .. } => Some(volume.dataset.id),
-                _ => None,
-            };
-            *seen.lock().unwrap_or_else(PoisonError::into_inner) = volume;
-            Ok(operation)
-        };
-        administer(&self.pool, Box::new(plan))?;
-        let volume = *found.lock().unwrap_or_else(PoisonError::into_inner);
-        let volume = volume.ok_or_else(|| failed(&self.pool.host.ended()))?;
-        Ok(Target {
-            volume,
-            attempt,
-            given: VecDeque::new(),
-            given_bytes: 0,
-            position: begin.start,
-            noted: begin.start,
-            noted_bytes: 0,
-            noted_at: Instant::now(),
-        })
     }
 
     fn data(&mut self, block: u64, packed: &Packed) -> Result<(), Error> {
@@ -332,7 +305,7 @@ impl Receiver<'_> {
 
     /// What becomes of a part without an end, and what to do about it.
     fn leave(&self, volume: &str, begin: &Begin, mut into: Target) -> (String, Option<String>) {
-        // Those that failed are what it is given up for.
+        // As far as the pool took all of it. Behind a change that it refused nothing counts.
         while !into.given.is_empty() && into.wait(&self.pool).is_ok() {}
         into.given.clear();
         if self.request.resumable {
@@ -375,9 +348,12 @@ impl Target {
         };
         self.given_bytes -= given.bytes;
         let answer = given.answer.recv();
-        answer.unwrap_or_else(|_| Err(pool.host.ended()))?;
-        self.position = given.next;
-        Ok(())
+        let answer = answer.unwrap_or_else(|_| Err(pool.host.ended()));
+        self.has_failed |= answer.is_err();
+        if !self.has_failed {
+            self.position = given.next;
+        }
+        answer.map(drop)
     }
 
     /// What the pool has taken outlives a power cut, and it knows that.
@@ -395,6 +371,37 @@ impl Target {
     }
 }
 
+/// The volume is the stream's from here on.
+fn begin_into(pool: &OpenPool, request: ReceiveInto) -> Result<Target, Error> {
+    let (attempt, start) = (request.attempt, request.begin.start);
+    let found: Arc<Mutex<Option<DatasetId>>> = Arc::default();
+    let seen = Arc::clone(&found);
+    let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
+        let operation = catalog.plan_begin_receive(&request, stamp)?;
+        let volume = match &operation {
+            Operation::BeginReceive { volume, .. } => Some(*volume),
+            Operation::CreateVolume { volume, .. } => Some(volume.dataset.id),
+            _ => None,
+        };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = volume;
+        Ok(operation)
+    };
+    administer(pool, Box::new(plan))?;
+    let volume = *found.lock().unwrap_or_else(PoisonError::into_inner);
+    let volume = volume.ok_or_else(|| failed(&pool.host.ended()))?;
+    Ok(Target {
+        volume,
+        attempt,
+        given: VecDeque::new(),
+        given_bytes: 0,
+        position: start,
+        has_failed: false,
+        noted: start,
+        noted_bytes: 0,
+        noted_at: Instant::now(),
+    })
+}
+
 fn finish_part(pool: &OpenPool, into: &mut Target, begin: &Begin) -> Result<(), Error> {
     while !into.given.is_empty() {
         into.wait(pool)
@@ -407,24 +414,34 @@ fn finish_part(pool: &OpenPool, into: &mut Target, begin: &Begin) -> Result<(), 
     )
 }
 
-/// The volume becomes what its newest snapshot is, where the stream goes on from that one.
-fn roll_back(pool: &OpenPool, name: &str, begin: &Begin) -> Result<(), Error> {
-    let (wanted, from) = (name.to_owned(), begin.from);
-    let newest = pool.host.ask(move |pool| {
-        let catalog = pool.catalog();
-        let volume = catalog.find_volume(&wanted).ok()?.id;
-        let newest = catalog.snapshots(volume).pop()?;
-        let fits = Some(newest.guid) == from && catalog.receiving(volume).is_none();
-        fits.then(|| catalog.name(newest.id))
+/// The volume becomes what its newest snapshot is, where the stream goes on from that one. What was written since
+/// then is gone with it: so only where the stream may begin behind it.
+fn roll_back(pool: &OpenPool, request: &ReceiveInto) -> Result<(), Error> {
+    let wanted = request.clone();
+    let is_needed = pool.host.ask(move |pool| {
+        let planned = pool.catalog().plan_rollback_to_receive(&wanted);
+        let Some((_, begin)) = planned.map_err(refused)? else {
+            return Ok(false);
+        };
+        // The catalogue does not know what space there is.
+        let promised = pool.check_promises(&begin);
+        promised.map(|()| true).map_err(|error| failed(&error))
     });
-    let Some(snapshot) = newest.map_err(|error| failed(&error))? else {
+    if !is_needed.map_err(|error| failed(&error))?? {
         return Ok(());
-    };
-    let request = Rollback {
-        snapshot,
-        ..Rollback::default()
-    };
-    apply(pool, move |catalog| catalog.plan_rollback(&request))
+    }
+    let wanted = request.clone();
+    apply(pool, move |catalog| {
+        let planned = catalog.plan_rollback_to_receive(&wanted)?;
+        let (rollback, _) = planned.ok_or_else(|| {
+            CatalogError::new(
+                Refusal::Busy,
+                "something else happened to the volume meanwhile",
+                "receive it again",
+            )
+        })?;
+        Ok(rollback)
+    })
 }
 
 fn broken(error: StreamError) -> Error {

@@ -3,15 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pages::Pages;
+
 use super::super::dataset::DatasetChange;
-use super::super::tests::{create_volume, pattern, pools, read, request, write};
+use super::super::tests::{ask, create_volume, pattern, pools, read, request, write};
 use super::super::vdev_request::VdevKind;
 use super::super::{PoolVolume, Pools};
 use super::{ReceiveRequest, ReceiveView, SendRequest};
-use crate::block::Lane;
+use crate::block::{BlockErrorKind, Lane, Request};
 use crate::config::{Error, ErrorKind};
 
 const SIZE: u64 = 32 << 20;
+/// The volumes' volblocksize.
+const BLOCK: u64 = 16 << 10;
 
 fn made(folder: &Path) -> Arc<Pools> {
     let pools = pools(folder);
@@ -114,6 +118,38 @@ fn bytes(pools: &Pools, name: &str) -> Vec<u8> {
     all
 }
 
+/// Writes a new volume until nothing more of it fits into the pool.
+fn fill(pools: &Pools, name: &str) {
+    create_volume(pools, name, 1 << 30);
+    let mut lane = Lane::standing().expect("a lane");
+    let volume = open(pools, name);
+    let mut offset = 0;
+    let mut state = 1_u64;
+    for len in [1 << 20, BLOCK] {
+        loop {
+            let words = (0..len / 8).flat_map(|_| {
+                // Noise: nothing makes it shorter.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()
+            });
+            let request = Request::Write {
+                offset,
+                data: Pages::from_bytes(&words.collect::<Vec<u8>>()),
+                durable: false,
+            };
+            match ask(&volume, &mut lane, request) {
+                Ok(_) => offset += len,
+                Err(error) => {
+                    assert_eq!(error.kind(), BlockErrorKind::NoSpace, "{error}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
 /// A volume with two snapshots.
 fn with_history(pools: &Pools) {
     create_volume(pools, "tank/a", SIZE);
@@ -214,6 +250,75 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
 }
 
+/// What was written since the newest snapshot goes only for a stream that may begin then.
+#[test]
+fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = made(folder.path());
+    with_history(&pools);
+    let first = send(&pools, &whole("tank/a@one"));
+    let second = send(&pools, &since("@one", "tank/a@two"));
+    receive(&pools, into("tank/b"), &first).expect("received");
+    // Of a receive that was given up there is no rest.
+    let cut = &second[..second.len() - 100];
+    receive(&pools, resumable("tank/b"), cut).expect_err("cut");
+    let token = property(&pools, "tank/b", "receive_resume_token");
+    pools.abort_receive("tank/b").expect("given up");
+    let rest = SendRequest {
+        token: Some(token),
+        ..SendRequest::default()
+    };
+    let rest = send(&pools, &rest);
+    // The name is another snapshot's.
+    let rename = DatasetChange::Rename {
+        from: "tank/b@one".to_owned(),
+        to: "tank/b@two".to_owned(),
+        parents: false,
+        recursive: false,
+    };
+    // The larger volume cannot reserve its space.
+    let set = |name: &str, property: &str, value: &str| {
+        let properties = [(property.to_owned(), value.to_owned())];
+        let change = DatasetChange::Set {
+            name: name.to_owned(),
+            properties: properties.into(),
+            shrink: false,
+        };
+        pools.change(&change).expect("set");
+    };
+    set("tank/b", "refreservation", "32M");
+    set("tank/a", "volsize", "1G");
+    snapshot(&pools, "tank/a@large");
+    let large = send(&pools, &since("@one", "tank/a@large"));
+    let mut lane = Lane::standing().expect("a lane");
+    write(&open(&pools, "tank/b"), &mut lane, 0, &[1; 512], true);
+    let written = bytes(&pools, "tank/b");
+    let rollback = || ReceiveRequest {
+        rollback: true,
+        ..into("tank/b")
+    };
+    let error = receive(&pools, rollback(), &rest).expect_err("no rest");
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    let error = receive(&pools, rollback(), &large).expect_err("too large");
+    assert!(error.message.contains("would reserve"), "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    pools.change(&rename).expect("renamed");
+    let error = receive(&pools, rollback(), &second).expect_err("the name");
+    assert_eq!(error.kind, ErrorKind::Exists, "{error}");
+    assert!(bytes(&pools, "tank/b") == written, "{error}");
+    // Nothing else keeps it from being received.
+    let rename = DatasetChange::Rename {
+        from: "tank/b@two".to_owned(),
+        to: "tank/b@one".to_owned(),
+        parents: false,
+        recursive: false,
+    };
+    pools.change(&rename).expect("renamed");
+    receive(&pools, rollback(), &second).expect("received");
+    assert!(bytes(&pools, "tank/b") == bytes(&pools, "tank/a@two"));
+}
+
 #[test]
 fn what_is_interrupted_goes_on_or_vanishes() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -271,6 +376,41 @@ fn what_is_interrupted_goes_on_or_vanishes() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@one"));
     receive(&pools, into("tank/b"), &changes).expect("received");
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
+}
+
+/// In a full pool a block finds no room, and the holes behind it do: they must not count as if it was there.
+#[test]
+fn what_found_no_room_comes_with_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = made(folder.path());
+    create_volume(&pools, "tank/a", SIZE);
+    let mut lane = Lane::standing().expect("a lane");
+    let volume = open(&pools, "tank/a");
+    write(&volume, &mut lane, 0, &pattern(1 << 20, 1), false);
+    snapshot(&pools, "tank/a@one");
+    let changed = pattern(BLOCK as usize, 99);
+    write(&volume, &mut lane, 10 * BLOCK, &changed, false);
+    let zeros = vec![0; 10 * BLOCK as usize];
+    write(&volume, &mut lane, 11 * BLOCK, &zeros, false);
+    snapshot(&pools, "tank/a@two");
+    receive(&pools, into("tank/b"), &send(&pools, &whole("tank/a@one"))).expect("received");
+    let changes = send(&pools, &since("@one", "tank/a@two"));
+    fill(&pools, "tank/full");
+    let error = receive(&pools, resumable("tank/b"), &changes).expect_err("no room");
+    assert!(error.message.contains("fit into the pool"), "{error}");
+    let destroy = DatasetChange::Destroy {
+        names: vec!["tank/full".to_owned()],
+        recursive: false,
+        clones: false,
+    };
+    pools.change(&destroy).expect("room");
+    let token = property(&pools, "tank/b", "receive_resume_token");
+    let rest = SendRequest {
+        token: Some(token),
+        ..SendRequest::default()
+    };
+    receive(&pools, resumable("tank/b"), &send(&pools, &rest)).expect("received");
+    assert!(bytes(&pools, "tank/b@two") == bytes(&pools, "tank/a@two"));
 }
 
 #[test]

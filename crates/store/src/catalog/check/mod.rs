@@ -95,7 +95,11 @@ impl Catalog {
             Operation::NoteReceived { volume, position } => {
                 self.check_note_received(*volume, *position)
             }
-            Operation::EndReceive { taken, received } => self.check_end_receive(taken, received),
+            Operation::EndReceive {
+                taken,
+                received,
+                refreservation,
+            } => self.check_end_receive(taken, received, *refreservation),
             Operation::Note(entry) => entry.check(),
         }
     }
@@ -268,7 +272,12 @@ impl Catalog {
     }
 
     /// After a change of its size, a volume must not reserve more than it can take.
-    fn check_reservation_after(&self, id: DatasetId, size: u64, changed: Option<u64>) -> Checked {
+    pub(super) fn check_reservation_after(
+        &self,
+        id: DatasetId,
+        size: u64,
+        changed: Option<u64>,
+    ) -> Checked {
         if changed.unwrap_or_else(|| self.settings(id).refreservation) > size {
             return Err(too_much_reserved(size));
         }

@@ -86,7 +86,11 @@ impl Catalog {
                 self.full_name(id)
             )));
         }
-        self.check_reservation_after(id, size, refreservation)
+        // What it has already it may keep until the end, also where its size is less.
+        match refreservation {
+            Some(bytes) => self.check_reservation_after(id, size, Some(bytes)),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn check_note_received(&self, id: DatasetId, position: u64) -> Checked {
@@ -101,7 +105,12 @@ impl Catalog {
         }
     }
 
-    pub(super) fn check_end_receive(&self, taken: &NewSnapshots, received: &Properties) -> Checked {
+    pub(super) fn check_end_receive(
+        &self,
+        taken: &NewSnapshots,
+        received: &Properties,
+        refreservation: Option<u64>,
+    ) -> Checked {
         self.check_snapshots(taken)?;
         let [new] = taken.snapshots.as_slice() else {
             return Err(CatalogError::mismatch("one snapshot ends a receive"));
@@ -109,6 +118,7 @@ impl Catalog {
         let volume = self.existing(new.volume)?;
         let size = volume.geometry().map_or(0, |(size, _)| size);
         check_properties(volume.kind.letter(), size, received)?;
+        self.check_reservation_after(volume.id, size, refreservation)?;
         match self.receiving(new.volume) {
             Some(receiving) if receiving.snapshot == new.guid => Ok(()),
             _ => Err(self.not_received(new.volume)),

@@ -1,6 +1,6 @@
 //! Receiving streams: which volume a snapshot goes to, and whether it fits there.
 
-use super::request::{ReceiveInto, Stamp, Texts};
+use super::request::{ReceiveInto, Rollback, Stamp, Texts};
 use crate::catalog::error::{CatalogError, ErrorKind};
 use crate::catalog::operation::{NewSnapshot, NewSnapshots, NewVolume, Operation};
 use crate::catalog::properties::Properties;
@@ -22,13 +22,53 @@ impl Catalog {
         request: &ReceiveInto,
         stamp: Stamp,
     ) -> Result<Operation, CatalogError> {
-        let begin = &request.begin;
         let found = super::Name::parse(&request.name)
             .ok()
             .and_then(|name| self.resolve(&name));
-        let Some(dataset) = found else {
-            return self.plan_receive_new(request, stamp);
+        match found {
+            Some(dataset) => self.plan_receive_changes(dataset, request),
+            None => self.plan_receive_new(request, stamp),
+        }
+    }
+
+    /// What `-F` does before a stream begins: its volume becomes again what its newest snapshot is, where the
+    /// stream goes on from that one and nothing is being received yet. With it comes how the stream begins then;
+    /// where it may not even then, nothing has to be lost for it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`] after it.
+    pub fn plan_rollback_to_receive(
+        &self,
+        request: &ReceiveInto,
+    ) -> Result<Option<(Operation, Operation)>, CatalogError> {
+        let Ok(volume) = self.find_volume(&request.name).map(|volume| volume.id) else {
+            return Ok(None);
         };
+        let newest = self.snapshots(volume).pop();
+        let is_next = |newest: &&Dataset| Some(newest.guid) == request.begin.from;
+        let Some(newest) = newest.filter(is_next) else {
+            return Ok(None);
+        };
+        if self.receiving(volume).is_some() {
+            return Ok(None);
+        }
+        let rollback = self.plan_rollback(&Rollback {
+            snapshot: self.name(newest.id),
+            ..Rollback::default()
+        })?;
+        let mut after = self.clone();
+        after.apply(&rollback)?;
+        let begin = after.plan_receive_changes(after.existing(volume)?, request)?;
+        Ok(Some((rollback, begin)))
+    }
+
+    /// A stream begins into what there is.
+    fn plan_receive_changes(
+        &self,
+        dataset: &Dataset,
+        request: &ReceiveInto,
+    ) -> Result<Operation, CatalogError> {
+        let begin = &request.begin;
         let Some(volume) = dataset.as_volume() else {
             return Err(self.not_a(dataset, "volume"));
         };
@@ -46,8 +86,15 @@ impl Catalog {
             volume: dataset.id,
             size: begin.size,
             receiving,
-            refreservation: self.adapted_reservation(dataset.id, begin.size),
+            refreservation: self.reservation_while_receiving(dataset, begin.size),
         })
+    }
+
+    /// What refreservation has to become where a stream begins: with a larger volume more. With a smaller one it
+    /// stays until the end is proven: nobody else may take what the volume needs again where that never comes.
+    fn reservation_while_receiving(&self, volume: &Dataset, size: u64) -> Option<u64> {
+        let is_larger = volume.geometry().is_some_and(|(before, _)| size > before);
+        is_larger.then(|| self.adapted_reservation(volume.id, size))?
     }
 
     fn plan_receive_new(
@@ -203,6 +250,7 @@ impl Catalog {
             guid: begin.snapshot,
         }];
         self.check_limits_of_new(&snapshots)?;
+        let reserved = self.settings(volume).refreservation;
         self.planned(Operation::EndReceive {
             taken: NewSnapshots {
                 epoch: stamp.epoch,
@@ -211,6 +259,7 @@ impl Catalog {
                 properties: Properties::default(),
             },
             received: known_properties(&begin.properties),
+            refreservation: (reserved > begin.size).then_some(begin.size),
         })
     }
 
@@ -248,7 +297,7 @@ impl Catalog {
             volume,
             snapshot: newest.id,
             destroy: Vec::new(),
-            refreservation: self.adapted_reservation(volume, size),
+            refreservation: self.restored_reservation(volume, size),
         })
     }
 

@@ -6,6 +6,7 @@ use super::request::Rollback;
 use crate::catalog::Catalog;
 use crate::catalog::error::CatalogError;
 use crate::catalog::operation::Operation;
+use crate::format::DatasetId;
 
 impl Catalog {
     /// A volume becomes again what a snapshot of it is. Its properties stay; its size is the snapshot's.
@@ -29,8 +30,18 @@ impl Catalog {
             volume,
             snapshot: snapshot.id,
             destroy: doomed.into_iter().collect(),
-            refreservation: self.adapted_reservation(volume, size),
+            refreservation: self.restored_reservation(volume, size),
         })
+    }
+
+    /// What refreservation has to become where a volume gets the size of a snapshot again. One that a receive made
+    /// smaller kept it: that it has as much as the smaller volume does not make it thick.
+    pub(super) fn restored_reservation(&self, volume: DatasetId, size: u64) -> Option<u64> {
+        let (now, _) = self.dataset(volume)?.geometry()?;
+        match self.receiving(volume) {
+            Some(_) if now < size => None,
+            _ => self.adapted_reservation(volume, size),
+        }
     }
 
     /// A clone takes over the snapshots that it depends on; the volume that it was made of becomes its clone, and

@@ -550,6 +550,145 @@ fn a_rest_must_go_on_where_the_receive_is() {
     assert!(sink.holds("w", &source.models[1]));
 }
 
+impl Sink {
+    fn set_reserved(&mut self, bytes: u64) {
+        let request = SetProperties {
+            name: "w".to_owned(),
+            properties: [("refreservation".to_owned(), bytes.to_string())].into(),
+            is_received: false,
+        };
+        let plan: Plan = Box::new(move |catalog, _| catalog.plan_set(&request));
+        self.world.administer(plan).expect("there is room");
+    }
+
+    fn reserved(&self) -> u64 {
+        let id = self.world.id("w");
+        self.world.pool.catalog().settings(id).refreservation
+    }
+
+    /// Others reserve all that nobody did.
+    fn reserve_the_rest(&mut self) {
+        let mut number = 0;
+        for size in [1 << 20, 64 << 10, 8 << 10] {
+            loop {
+                let request = crate::catalog::request::CreateVolume {
+                    name: format!("other{number}"),
+                    size,
+                    block_size: 8192,
+                    is_thick: true,
+                    ..Default::default()
+                };
+                let plan: Plan =
+                    Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+                if let Err(error) = self.world.administer(plan) {
+                    assert_eq!(error.kind, PoolErrorKind::NoSpace, "{error}");
+                    break;
+                }
+                number += 1;
+            }
+        }
+    }
+}
+
+/// Two snapshots, the second of half the size, and a pool that has the first one.
+fn smaller_snapshot() -> (Source, Sink) {
+    let history = [
+        vec![Step::Write(0, 100, 1)],
+        vec![Step::Resize(1), Step::Write(50, 20, 4)],
+    ];
+    let mut source = Source::new(0, 8192, &history);
+    let mut sink = Sink::new(0, false);
+    sink.receive(&source.stream(None, 0, 0)).expect("received");
+    (source, sink)
+}
+
+const WHOLE: u64 = SECTORS * SECTOR;
+
+#[test]
+fn a_receive_that_makes_a_volume_smaller_can_be_given_up_also_where_all_is_reserved() {
+    for reopens in [false, true] {
+        let (mut source, mut sink) = smaller_snapshot();
+        sink.set_reserved(WHOLE);
+        let changes = source.stream(Some(0), 1, 0);
+        let cut = &changes[..changes.len() - 200];
+        sink.receive(cut).expect("a part");
+        sink.reserve_the_rest();
+        if reopens {
+            sink.world.reopen().expect("opens");
+        }
+        // Nor does it give anything away where it goes on.
+        sink.receive(cut).expect("again");
+        assert!(sink.position().is_some());
+        sink.abort();
+        assert_eq!(sink.reserved(), WHOLE);
+        assert!(sink.holds("w", &source.models[0]));
+        // Its end makes the reservation smaller, and needs no room for that.
+        sink.receive(&changes).expect("received");
+        assert_eq!(sink.reserved(), WHOLE / 2);
+        assert!(sink.holds("w", &source.models[1]));
+        sink.world.reopen().expect("opens");
+        assert_eq!(sink.reserved(), WHOLE / 2);
+    }
+}
+
+#[test]
+fn a_receive_that_is_given_up_leaves_the_reservation_that_there_was() {
+    let (mut source, mut sink) = smaller_snapshot();
+    let changes = source.stream(Some(0), 1, 0);
+    let cut = &changes[..changes.len() - 200];
+    // As much as the smaller volume has, a little more, and less.
+    for (before, ended) in [
+        (WHOLE / 2, WHOLE / 2),
+        (WHOLE / 2 + 8192, WHOLE / 2),
+        (8192, 8192),
+        (0, 0),
+    ] {
+        sink.set_reserved(before);
+        sink.receive(cut).expect("a part");
+        sink.abort();
+        assert_eq!(sink.reserved(), before);
+        // By a rollback, too.
+        sink.receive(cut).expect("a part");
+        let request = crate::catalog::request::Rollback {
+            snapshot: "w@s0".to_owned(),
+            ..Default::default()
+        };
+        let plan: Plan = Box::new(move |catalog, _| catalog.plan_rollback(&request));
+        sink.world.administer(plan).expect("rolled back");
+        assert_eq!(sink.reserved(), before);
+        sink.receive(&changes).expect("received");
+        assert_eq!(sink.reserved(), ended);
+        let request = crate::catalog::request::Rollback {
+            snapshot: "w@s0".to_owned(),
+            destroy_newer: true,
+            ..Default::default()
+        };
+        let plan: Plan = Box::new(move |catalog, _| catalog.plan_rollback(&request));
+        sink.world.administer(plan).expect("rolled back");
+    }
+}
+
+#[test]
+fn a_thick_volume_that_a_receive_makes_larger_is_as_thick_as_before_where_it_is_given_up() {
+    let history = [
+        vec![Step::Resize(1), Step::Write(0, 100, 1)],
+        vec![Step::Resize(2), Step::Write(50, 20, 4)],
+    ];
+    let mut source = Source::new(0, 8192, &history);
+    let mut sink = Sink::new(0, false);
+    sink.receive(&source.stream(None, 0, 0)).expect("received");
+    sink.set_reserved(WHOLE / 2);
+    let changes = source.stream(Some(0), 1, 0);
+    sink.receive(&changes[..changes.len() - 200])
+        .expect("a part");
+    assert_eq!(sink.reserved(), WHOLE);
+    sink.abort();
+    assert_eq!(sink.reserved(), WHOLE / 2);
+    sink.receive(&changes).expect("received");
+    assert_eq!(sink.reserved(), WHOLE);
+    assert!(sink.holds("w", &source.models[1]));
+}
+
 #[test]
 fn questions_for_a_stream_are_for_snapshots() {
     let (mut source, _) = two_snapshots();
