@@ -121,6 +121,8 @@ pub struct Climate {
     pub unaligned_per_mille: u64,
     /// How many of a thousand steps are administration.
     pub admin_per_mille: u64,
+    /// How many of a thousand steps change what disks the pool lies on.
+    pub reshapes_per_mille: u64,
     /// How many of a thousand steps are power cuts or kills.
     pub crashes_per_mille: u64,
     /// How many of a thousand steps befall a disk.
@@ -153,6 +155,7 @@ impl Default for Climate {
             tolerates_errors: false,
             unaligned_per_mille: 200,
             admin_per_mille: 60,
+            reshapes_per_mille: 0,
             crashes_per_mille: 50,
             troubles_per_mille: 0,
             losable: 0,

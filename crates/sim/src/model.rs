@@ -358,7 +358,7 @@ impl Model {
                 volume.alternatives.push(contents);
             }
             Admin::Destroy { volume } => self.volume_mut(*volume).existence = Existence::Doomed,
-            Admin::Checkpoint | Admin::Scrub => {}
+            Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}
         }
         self.admin.insert(id, admin.clone());
         id
@@ -394,7 +394,7 @@ impl Model {
             Admin::Destroy { volume } => {
                 self.volumes.remove(&volume);
             }
-            Admin::Checkpoint | Admin::Scrub => {}
+            Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}
         }
     }
 

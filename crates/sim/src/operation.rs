@@ -108,6 +108,23 @@ pub enum Admin {
     Checkpoint,
     /// Reads and repairs every copy: no content changes.
     Scrub,
+    /// Changes what the pool lies on, where it lets itself be changed so: no content changes.
+    Reshape(Reshape),
+}
+
+/// What is done with the disks of a pool. Numbers choose among those that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reshape {
+    /// Another disk takes the place of one.
+    Replace(u32),
+    /// A disk gets a mirror.
+    Attach(u32),
+    /// A disk is taken out of a mirror, or out of a replacement.
+    Detach(u32),
+    /// A disk is put aside.
+    Offline(u32),
+    /// All that were put aside are used again.
+    Online,
 }
 
 impl Admin {
@@ -115,7 +132,11 @@ impl Admin {
     pub fn is_concurrent(&self) -> bool {
         matches!(
             self,
-            Self::Snapshot { .. } | Self::Checkpoint | Self::Scrub | Self::Create { .. }
+            Self::Snapshot { .. }
+                | Self::Checkpoint
+                | Self::Scrub
+                | Self::Reshape(_)
+                | Self::Create { .. }
         )
     }
 }

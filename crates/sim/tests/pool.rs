@@ -78,6 +78,11 @@ fn a_disk_that_was_lost_and_is_back_is_not_believed() {
     withstands(Family::Apart, 1000);
 }
 
+#[test]
+fn disks_that_are_replaced_while_datasets_come_and_go_take_nothing_with_them() {
+    assert_eq!(withstands(Family::Reshaped, 1500).total.errors, 0);
+}
+
 /// Damage that redundancy covers: nothing is lost.
 #[test]
 fn damage_that_redundancy_covers_costs_nothing() {

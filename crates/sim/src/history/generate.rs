@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{Climate, History, Step, Trouble};
 use crate::disk::{Dirty, Fault, Tearing};
-use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::operation::{Admin, ChangeKind, Operation, Reshape, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
 use crate::subject::{Geometry, VolumeSpec};
 
@@ -103,6 +103,9 @@ impl Author<'_> {
         }
         if climate.troubles_per_mille > 0 && self.random.per_mille(climate.troubles_per_mille) {
             return self.trouble();
+        }
+        if climate.reshapes_per_mille > 0 && self.random.per_mille(climate.reshapes_per_mille) {
+            return Step::Submit(Operation::Admin(Admin::Reshape(self.reshape())));
         }
         if self.random.per_mille(climate.admin_per_mille) {
             return Step::Submit(Operation::Admin(self.admin()));
@@ -251,6 +254,17 @@ impl Author<'_> {
             }
             10 => Admin::Scrub,
             _ => Admin::Checkpoint,
+        }
+    }
+
+    fn reshape(&mut self) -> Reshape {
+        let disk = self.random.within(0..1000) as u32;
+        match self.random.within(0..10) {
+            0..3 => Reshape::Replace(disk),
+            3 => Reshape::Attach(disk),
+            4 => Reshape::Detach(disk),
+            5..7 => Reshape::Offline(disk),
+            _ => Reshape::Online,
         }
     }
 

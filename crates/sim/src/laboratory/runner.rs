@@ -235,7 +235,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 Admin::Destroy { volume } => {
                     blocks(*volume).is_some() && self.children(*volume).next().is_none()
                 }
-                Admin::Checkpoint | Admin::Scrub => true,
+                Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
             },
         }
     }

@@ -78,6 +78,9 @@ pub enum Family {
     /// A disk is lost, the others go on; then the power fails, it is back, and of those that went on one is
     /// away: what it missed is never served as if nothing had been, and opens where redundancy covers both.
     Apart,
+    /// Power cuts and kills while disks are replaced, attached, detached and put aside, and datasets come and go:
+    /// nothing may be lost, and nothing that was detached is needed.
+    Reshaped,
     /// Power cuts and kills of pools with log vdevs.
     Logs,
     /// The same where the disks of log vdevs fail, hang and vanish: no change may fail, and nothing that
@@ -86,7 +89,7 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 10] = [
+pub const FAMILIES: [Family; 11] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -95,6 +98,7 @@ pub const FAMILIES: [Family; 10] = [
     Family::Covered,
     Family::Beyond,
     Family::Apart,
+    Family::Reshaped,
     Family::Logs,
     Family::FailingLogs,
 ];
@@ -129,6 +133,7 @@ impl Family {
             Self::Covered => "covered",
             Self::Beyond => "beyond",
             Self::Apart => "apart",
+            Self::Reshaped => "reshaped",
             Self::Logs => "logs",
             Self::FailingLogs => "failing-logs",
         }
@@ -137,7 +142,8 @@ impl Family {
     /// The pool and the climate of a seed.
     pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
         let shapes = match self {
-            Self::PowerCuts | Self::Datasets | Self::Full | Self::Logs | Self::FailingLogs => ANY,
+            Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
+            Self::Logs | Self::FailingLogs => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond => REDUNDANT,
             Self::Apart => PARTING,
@@ -146,8 +152,12 @@ impl Family {
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
         }
+        if self == Self::Reshaped {
+            setup.spare_disks = 3;
+            setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
+        }
         let mut climate = Climate {
-            disks: setup.disks(),
+            disks: setup.disks() + setup.spare_disks,
             disk_sectors: disk_sectors(if seed.is_multiple_of(4) { 40 } else { 8 }),
             blocks: 40,
             units: vec![1, 2, 4, 8],
@@ -191,6 +201,14 @@ impl Family {
                 setup.must_open = setup.redundancy() > 1 || seed.is_multiple_of(2);
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
+            }
+            Self::Reshaped => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                setup.without_checksums = true;
+                climate.admin_per_mille = 250;
+                climate.reshapes_per_mille = 150;
+                climate.steps = 20..90;
             }
             Self::Logs => {
                 setup.must_open = true;

@@ -5,15 +5,17 @@
 //! | the pool as a subject: created, opened by its labels, asked | here |
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
+//! | disks that come and go | [`reshape`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
 pub mod families;
 mod labels;
 pub mod receive;
+mod reshape;
 pub mod setup;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
@@ -78,6 +80,8 @@ pub struct PoolSubject {
     stage: Stage,
     /// The disk of each leaf.
     disks: BTreeMap<u32, usize>,
+    /// Disks that are leaves, or were.
+    labelled: BTreeSet<usize>,
     known: BTreeMap<VolumeId, Known>,
     requests: Vec<DiskRequest>,
     answers: Vec<Answer>,
@@ -85,6 +89,8 @@ pub struct PoolSubject {
     told: BTreeMap<u64, Result<PoolAnswer, PoolError>>,
     plans: u64,
     now_us: u64,
+    /// Bytes of each disk.
+    disk_size: u64,
 }
 
 /// A write; of whole blocks every other one made ready by the settings that volumes have at first, whatever they
@@ -147,10 +153,11 @@ impl Subject for PoolSubject {
             }),
             Err(error) => Stage::Refused(error.to_string()),
         };
-        let mut subject = Self::at(setup, stage, now_us);
-        subject.disks = (0..geometry.disks as u32)
+        let mut subject = Self::at(setup, geometry, stage, now_us);
+        subject.disks = (0..setup.disks() as u32)
             .map(|leaf| (leaf, leaf as usize))
             .collect();
+        subject.labelled = (0..setup.disks()).collect();
         if let Stage::Making(making) = &mut subject.stage {
             making.pool.tick(now_us, time_s(now_us));
         }
@@ -160,7 +167,7 @@ impl Subject for PoolSubject {
 
     fn open(setup: &PoolSetup, geometry: &Geometry, now_us: u64) -> Self {
         let (labels, requests) = Labels::new(geometry);
-        let mut subject = Self::at(setup, Stage::Labels(labels), now_us);
+        let mut subject = Self::at(setup, geometry, Stage::Labels(labels), now_us);
         subject.requests = requests;
         subject
     }
@@ -191,6 +198,8 @@ impl Subject for PoolSubject {
         self.now_us = now_us;
         match &mut self.stage {
             Stage::Labels(labels) => labels.take(disk, id, outcome),
+            // Now it may be used again.
+            _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
             Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
             Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
                 pool.completed(IoId(id), outcome, now_us);
@@ -235,17 +244,19 @@ fn time_s(now_us: u64) -> u64 {
 }
 
 impl PoolSubject {
-    fn at(setup: &PoolSetup, stage: Stage, now_us: u64) -> Self {
+    fn at(setup: &PoolSetup, geometry: &Geometry, stage: Stage, now_us: u64) -> Self {
         Self {
             setup: setup.clone(),
             stage,
             disks: BTreeMap::new(),
+            labelled: BTreeSet::new(),
             known: BTreeMap::new(),
             requests: Vec::new(),
             answers: Vec::new(),
             told: BTreeMap::new(),
             plans: 0,
             now_us,
+            disk_size: geometry.disk_sectors * BLOCK_SIZE as u64,
         }
     }
 
@@ -259,6 +270,7 @@ impl PoolSubject {
                 Stage::Making(making) => self.make(making),
                 Stage::Open(mut pool) => {
                     self.pass_on(&mut pool);
+                    self.wipe_detached(&pool);
                     (Stage::Open(pool), false)
                 }
                 stage => (stage, false),
@@ -293,6 +305,10 @@ impl PoolSubject {
         ) {
             Err(error) => self.refused(error.to_string()),
             Ok(opening) => {
+                let used = examined.leaves.iter().enumerate();
+                self.labelled = (used.filter(|(_, guid)| guid.is_some()))
+                    .map(|(disk, _)| disk)
+                    .collect();
                 let leaves = examined.leaves.iter().enumerate();
                 let leaf =
                     |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
@@ -567,6 +583,11 @@ impl PoolSubject {
                 });
             }
             Admin::Checkpoint => pool.sync(id, self.now_us),
+            Admin::Reshape(reshape) => {
+                self.reshape(&mut pool, *reshape);
+                let outcome = Ok(Pages::new());
+                self.answers.push(Answer { tag, outcome });
+            }
             Admin::Scrub => {
                 pool.scrub(self.now_us);
                 let outcome = Ok(Pages::new());

@@ -18,6 +18,8 @@ pub struct PoolSetup {
     pub shape: Vec<(Kind, usize)>,
     /// Its log vdevs, on the disks behind these.
     pub logs: Vec<(Kind, usize)>,
+    /// Disks behind these that are not used yet.
+    pub spare_disks: usize,
     /// Its bounds.
     pub limits: Limits,
     /// Those of its vdevs.
@@ -49,7 +51,8 @@ impl PoolSetup {
             checkpoint_us: random.one_of(&[500, 3_000, 50_000, 60_000_000]),
             gather_us: random.one_of(&[0, 30, 300, 2_000]),
             budget: random.one_of(&[1, 2, 5, 64]),
-            freed_blocks: random.one_of(&[1, 20, 1 << 18]),
+            freed_blocks: random.one_of(&[2, 20, 1 << 18]),
+            scan_batch: 1 << 16,
         };
         let vdev_limits = vdev::Limits {
             max_write: random.one_of(&[4 << 10, 16 << 10, 1 << 20]),
@@ -62,6 +65,7 @@ impl PoolSetup {
         Self {
             shape,
             logs: Vec::new(),
+            spare_disks: 0,
             limits,
             vdev_limits,
             cache_bytes: random.one_of(&[64 << 10, 4 << 20]),

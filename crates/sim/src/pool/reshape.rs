@@ -1,0 +1,106 @@
+//! Disks that take the places of others, join mirrors, and go: what an administrator does to a pool at work.
+//!
+//! What was detached is wiped as soon as the labels of the others say that it is gone, as the daemon does it; then it
+//! may be used again. Whoever still needed it finds nothing there.
+
+use store::pool::Pool;
+use store::vdev::{LeafId, LeafSpec, State};
+
+use super::PoolSubject;
+use crate::disk::DeviceOp;
+use crate::operation::Reshape;
+use crate::subject::DiskRequest;
+
+/// Requests from this number on wipe disks; the pool knows nothing of them.
+pub(super) const WIPING: u64 = 1 << 62;
+
+impl PoolSubject {
+    /// Does it where the pool allows it.
+    pub(super) fn reshape(&mut self, pool: &mut Pool, reshape: Reshape) {
+        let slots = pool
+            .status()
+            .top_levels
+            .into_iter()
+            .flat_map(|top| top.slots);
+        let leaves: Vec<(LeafId, State, usize)> = slots
+            .flat_map(|slot| {
+                let count = slot.leaves.len();
+                let leaves = slot.leaves.into_iter();
+                leaves.map(move |leaf| (leaf.leaf, leaf.state, count))
+            })
+            .collect();
+        let chosen = |number: u32| leaves[number as usize % leaves.len()];
+        let now_us = self.now_us;
+        match reshape {
+            Reshape::Online => {
+                let disks = &self.disks;
+                let aside = leaves.iter().filter(|(leaf, state, _)| {
+                    *state == State::Offline && disks.contains_key(&leaf.0)
+                });
+                // One that has not answered yet is tried another time.
+                aside.for_each(|(leaf, _, _)| drop(pool.online(*leaf, now_us)));
+            }
+            Reshape::Offline(number) => {
+                let (leaf, _, _) = chosen(number);
+                // One without labels would not be found when the pool is opened.
+                if pool.is_config_durable() {
+                    let _ = pool.offline(leaf, now_us);
+                }
+            }
+            Reshape::Detach(number) => drop(pool.detach(chosen(number).0, now_us)),
+            Reshape::Replace(number) | Reshape::Attach(number) => {
+                let (leaf, _, in_slot) = chosen(number);
+                let Some(disk) = self.unused_disk().filter(|_| in_slot == 1) else {
+                    return;
+                };
+                let spec = LeafSpec::new(self.new_guid(), self.disk_size);
+                let joined = match reshape {
+                    Reshape::Replace(_) => pool.replace(leaf, &spec),
+                    _ => pool.attach(leaf, &spec),
+                };
+                if let Ok(new) = joined {
+                    self.disks.insert(new.0, disk);
+                    self.labelled.insert(disk);
+                }
+            }
+        }
+    }
+
+    fn unused_disk(&self) -> Option<usize> {
+        let all = self.setup.disks() + self.setup.spare_disks;
+        (0..all).find(|disk| !self.labelled.contains(disk))
+    }
+
+    fn new_guid(&mut self) -> u64 {
+        self.plans += 1;
+        let moment = self.now_us.wrapping_mul(1 << 20) + self.plans;
+        self.setup.secret.rotate_left(17) ^ moment | 1 << 40
+    }
+
+    /// Wipes what left the pool, where the others know that it did.
+    pub(super) fn wipe_detached(&mut self, pool: &Pool) {
+        if !pool.is_config_durable() {
+            return;
+        }
+        let is_gone = |leaf: u32| {
+            let guid = pool.guid(LeafId(leaf));
+            guid.is_none_or(|guid| pool.leaf(guid) != Some(LeafId(leaf)))
+        };
+        let gone: Vec<(u32, usize)> = self
+            .disks
+            .iter()
+            .filter(|(leaf, _)| is_gone(**leaf))
+            .map(|(leaf, disk)| (*leaf, *disk))
+            .collect();
+        for (leaf, disk) in gone {
+            self.disks.remove(&leaf);
+            self.plans += 1;
+            let op = DeviceOp::Trim {
+                offset: 0,
+                len: self.disk_size,
+            };
+            let id = WIPING + self.plans;
+            self.requests.push(DiskRequest { disk, id, op });
+        }
+    }
+}
