@@ -40,6 +40,7 @@ mod session;
 mod session_end;
 mod task_functions;
 mod task_set_type;
+mod tries_at_once;
 mod volatile_disk;
 mod working_memory;
 mod workload;
