@@ -38,6 +38,7 @@ impl Core {
             answer: Answer::Done,
             changes: false,
             cached: false,
+            step_observers: Vec::new(),
         };
         let token = self.park(session, task, entry, Work::Task(run), Waiting::Device);
         if let Some(range) = exclusive {
@@ -134,6 +135,7 @@ impl Core {
             return Begun::Requests;
         };
         run.on = None;
+        run.step_observers.clear();
         run.answer = Answer::Done;
         (run.changes, run.cached) = (false, false);
         run.requests.clear();

@@ -15,6 +15,7 @@ mod changed_maps;
 mod closed_at_once;
 mod command_window;
 mod content;
+mod copies_and_aborts;
 mod data_that_never_comes;
 mod deleted_unit;
 mod fencing;
