@@ -332,6 +332,10 @@ impl BlockDevice for PoolVolume {
         self.is_snapshot || self.host.is_read_only() || self.is_readonly.load(Ordering::Relaxed)
     }
 
+    fn reopenings(&self) -> u64 {
+        self.host.reopenings()
+    }
+
     fn is_over(&self) -> bool {
         self.host.is_over()
     }

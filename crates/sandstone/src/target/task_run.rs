@@ -250,6 +250,7 @@ impl Core {
             return Step::Done(Response::good());
         };
         let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
+        unit.note_reopening();
         match (outcome, run.answer) {
             (Ok(Done::Pages(pages)), Answer::Blocks) => {
                 run.task.step(Input::Blocks(&pages.to_vec()))

@@ -43,6 +43,8 @@ pub struct Unit {
     pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
+    /// How often the device was opened anew when that was asked last.
+    reopenings: AtomicU64,
     /// Held while the device is asked and initiators are told.
     following: Mutex<()>,
 }
@@ -62,6 +64,7 @@ impl Unit {
         Self {
             name,
             reads_in_place: device.reads_in_place(),
+            reopenings: AtomicU64::new(device.reopenings()),
             foresees: device.foresees(),
             device,
             task_sets: TaskSets::new(wake.clone()),
@@ -98,6 +101,17 @@ impl Unit {
         };
         let changed = BlockRange::new(self.blocks(offset), self.blocks(len));
         self.logical.note_write(changed.unwrap_or_default());
+    }
+
+    /// Tells the device server where the device was opened anew and may have lost writes, before it is given what was
+    /// read since.
+    pub fn note_reopening(&self) {
+        let now = self.device.reopenings();
+        if self.reopenings.load(Ordering::Acquire) != now {
+            self.logical.note_loss();
+            // Last: who finds it done relies on that.
+            self.reopenings.store(now, Ordering::Release);
+        }
     }
 
     /// Whether a write that was not asked to be `durable` has to be made so before it is answered: the write cache was
