@@ -26,12 +26,13 @@ pub(super) async fn change(
     Body(request): Body<DatasetChange>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        let _unchanged = request
+        let unchanged = request
             .may_disturb()
             .then(|| plane.transactions.unchanged());
         let served = Served::of(&plane.config());
         plane.pools.change_beneath(&request, &served)?;
         plane.pools.note(request.pool()?, &asker.deed(&request));
+        drop(unchanged);
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }

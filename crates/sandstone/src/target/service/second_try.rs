@@ -34,8 +34,7 @@ pub(super) fn start(orders: Orders, service: Weak<Service>) -> io::Result<JoinHa
 impl Service {
     /// Opens and binds what could not be before, where that is possible now.
     pub(super) fn try_again(&self) {
-        // One after another: two that opened the same unit would serve it twice. Whoever waits here may hold the lock of
-        // transactions, so a try asks for none of those.
+        // One after another: two that opened the same unit would serve it twice.
         let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
         self.close_what_is_over();
         let before = self.lock().clone();
