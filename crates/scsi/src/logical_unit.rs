@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::BlockRange;
 use crate::alua::{TargetPortGroups, UnitAccess};
 use crate::command::read_write;
 use crate::image;
@@ -366,9 +367,15 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
-    /// The capacity changed; every nexus is told (06/2A/09).
+    /// The capacity changed; every nexus is told (06/2A/09). What lies behind a new end is gone, also where the unit grows
+    /// again: tokens for it are revoked.
     pub fn resize(&self, blocks: u64) {
-        if self.blocks.swap(blocks, Ordering::Relaxed) != blocks {
+        let before = self.blocks.swap(blocks, Ordering::Relaxed);
+        let lost = before.checked_sub(blocks);
+        if let Some(lost) = lost.and_then(|lost| BlockRange::new(blocks, lost)) {
+            self.tokens.revoke(lost);
+        }
+        if before != blocks {
             self.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED, None);
         }
     }

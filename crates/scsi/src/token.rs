@@ -3,7 +3,9 @@
 //!
 //! The one type offered is *point in time copy – change vulnerable*: a token holds until one of its
 //! blocks is about to be written, then it is revoked. To notice, whoever carries out block actions
-//! calls [`LogicalUnit::note_write`] before each write, which costs one load while no token lives.
+//! calls [`LogicalUnit::note_write`] before each write, which costs one load while no token lives. Blocks
+//! also change without being written: those behind the end of a unit that shrinks, and all that a device may have lost
+//! ([`LogicalUnit::note_loss`]).
 //!
 //! A token is no secret: it is only good for a nexus that sees the unit which made it, and could read
 //! the blocks anyway. But it must never be mistaken for a token of an earlier run of the program;
@@ -104,12 +106,15 @@ impl Tokens {
         {
             oldest.is_revoked.store(true, Ordering::Release);
         }
-        book.live.push_back(Arc::new(Token {
-            id,
-            ranges,
-            bytes: bytes.clone(),
-            is_revoked: AtomicBool::new(false),
-        }));
+        // A unit that shrinks has its new size before it revokes: what was checked against the old one is not kept.
+        if ranges.iter().all(|range| range.end() <= unit.blocks()) {
+            book.live.push_back(Arc::new(Token {
+                id,
+                ranges,
+                bytes: bytes.clone(),
+                is_revoked: AtomicBool::new(false),
+            }));
+        }
         self.live.store(book.live.len(), Ordering::Release);
         Some(bytes)
     }
@@ -144,7 +149,7 @@ impl Tokens {
     }
 
     /// Revokes every token one of whose blocks is in the range.
-    fn revoke(&self, range: BlockRange) {
+    pub(crate) fn revoke(&self, range: BlockRange) {
         self.retain(|live| !live.ranges.iter().any(|held| held.overlaps(range)));
     }
 
@@ -167,7 +172,8 @@ impl Tokens {
 
 impl LogicalUnit {
     /// Offers ROD tokens (POPULATE TOKEN, WRITE USING TOKEN). `epoch` is 16 random bytes, drawn once
-    /// per run of the program. Whoever calls this promises to call [`LogicalUnit::note_write`].
+    /// per run of the program. Whoever calls this promises to call [`LogicalUnit::note_write`] and
+    /// [`LogicalUnit::note_loss`].
     pub fn enable_tokens(&self, epoch: [u8; 16]) {
         self.tokens().book().epoch = Some(epoch);
     }
@@ -180,6 +186,12 @@ impl LogicalUnit {
         if self.tokens().live.load(Ordering::Acquire) != 0 {
             self.tokens().revoke(range);
         }
+    }
+
+    /// Must be called where the device may have lost writes, before what is read from now on is used: every token
+    /// ends here.
+    pub fn note_loss(&self) {
+        self.tokens().retain(|_| false);
     }
 }
 

@@ -94,6 +94,10 @@ impl BlockDevice for DelayDevice {
         self.inner.is_read_only()
     }
 
+    fn reopenings(&self) -> u64 {
+        self.inner.reopenings()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -229,6 +229,10 @@ impl BlockDevice for FaultDevice {
         self.inner.is_read_only()
     }
 
+    fn reopenings(&self) -> u64 {
+        self.inner.reopenings()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

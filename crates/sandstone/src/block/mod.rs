@@ -293,6 +293,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 
+    /// How often it was opened anew beneath those who use it. Each time it may have lost writes that were not flushed: blocks
+    /// that are read from then on may hold what they held before these.
+    fn reopenings(&self) -> u64 {
+        0
+    }
+
     /// Whether it never serves a request again, and has to be opened anew: its pool was exported, say.
     fn is_over(&self) -> bool {
         false

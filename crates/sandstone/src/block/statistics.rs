@@ -182,6 +182,10 @@ impl BlockDevice for StatisticsDevice {
         self.inner.is_read_only()
     }
 
+    fn reopenings(&self) -> u64 {
+        self.inner.reopenings()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         self.inner.usage()
     }

@@ -1,6 +1,6 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use store::catalog::{
     Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Operation, PROPERTIES, Property,
     Source,
 };
-use store::format::{DatasetId, Epoch};
 use store::pool::{BlockBytes, DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
 use utoipa::ToSchema;
 
 use super::registry::{OpenPool, Pools};
+use super::served::Served;
 use crate::config::{Error, ErrorKind};
 
 /// Bytes of a volume's block where nothing is said; zfs's.
@@ -185,41 +185,14 @@ impl DatasetChange {
         }
     }
 
-    /// All datasets that it takes away or gives another name or content: also those below the ones that it
-    /// names, and clones.
-    fn disturbs(&self, catalog: &Catalog) -> BTreeSet<DatasetId> {
-        let named: Vec<&str> = match self {
-            Self::Rename { from, .. } => vec![from],
-            Self::Destroy { names, .. } => names.iter().map(String::as_str).collect(),
-            Self::Rollback { snapshot, .. } => vec![snapshot.split('@').next().unwrap_or_default()],
-            _ => return BTreeSet::new(),
-        };
-        let found = named
-            .iter()
-            .filter_map(|name| catalog.find(split(name).1).ok());
-        let goes = found.flat_map(|dataset| match self {
-            // Its older snapshots stay what they are.
-            Self::Rollback { .. } => vec![dataset],
-            _ => catalog.subtree(dataset.id),
-        });
-        let mut ids: BTreeSet<DatasetId> = goes.map(|dataset| dataset.id).collect();
-        if matches!(self, Self::Rename { .. }) {
-            return ids;
+    /// Whether it may take datasets away, or give them another name or content.
+    pub fn may_disturb(&self) -> bool {
+        match self {
+            Self::Destroy { .. } | Self::Rollback { .. } => true,
+            Self::Promote { .. } | Self::Rename { .. } => true,
+            Self::Create { .. } | Self::Clone { .. } | Self::Snapshot { .. } => false,
+            Self::Set { .. } | Self::Inherit { .. } => false,
         }
-        let stamp = Stamp {
-            epoch: Epoch(0),
-            time_s: 0,
-            entropy: 0,
-        };
-        let steps = self.steps().into_iter().flatten();
-        for operation in steps.filter_map(|step| step(catalog, stamp).ok()) {
-            match operation {
-                Operation::Destroy { ids: all } => ids.extend(all),
-                Operation::Rollback { destroy, .. } => ids.extend(destroy),
-                _ => {}
-            }
-        }
-        ids
     }
 
     fn names(&self) -> Vec<&str> {
@@ -256,7 +229,7 @@ impl DatasetChange {
     }
 
     /// What the catalogue is asked, one after the other.
-    fn steps(&self) -> Result<Vec<Step>, Error> {
+    pub(super) fn steps(&self) -> Result<Vec<Step>, Error> {
         let local = |name: &str| split(name).1.to_owned();
         let all = |names: &[String]| names.iter().map(|name| local(name)).collect();
         Ok(match self.clone() {
@@ -455,26 +428,26 @@ impl Pools {
     /// # Errors
     /// What was wrong, and what to do.
     pub fn change(&self, change: &DatasetChange) -> Result<(), Error> {
-        let pool = self.get(change.pool()?)?;
-        for step in change.steps()? {
-            administer(&pool, step)?;
-        }
-        Ok(())
+        self.change_beneath(change, &Served::default())
     }
 
-    /// The names of all datasets that a change takes away or gives another name or content.
+    /// Makes a change that disturbs nothing of what is served. That is asked when the change is decided on, so that nothing
+    /// comes between.
     ///
     /// # Errors
-    /// There is no such pool, or it is not open.
-    pub fn disturbed(&self, change: &DatasetChange) -> Result<Vec<String>, Error> {
+    /// What was wrong, and what to do; or who serves something of it.
+    pub fn change_beneath(&self, change: &DatasetChange, served: &Served) -> Result<(), Error> {
         let pool = self.get(change.pool()?)?;
-        let change = change.clone();
-        let names = pool.host.ask(move |pool| {
-            let catalog = pool.catalog();
-            let ids = change.disturbs(catalog);
-            ids.into_iter().map(|id| catalog.full_name(id)).collect()
-        });
-        names.map_err(|error| failed(&error))
+        for step in change.steps()? {
+            let served = served.clone();
+            let allowed = move |catalog: &Catalog, stamp: Stamp| {
+                let operation = step(catalog, stamp)?;
+                served.refuse_operation(catalog, &operation)?;
+                Ok(operation)
+            };
+            administer(&pool, Box::new(allowed))?;
+        }
+        Ok(())
     }
 
     /// All datasets of all open pools, each after the one that it lies in.

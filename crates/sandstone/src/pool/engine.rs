@@ -306,6 +306,7 @@ impl Engine {
         };
         // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
         self.unflushed.lose(pool.promised_seq());
+        self.shared.count_reopening();
         let shut = Shut::suspended(self.shared.name(), reason);
         self.shared.shut(Some(shut));
         self.pool = None;

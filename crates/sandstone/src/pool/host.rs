@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -144,6 +144,7 @@ pub(super) struct Shared {
     cache: Arc<Cache>,
     places: Mutex<BTreeMap<u64, Place>>,
     history: Mutex<History>,
+    reopenings: AtomicU64,
     shut: Mutex<Option<Shut>>,
     disks: Disks,
     inbox: Mutex<Inbox>,
@@ -214,6 +215,7 @@ impl PoolHost {
                 cache,
                 places,
                 history: Mutex::default(),
+                reopenings: AtomicU64::new(0),
                 shut: Mutex::default(),
                 disks,
                 inbox: Mutex::default(),
@@ -374,6 +376,11 @@ impl PoolHost {
         self.shared.lock().is_ended
     }
 
+    /// How often it was let go to be opened anew: what was not promised may be lost each time.
+    pub(super) fn reopenings(&self) -> u64 {
+        self.shared.reopenings.load(Ordering::Acquire)
+    }
+
     /// Why there is no engine behind it; `None` where there is one.
     pub(super) fn shut(&self) -> Option<Shut> {
         self.shared.lock_shut().clone()
@@ -516,6 +523,11 @@ impl Shared {
     fn lock_shut(&self) -> MutexGuard<'_, Option<Shut>> {
         // Every change is one assignment: a panic leaves nothing halfway.
         self.shut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that volumes may have lost what was not promised; before anything is read that shows it.
+    pub(super) fn count_reopening(&self) {
+        self.reopenings.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Throws out all blocks: nobody may see what the pool's devices may not have.

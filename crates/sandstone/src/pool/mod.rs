@@ -15,7 +15,7 @@
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | what do its devices read and write | `io.rs` |
-//! | volumes, snapshots and their properties | `dataset.rs` |
+//! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs` |
 
@@ -44,6 +44,7 @@ mod reopening;
 mod returning;
 pub mod rewind;
 pub mod scan;
+pub mod served;
 pub mod status;
 pub mod stream;
 mod unflushed;

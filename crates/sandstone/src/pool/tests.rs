@@ -16,6 +16,7 @@ use crate::block::{
 };
 use crate::config::ErrorKind;
 
+mod disturbance;
 mod read_only;
 
 const FILE: u64 = 128 << 20;

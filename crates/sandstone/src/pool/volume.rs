@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
@@ -225,8 +225,12 @@ impl PoolVolume {
         BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name))
     }
 
-    fn space(&self) -> Result<pool::DatasetSpace, BlockError> {
-        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+    fn asking(&self) -> MutexGuard<'_, ()> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the pool; what comes of the answer is noted before the lock is released.
+    fn space(&self, _asking: &MutexGuard<'_, ()>) -> Result<pool::DatasetSpace, BlockError> {
         let (dataset, block_size) = (self.dataset, self.block_size);
         let asked = self.host.ask(move |pool| {
             let settings = pool.catalog().settings(dataset);
@@ -332,12 +336,16 @@ impl BlockDevice for PoolVolume {
         self.is_snapshot || self.host.is_read_only() || self.is_readonly.load(Ordering::Relaxed)
     }
 
+    fn reopenings(&self) -> u64 {
+        self.host.reopenings()
+    }
+
     fn is_over(&self) -> bool {
         self.host.is_over()
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {
-        let space = self.space()?;
+        let space = self.space(&self.asking())?;
         Ok(Usage {
             allocated: space.referenced,
             pool: Some(PoolSpace {
@@ -348,7 +356,9 @@ impl BlockDevice for PoolVolume {
     }
 
     fn refresh(&self) -> Result<Geometry, BlockError> {
-        self.len.store(self.space()?.size, Ordering::Relaxed);
+        let asking = self.asking();
+        let space = self.space(&asking)?;
+        self.len.store(space.size, Ordering::Relaxed);
         Ok(self.geometry())
     }
 }

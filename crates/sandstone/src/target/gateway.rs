@@ -128,17 +128,7 @@ pub(super) fn follow_devices<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a 
         if is_volume {
             unit.follow_device();
         }
-        let blocks = unit.device.geometry().len / u64::from(spec.block_size);
-        let before = unit.logical.blocks();
         // Another machine's disk is not known to shrink: it may only be answering badly.
-        if blocks > before || is_volume && blocks < before {
-            tracing::info!(
-                unit = unit.name,
-                before,
-                blocks,
-                "the device has another size, and the unit with it"
-            );
-            unit.logical.resize(blocks);
-        }
+        unit.follow_size(is_volume);
     }
 }

@@ -130,6 +130,8 @@ pub(super) struct TaskRun {
     pub changes: bool,
     /// The current step changes blocks, and they may lie in a volatile cache when it ends.
     pub cached: bool,
+    /// Who wants to know when the current step is over.
+    pub step_observers: Vec<Arc<QuietSignal>>,
 }
 
 impl TaskRun {
@@ -303,15 +305,6 @@ impl Operations {
                 .is_some_and(|operation| operation.session == session)
         });
         indices.map(|(index, _)| self.token(index as u32)).collect()
-    }
-
-    /// The operations that have their place in the task set of a unit.
-    pub(super) fn of_unit<'a>(
-        &'a mut self,
-        unit: &'a Arc<Unit>,
-    ) -> impl Iterator<Item = (&'a mut Operation, Arc<MappedUnit>)> {
-        let entered = self.entered();
-        entered.filter(|(_, mapped)| Arc::ptr_eq(&mapped.unit, unit))
     }
 
     /// The operations that have their place in a task set, of any unit.

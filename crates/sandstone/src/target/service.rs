@@ -67,6 +67,8 @@ pub struct Service {
     second_try: Arc<Recurring>,
     /// This machine as a client of other storage.
     host: Arc<Host>,
+    /// Held by who looks for what could not be served before; taken before `changing`.
+    trying: Mutex<()>,
     /// Held by who changes what is in force, for as long as that takes.
     changing: Mutex<()>,
     /// What is in force. Held for moments only: who asks what is so does not wait for a change.
@@ -126,6 +128,7 @@ impl Service {
             space_monitor,
             second_try,
             host,
+            trying: Mutex::default(),
             changing: Mutex::default(),
             state: Mutex::default(),
             threads: Mutex::default(),

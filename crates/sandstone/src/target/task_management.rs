@@ -228,7 +228,7 @@ impl EventLoop {
     /// Carries out the abort orders of this loop and of others.
     pub(super) fn carry_out_orders(&mut self) {
         for order in std::mem::take(&mut self.core.orders) {
-            self.core.wait_for_cancelled(&order);
+            self.core.wait_for_what_is_left(&order);
             let mut victims = Vec::new();
             for (key, session) in &self.sessions {
                 let Some(nexus) = &session.nexus else {
@@ -336,11 +336,22 @@ impl Core {
     /// Has who gave an order wait also for what was cancelled before: tasks of sessions, of connections
     /// and of LUNs that are gone, and such as were aborted already. No session may know of them any more,
     /// but a device may still write for them.
-    fn wait_for_cancelled(&mut self, order: &AbortOrder) {
-        for (operation, mapped) in self.operations.of_unit(&order.unit) {
+    ///
+    /// And for what copies do on the unit just now. Their tasks are another unit's, and are not aborted: the next step
+    /// of a copy comes after the order, and asks again whether it may.
+    fn wait_for_what_is_left(&mut self, order: &AbortOrder) {
+        for (operation, mapped) in self.operations.entered() {
             let asks = order.except == Some((operation.session, operation.task));
-            if operation.cancelled && !asks && order.whose.includes(mapped.itl.nexus()) {
+            if asks || !order.whose.includes(mapped.itl.nexus()) {
+                continue;
+            }
+            if operation.cancelled && Arc::ptr_eq(&mapped.unit, &order.unit) {
                 operation.observers.push(order.signal.clone());
+            }
+            if let Work::Task(run) = &mut operation.work
+                && (run.on.as_ref()).is_some_and(|on| Arc::ptr_eq(on, &order.unit))
+            {
+                run.step_observers.push(order.signal.clone());
             }
         }
     }

@@ -38,6 +38,7 @@ impl Core {
             answer: Answer::Done,
             changes: false,
             cached: false,
+            step_observers: Vec::new(),
         };
         let token = self.park(session, task, entry, Work::Task(run), Waiting::Device);
         if let Some(range) = exclusive {
@@ -134,6 +135,7 @@ impl Core {
             return Begun::Requests;
         };
         run.on = None;
+        run.step_observers.clear();
         run.answer = Answer::Done;
         (run.changes, run.cached) = (false, false);
         run.requests.clear();
@@ -248,6 +250,7 @@ impl Core {
             return Step::Done(Response::good());
         };
         let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
+        unit.note_reopening();
         match (outcome, run.answer) {
             (Ok(Done::Pages(pages)), Answer::Blocks) => {
                 run.task.step(Input::Blocks(&pages.to_vec()))

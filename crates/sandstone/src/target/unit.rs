@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use scsi::itl_nexus::ItlNexus;
@@ -43,6 +43,8 @@ pub struct Unit {
     pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
+    /// How often the device was opened anew when that was asked last.
+    reopenings: AtomicU64,
     /// Held while the device is asked and initiators are told.
     following: Mutex<()>,
 }
@@ -62,6 +64,7 @@ impl Unit {
         Self {
             name,
             reads_in_place: device.reads_in_place(),
+            reopenings: AtomicU64::new(device.reopenings()),
             foresees: device.foresees(),
             device,
             task_sets: TaskSets::new(wake.clone()),
@@ -100,6 +103,17 @@ impl Unit {
         self.logical.note_write(changed.unwrap_or_default());
     }
 
+    /// Tells the device server where the device was opened anew and may have lost writes, before it is given what was
+    /// read since.
+    pub fn note_reopening(&self) {
+        let now = self.device.reopenings();
+        if self.reopenings.load(Ordering::Acquire) != now {
+            self.logical.note_loss();
+            // Last: who finds it done relies on that.
+            self.reopenings.store(now, Ordering::Release);
+        }
+    }
+
     /// Whether a write that was not asked to be `durable` has to be made so before it is answered: the write cache was
     /// switched off while it was under way, and nobody will flush for it.
     #[inline]
@@ -136,11 +150,7 @@ impl Unit {
     /// where that is when writes are durable. One that loses what was flushed has it switched on, whatever they
     /// asked for. May block.
     pub fn follow_device(&self) {
-        // One after another: whoever looked earlier must not tell later.
-        let _following = self
-            .following
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _following = self.one_after_another();
         self.logical
             .set_protected_beneath(self.device.is_read_only());
         let fixed = match self.device.durability() {
@@ -157,6 +167,29 @@ impl Unit {
         };
         self.logical.fix_write_cache(fixed);
         drop(emptied);
+    }
+
+    /// Lets the unit have the size that its device has; a smaller one where it `may_shrink`.
+    pub fn follow_size(&self, may_shrink: bool) {
+        let _following = self.one_after_another();
+        let blocks = self.blocks(self.device.geometry().len);
+        let before = self.logical.blocks();
+        if blocks > before || may_shrink && blocks < before {
+            tracing::info!(
+                unit = self.name,
+                before,
+                blocks,
+                "the device has another size, and the unit with it"
+            );
+            self.logical.resize(blocks);
+        }
+    }
+
+    /// Whoever looked earlier at the device must not tell later.
+    fn one_after_another(&self) -> MutexGuard<'_, ()> {
+        self.following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first byte of a range and its length in bytes.
@@ -235,5 +268,119 @@ impl Drop for TaskEntry {
     #[inline]
     fn drop(&mut self) {
         self.mapped.tasks.leave(self.attribute);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Condvar;
+
+    use scsi::alua::{GroupLayout, TargetPortGroups};
+
+    use super::*;
+    use crate::block::memory::MemoryDevice;
+    use crate::block::{Geometry, Lane, Submitted, Ticket, Usage};
+    use crate::config::model::{BackendSpec, UnitSpec};
+    use crate::target::unit_config::unit_config;
+
+    const BLOCK: u64 = 512;
+
+    /// A device of changing size: who asks for it while it is held knows it, and is answered later.
+    #[derive(Debug)]
+    struct Resized {
+        inner: MemoryDevice,
+        len: AtomicU64,
+        /// Whether the next question is held, and how many were asked since.
+        held: Mutex<(bool, u32)>,
+        changed: Condvar,
+    }
+
+    impl Resized {
+        fn hold(&self) {
+            *self.held.lock().expect("whole") = (true, 0);
+        }
+
+        fn wait_for_the_question(&self) {
+            let held = self.held.lock().expect("whole");
+            drop(self.changed.wait_while(held, |held| held.1 == 0));
+        }
+    }
+
+    impl BlockDevice for Resized {
+        fn geometry(&self) -> Geometry {
+            let len = self.len.load(Ordering::SeqCst);
+            let mut held = self.held.lock().expect("whole");
+            held.1 += 1;
+            self.changed.notify_all();
+            if std::mem::take(&mut held.0) {
+                // Until another one asked, or had time to.
+                let time = Duration::from_millis(500);
+                let waited = self
+                    .changed
+                    .wait_timeout_while(held, time, |held| held.1 < 3);
+                drop(waited);
+            }
+            Geometry {
+                len,
+                ..self.inner.geometry()
+            }
+        }
+
+        fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+            self.inner.submit(request, ticket, lane)
+        }
+
+        fn usage(&self) -> Result<Usage, BlockError> {
+            self.inner.usage()
+        }
+    }
+
+    fn spec() -> UnitSpec {
+        UnitSpec {
+            name: "lu".into(),
+            naa: "6e000000000000010000000000000001".into(),
+            serial: "1".into(),
+            backend: BackendSpec::Volume {
+                volume: "tank/lu".into(),
+            },
+            block_size: BLOCK as u32,
+            physical_block_size: BLOCK as u32,
+            write_cache: false,
+            read_only: false,
+            thin: true,
+            threshold_percent: None,
+            offline: false,
+        }
+    }
+
+    #[test]
+    fn who_looked_at_the_size_earlier_does_not_tell_it_later() {
+        let device = Arc::new(Resized {
+            inner: MemoryDevice::new(64 * BLOCK, BLOCK as u32, 1 << 20).expect("memory"),
+            len: AtomicU64::new(16 * BLOCK),
+            held: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let groups = TargetPortGroups::new(GroupLayout::default()).expect("a layout");
+        let config = unit_config(&spec(), device.geometry()).expect("a unit");
+        let unit = Unit::new(
+            "lu".into(),
+            LogicalUnit::new(config, Arc::new(groups)),
+            device.clone(),
+            Backing::default(),
+            PathBuf::new(),
+            Arc::new(|_| {}),
+        );
+        device.len.store(32 * BLOCK, Ordering::SeqCst);
+        device.hold();
+        std::thread::scope(|threads| {
+            threads.spawn(|| unit.follow_size(true));
+            device.wait_for_the_question();
+            device.len.store(64 * BLOCK, Ordering::SeqCst);
+            unit.follow_size(true);
+            // It may go on now.
+            device.geometry();
+        });
+        assert_eq!(unit.logical.blocks(), 64);
     }
 }

@@ -10,6 +10,7 @@ use crate::pool_devices::{
     flat, line_of, pattern, resilvered, scrubbed_clean, serve, verify_all, write_all,
 };
 use crate::pool_over_iscsi::{Array, mirrored, until};
+use crate::pool_units::{self, copies};
 use crate::process::Process;
 use crate::served::{self, settings};
 
@@ -323,9 +324,14 @@ fn writes_that_were_not_flushed_when_a_pool_stopped_are_not_flushed_with_success
     // Acknowledged, and on no disk.
     let told = served::write(&mut session, 0, &pattern(7));
     assert_eq!(told.status, Some(0), "{told:?}");
+    // For what was just written.
+    let mut copier = pool_units::Session(served::log_in(portal, settings(5)));
+    let token = copies::token(&mut copier, 0, 1, &[(0, 8)]);
     until(&front, "pool status tank", "SUSPENDED");
     array.process.restart();
     assert_eq!(flushed(&mut session), WRITE_ERROR);
+    let told = copies::write_using(&mut copier, 0, 2, &token, &[(65_536, 8)]);
+    assert_eq!(served::sense(&told), Some([5, 0x23, 6]), "TOKEN REVOKED");
     let status = flat(&front.done("pool status tank"));
     assert!(status.contains("lost, of tank/vm1;"), "{status}");
     assert_eq!(flushed(&mut session), WRITE_ERROR);

@@ -33,7 +33,7 @@ fn wait_until_told(session: &mut PipelinedSession, expected: (u8, u8)) {
 }
 
 /// EXTENDED COPY from unit 0 to unit 1: block after block, each by a segment of its own.
-fn copy(blocks: u8) -> ([u8; 16], Vec<u8>) {
+pub(crate) fn copy(blocks: u8) -> ([u8; 16], Vec<u8>) {
     let mut list = vec![1, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 28 * blocks, 0, 0, 0, 0];
     for lun in [0, 1] {
         let mut cscd = vec![0xe4, 0, 0, 0, 1, 3, 0, 16];

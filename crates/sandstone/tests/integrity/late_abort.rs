@@ -21,7 +21,7 @@ fn reserve_out(session: &mut PipelinedSession, action: u8, key: u64, new_key: u6
 }
 
 /// Moves a session's data and tells whether what `start` began was answered.
-fn is_answered(session: &mut PipelinedSession) -> bool {
+pub(crate) fn is_answered(session: &mut PipelinedSession) -> bool {
     let mut ended = Vec::new();
     session.pump(&mut ended).unwrap();
     for command in &ended {

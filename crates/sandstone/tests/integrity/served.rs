@@ -53,13 +53,7 @@ impl Served {
         devices: Vec<Arc<dyn BlockDevice>>,
         limits: DaemonLimits,
     ) -> Self {
-        let mut config = Config::default();
-        config.targets.push(process::target(portals));
         let names: Vec<String> = units.iter().map(|(unit, _)| unit.name.clone()).collect();
-        for (unit, map) in units {
-            config.units.push(unit);
-            config.maps.push(map);
-        }
         let layer = DeviceLayer::new(move |spec, backend| {
             let place = names.iter().position(|name| *name == spec.name);
             place
@@ -67,6 +61,22 @@ impl Served {
                 .cloned()
                 .unwrap_or(backend)
         });
+        Self::start_with(portals, units, layer, limits)
+    }
+
+    /// Serves units on what `layer` makes of their backends.
+    pub(crate) fn start_with(
+        portals: &[SocketAddr],
+        units: Vec<(UnitSpec, MapSpec)>,
+        layer: DeviceLayer,
+        limits: DaemonLimits,
+    ) -> Self {
+        let mut config = Config::default();
+        config.targets.push(process::target(portals));
+        for (unit, map) in units {
+            config.units.push(unit);
+            config.maps.push(map);
+        }
         let state = tempfile::tempdir().unwrap();
         let options = ServiceOptions {
             state: state.path().to_owned(),

@@ -146,6 +146,43 @@ fn a_write_to_its_blocks_revokes_a_token_and_no_other_does() {
 }
 
 #[test]
+fn what_lies_behind_a_new_end_is_not_what_its_tokens_stood_for() {
+    let (device, a) = two_units();
+    let unit = &device.units[0];
+    let whole = unit.blocks();
+    let list = |lbas: &[(u64, u32)], id| write_list(&token_of(&a, id, lbas), 0, &[(0, 8)]);
+    let (within, across) = (list(&[(92, 8)], 1), list(&[(0, 4), (93, 8)], 2));
+    let behind = list(&[(whole - 8, 8)], 3);
+    unit.resize(100);
+    unit.resize(whole);
+    let told = a.to(0, &[0; 6], &[]);
+    assert_eq!(
+        sense(&told),
+        Some((6, 0x2a, 0x09)),
+        "CAPACITY DATA HAS CHANGED"
+    );
+    good(write_using(&a, 1, 4, &within));
+    fails(write_using(&a, 1, 5, &across), REVOKED);
+    fails(write_using(&a, 1, 6, &behind), REVOKED);
+    let list = list(&[(whole - 8, 8)], 7);
+    unit.resize(whole + 8);
+    a.to(0, &[0; 6], &[]);
+    good(write_using(&a, 1, 8, &list));
+}
+
+#[test]
+fn a_device_that_may_have_lost_writes_leaves_no_token() {
+    let (device, a) = two_units();
+    let list = write_list(&token_of(&a, 1, &[(0, 8)]), 0, &[(0, 8)]);
+    let other = write_list(&token_of(&a, 2, &[(8, 8)]), 0, &[(0, 8)]);
+    device.units[0].note_loss();
+    fails(write_using(&a, 1, 3, &list), REVOKED);
+    fails(write_using(&a, 1, 4, &other), REVOKED);
+    let again = write_list(&token_of(&a, 5, &[(0, 8)]), 0, &[(0, 8)]);
+    good(write_using(&a, 1, 6, &again));
+}
+
+#[test]
 fn a_token_is_made_at_once_and_a_copy_in_the_background_is_refused() {
     let (device, a) = two_units();
     let mut immediate = populate_list(&[(0, 16)]);

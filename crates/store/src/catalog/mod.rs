@@ -10,6 +10,7 @@ mod applied;
 mod apply;
 mod check;
 mod dataset;
+mod disturbed;
 mod error;
 pub mod history;
 mod index;

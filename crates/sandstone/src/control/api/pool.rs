@@ -7,8 +7,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{Answer, Plane, Shared, apart};
-use crate::config::model::BackendSpec;
-use crate::config::{Error, ErrorKind};
+use crate::config::Error;
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::pool::administer::VdevChange;
@@ -17,6 +16,7 @@ use crate::pool::events::Happening;
 use crate::pool::history::HistoryView;
 use crate::pool::import::{FoundPool, ImportPool};
 use crate::pool::scan::Scrub;
+use crate::pool::served::Served;
 use crate::pool::status::PoolView;
 
 impl Plane {
@@ -27,20 +27,7 @@ impl Plane {
         what: &str,
         is_meant: impl Fn(&str) -> bool,
     ) -> Result<(), Error> {
-        let config = self.config();
-        let served = config.units.iter().filter_map(|unit| match &unit.backend {
-            BackendSpec::Volume { volume } if is_meant(volume) => Some(unit.name.as_str()),
-            _ => None,
-        });
-        let units: Vec<&str> = served.collect();
-        if units.is_empty() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::InUse,
-            format!("{what} is busy: lu {} serves it", units.join(", lu ")),
-            format!("sandstone lu delete {}", units[0]),
-        ))
+        Served::of(&self.config()).refuse(what, is_meant)
     }
 
     fn refuse_if_pool_served(&self, name: &str) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use super::{Answer, Shared, apart};
 use crate::control::answer::{Body, Problem};
 use crate::control::asker::Asker;
 use crate::pool::dataset::{DatasetChange, DatasetView};
+use crate::pool::served::Served;
 
 /// All datasets of all pools.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", responses((status = 200, body = Vec<DatasetView>)))]
@@ -25,13 +26,13 @@ pub(super) async fn change(
     Body(request): Body<DatasetChange>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        let disturbed = plane.pools.disturbed(&request)?;
-        let _unchanged = (!disturbed.is_empty()).then(|| plane.transactions.unchanged());
-        for name in disturbed {
-            plane.refuse_if_served(&name, |volume| volume == name)?;
-        }
-        plane.pools.change(&request)?;
+        let unchanged = request
+            .may_disturb()
+            .then(|| plane.transactions.unchanged());
+        let served = Served::of(&plane.config());
+        plane.pools.change_beneath(&request, &served)?;
         plane.pools.note(request.pool()?, &asker.deed(&request));
+        drop(unchanged);
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }

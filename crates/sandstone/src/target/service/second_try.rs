@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(super) fn start(orders: Orders, service: Weak<Service>) -> io::Result<JoinHa
 impl Service {
     /// Opens and binds what could not be before, where that is possible now.
     pub(super) fn try_again(&self) {
+        // One after another: two that opened the same unit would serve it twice.
+        let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
         self.close_what_is_over();
         let before = self.lock().clone();
         self.host.try_again(&before.config.initiator);
@@ -60,16 +62,19 @@ impl Service {
             .filter_map(|address| Some((*address, listener::bind(*address).ok()?)))
             .collect();
         let _changing = self.one_change_at_a_time();
-        let current = self.lock().clone();
-        if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &current.config)
+        let mut applied = self.lock().clone();
+        if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &applied.config)
         {
             // A configuration that was put in force meanwhile has looked for itself.
             return;
         }
-        let mut applied = current;
         for unit in opened {
+            // Never in the place of one that is served: it has reservations, and commands under way.
+            if applied.units.contains_key(&unit.name) || applied.faults.remove(&unit.name).is_none()
+            {
+                continue;
+            }
             tracing::info!(unit = unit.name, "a logical unit is served now");
-            applied.faults.remove(&unit.name);
             applied.units.insert(unit.name.clone(), unit);
         }
         for (address, socket) in bound {

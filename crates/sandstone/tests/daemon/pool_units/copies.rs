@@ -30,7 +30,7 @@ fn with_data_length(mut list: Vec<u8>) -> Vec<u8> {
 }
 
 /// POPULATE TOKEN, then RECEIVE ROD TOKEN INFORMATION.
-fn token(session: &mut Session, lun: u64, list_id: u32, from: &[(u64, u32)]) -> Vec<u8> {
+pub(crate) fn token(session: &mut Session, lun: u64, list_id: u32, from: &[(u64, u32)]) -> Vec<u8> {
     let list = with_data_length([vec![0; 14], ranges(from)].concat());
     let populate = third_party(0x83, 0x10, list_id, list.len());
     let told = session.write(lun, &populate, list).unwrap();
@@ -42,7 +42,7 @@ fn token(session: &mut Session, lun: u64, list_id: u32, from: &[(u64, u32)]) -> 
     told.data_in[38..].to_vec()
 }
 
-fn write_using(
+pub(crate) fn write_using(
     session: &mut Session,
     lun: u64,
     list_id: u32,
@@ -122,4 +122,24 @@ fn copies_never_leave_the_server() {
     let mut session = bench.log_in(1, 3);
     assert_eq!(read(&mut session, 1, 100, 1000), newer);
     assert_eq!(read(&mut session, 1, 8000, 1000), data);
+}
+
+/// What was behind an end that there was for a moment is gone.
+#[test]
+fn a_volume_that_shrank_is_not_copied_by_a_token_of_before() {
+    let bench = Bench::new("--size 512M a");
+    bench.unit(0, "vm --size 64M");
+    let mut session = bench.log_in(1, 1);
+    let data = noise(8, 1);
+    let last = 65_536 + 8;
+    assert_eq!(sense(&write(&mut session, 0, last, &data)), None);
+    let token = token(&mut session, 0, 1, &[(last, 8)]);
+    for size in ["--shrink volsize=32M", "volsize=64M"] {
+        bench.process.done(&format!("volume set {size} tank/vm"));
+        let told = session.read(0, &[0; 6], 0).unwrap();
+        assert_eq!(sense(&told), Some([6, 0x2a, 9]), "{size}");
+    }
+    assert_eq!(read(&mut session, 0, last, 8), vec![0; 8 * BLOCK]);
+    let told = write_using(&mut session, 0, 2, &token, &[(0, 8)]);
+    assert_eq!(sense(&told), Some([5, 0x23, 6]), "TOKEN REVOKED");
 }

@@ -2,7 +2,7 @@
 //! and sense.
 
 mod bench_sweep;
-mod copies;
+pub(crate) mod copies;
 mod creation;
 mod group_snapshots;
 mod provisioning;
@@ -19,7 +19,7 @@ use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, sense, settings};
 
 /// A session whose LUNs are numbers below 256.
-struct Session(Connection);
+pub(crate) struct Session(pub(crate) Connection);
 
 impl Session {
     fn read(&mut self, lun: u64, cdb: &[u8], length: u32) -> std::io::Result<Outcome> {

@@ -53,7 +53,7 @@ fn a_snapshot_is_a_unit_that_nobody_writes_and_a_clone_is_one_of_its_own() {
         "{text}"
     );
     for line in [
-        "volume destroy -y tank/vm@monday",
+        "volume destroy -y -R tank/vm@monday",
         "volume destroy -y -r tank/copy",
     ] {
         let text = bench.process.refused(line);
@@ -88,4 +88,40 @@ fn what_a_unit_serves_does_not_go_with_what_it_was_cloned_of() {
     bench.process.done("lu delete -y copy");
     bench.process.done("volume destroy -y -R tank/vm");
     assert_eq!(bench.process.done("volume list -H -o name"), "tank\n");
+}
+
+/// A snapshot that is served under its name has that name to itself, whatever is named where it would lose it.
+#[test]
+fn a_served_snapshot_keeps_its_name() {
+    let mut bench = Bench::new("--size 512M a");
+    bench.process.done("volume create tank/vms");
+    bench.process.done("volume create -V 64M tank/vms/vm");
+    bench.process.done("volume snapshot tank/vms/vm@daily");
+    bench
+        .process
+        .done("volume clone tank/vms/vm@daily tank/copy");
+    bench.unit(0, "daily --volume tank/vms/vm@daily");
+    for line in [
+        "volume rename tank/vms/vm@daily @older",
+        "volume rename -r tank/vms/vm@daily @older",
+        "volume rename -r tank/vms@daily @older",
+        "volume rename -r tank@daily @older",
+        "volume rename tank/vms tank/others",
+        "volume promote tank/copy",
+    ] {
+        let text = bench.process.refused(line);
+        let reason = "tank/vms/vm@daily is busy: lu daily serves it";
+        assert!(text.contains(reason), "{line}: {text}");
+        assert!(text.contains("sandstone lu delete daily"), "{line}: {text}");
+    }
+    // What is not served is free.
+    bench.process.done("volume snapshot -r tank@hourly");
+    bench.process.done("volume rename -r tank@hourly @older");
+    bench.process.kill();
+    bench.process.restart();
+    let mut session = bench.log_in(1, 1);
+    assert_eq!(read(&mut session, 0, 0, 8), vec![0; 8 * BLOCK]);
+    bench.process.done("lu delete -y daily");
+    bench.process.done("volume promote tank/copy");
+    bench.process.done("volume rename -r tank@daily @older.1");
 }
