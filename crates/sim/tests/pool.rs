@@ -83,6 +83,11 @@ fn disks_that_are_replaced_while_datasets_come_and_go_take_nothing_with_them() {
     assert_eq!(withstands(Family::Reshaped, 1500).total.errors, 0);
 }
 
+#[test]
+fn disks_that_fail_while_others_take_their_places_cost_errors_and_nothing_else() {
+    withstands(Family::FailingReshaped, 1000);
+}
+
 /// Damage that redundancy covers: nothing is lost.
 #[test]
 fn damage_that_redundancy_covers_costs_nothing() {

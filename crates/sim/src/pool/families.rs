@@ -81,6 +81,8 @@ pub enum Family {
     /// Power cuts and kills while disks are replaced, attached, detached and put aside, and datasets come and go:
     /// nothing may be lost, and nothing that was detached is needed.
     Reshaped,
+    /// The same where all disks fail, hang and vanish: errors, never wrong bytes.
+    FailingReshaped,
     /// Power cuts and kills of pools with log vdevs.
     Logs,
     /// The same where the disks of log vdevs fail, hang and vanish: no change may fail, and nothing that
@@ -89,7 +91,7 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 11] = [
+pub const FAMILIES: [Family; 12] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -99,6 +101,7 @@ pub const FAMILIES: [Family; 11] = [
     Family::Beyond,
     Family::Apart,
     Family::Reshaped,
+    Family::FailingReshaped,
     Family::Logs,
     Family::FailingLogs,
 ];
@@ -134,6 +137,7 @@ impl Family {
             Self::Beyond => "beyond",
             Self::Apart => "apart",
             Self::Reshaped => "reshaped",
+            Self::FailingReshaped => "failing-reshaped",
             Self::Logs => "logs",
             Self::FailingLogs => "failing-logs",
         }
@@ -143,7 +147,7 @@ impl Family {
     pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
         let shapes = match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
-            Self::Logs | Self::FailingLogs => ANY,
+            Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond => REDUNDANT,
             Self::Apart => PARTING,
@@ -152,7 +156,7 @@ impl Family {
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
         }
-        if self == Self::Reshaped {
+        if matches!(self, Self::Reshaped | Self::FailingReshaped) {
             setup.spare_disks = 3;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
         }
@@ -207,6 +211,17 @@ impl Family {
                 setup.never_suspends = true;
                 setup.without_checksums = true;
                 climate.admin_per_mille = 250;
+                climate.reshapes_per_mille = 150;
+                climate.steps = 20..90;
+            }
+            Self::FailingReshaped => {
+                fail(&mut climate);
+                // One of two that was away and comes back alone cannot know of what the other one took.
+                climate.rules = Rules {
+                    order: Order::AfterAcknowledged,
+                    durability: false,
+                };
+                climate.admin_per_mille = 0;
                 climate.reshapes_per_mille = 150;
                 climate.steps = 20..90;
             }
