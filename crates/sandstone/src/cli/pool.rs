@@ -121,8 +121,8 @@ pub(super) struct Import {
     /// other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels, where devices are away that may have newer changes, and with
-    /// disks that logical units had meanwhile
+    /// Also where another host has it by its labels, where devices are away that may have newer changes or that others
+    /// were being rebuilt from, and with disks that logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
     /// Without log devices that are missing: durable writes that are there and nowhere else are lost

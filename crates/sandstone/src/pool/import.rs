@@ -29,8 +29,8 @@ pub struct ImportPool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it, where devices are away that may have newer changes, and
-    /// with disks that logical units had meanwhile.
+    /// Also where its labels say that another host has it, where devices are away that may have newer changes or that
+    /// others were being rebuilt from, and with disks that logical units had meanwhile.
     #[serde(default)]
     pub force: bool,
     /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
@@ -234,6 +234,9 @@ impl Pools {
                     "a pool is opened without a log vdev that is missing"
                 );
             }
+        }
+        if how.force || how.read_only {
+            examined.go_without_needed();
         }
         require_logs(&examined, paths)?;
         let leaves = examined.leaves.clone();

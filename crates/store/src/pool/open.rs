@@ -242,7 +242,8 @@ impl Opening {
     /// Begins to open the pool that was found in labels, at one of its roots.
     ///
     /// # Errors
-    /// The vdevs are none, or a log vdev is away that may be the only place of durable writes.
+    /// The vdevs are none, a log vdev is away that may be the only place of durable writes, or a leaf that others were
+    /// being rebuilt from.
     pub fn new(
         examined: &Examined,
         root: &Candidate,
@@ -252,6 +253,7 @@ impl Opening {
         now_us: u64,
     ) -> Result<Self, OpenError> {
         examined.require_logs()?;
+        examined.require_needed()?;
         let config = examined.config.clone();
         let epoch = root.root.epoch.next();
         let array = array_of(&config, epoch, vdev_limits)?;

@@ -11,7 +11,7 @@ use super::roots::Roots;
 use super::{OpenError, OpenErrorKind};
 use crate::format::label::NoLabel;
 use crate::format::{Epoch, Label, Root};
-use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState};
+use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
 
 /// The four label copies of a device, each as it was read; empty where it could not be.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,9 @@ pub struct Examined {
     /// cannot be, since a leaf that was found would have had to take part and its label would say so. Who
     /// opens the pool nevertheless must be told.
     pub unaccounted: Vec<u64>,
+    /// The guids of leaves that were not found and that have what those that were found lack: these were being rebuilt
+    /// from them.
+    pub needed: Vec<u64>,
     /// Log vdevs that were in use and of which no leaf is there that has all.
     pub missing_logs: Vec<MissingLog>,
 }
@@ -68,6 +71,25 @@ impl Examined {
         };
         let context = format!("its log device is missing ({}): {loss}", leaves.join(", "));
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
+    }
+
+    /// Refuses to go on without leaves that others were being rebuilt from: what is not rebuilt yet could not be read,
+    /// and what is written meanwhile would keep the two apart for good.
+    pub(super) fn require_needed(&self) -> Result<(), OpenError> {
+        if self.needed.is_empty() {
+            return Ok(());
+        }
+        let needed: Vec<String> = self.needed.iter().map(|of| format!("{of:016x}")).collect();
+        let context = format!(
+            "leaf {} is away, from which those that are here were being rebuilt: they lack a part of what it has",
+            needed.join(", ")
+        );
+        Err(OpenError::new(OpenErrorKind::Missing, context))
+    }
+
+    /// Gives up what leaves have that are away and that others were being rebuilt from.
+    pub fn go_without_needed(&mut self) {
+        self.needed.clear();
     }
 
     /// Gives up the log vdevs that are away, with what is there and nowhere else; returns them.
@@ -136,6 +158,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
     let mut is_config_new = labels.iter().flatten().any(is_old);
     let unaccounted = unaccounted(&config, &leaves);
+    let needed = needed(&config, &leaves);
     let in_use = logs_in_use(&config);
     let tops = config.tree.top_levels.iter_mut();
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
@@ -170,6 +193,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         ring,
         is_config_new,
         unaccounted,
+        needed,
         missing_logs,
     })
 }
@@ -199,6 +223,35 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         }
     }
     away
+}
+
+/// The leaves that were not found, of vdevs that are whole with them and are not without them. A leaf that is put
+/// aside may be one of those that were found: it is here, and is not used.
+fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
+    let is_whole = |leaf: &LeafSpec| leaf.state == LeafState::Online && leaf.missing.is_empty();
+    let is_here = |leaf: &LeafSpec| found.contains(&Some(leaf.guid));
+    let mut needed = Vec::new();
+    let tops = config.tree.top_levels.iter();
+    for top in tops.filter(|top| top.class == Class::Normal) {
+        let spare = match top.kind {
+            Kind::Mirror => top.slots.len() - 1,
+            Kind::Raidz { parity } => usize::from(parity),
+            Kind::Leaf | Kind::Hole => 0,
+        };
+        let lacking = |of: &dyn Fn(&LeafSpec) -> bool| {
+            let lacks = |slot: &&SlotSpec| !slot.leaves.iter().any(of);
+            top.slots.iter().filter(lacks).count()
+        };
+        let is_incomplete = lacking(&|leaf| is_whole(leaf) && is_here(leaf)) > spare;
+        // Where nothing of a slot is here, it is missing, and nobody takes it for a rebuilt one.
+        let is_there = lacking(&is_here) <= spare;
+        if is_incomplete && is_there && lacking(&is_whole) <= spare {
+            let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+            let away = leaves.filter(|leaf| is_whole(leaf) && !is_here(leaf));
+            needed.extend(away.map(|leaf| leaf.guid));
+        }
+    }
+    needed
 }
 
 /// The leaves of log vdevs that were online: what was promised there is on each of them.

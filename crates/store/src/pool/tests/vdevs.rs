@@ -272,3 +272,33 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     world.checkpoint();
     world.reopen().expect("opens");
 }
+
+/// What a disk that is being rebuilt lacks is on the one that it is rebuilt from: without that there is no pool.
+#[test]
+fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
+    let (mut world, _, _) = filled(Kind::Leaf, 1, 4096);
+    world.disks.push(Default::default());
+    let old = world.pool.leaf(100).expect("the old one");
+    let new = world
+        .pool
+        .replace(old, &LeafSpec::new(101, DISK))
+        .expect("takes its place");
+    world.leaves.insert(new.0, 1);
+    let is_labelled = |world: &World| world.examine().expect("a pool").leaves[1].is_some();
+    while !is_labelled(&world) || world.pool.scan_state().is_none() {
+        assert!(world.do_one(), "it has no labels");
+    }
+    for _ in 0..40 {
+        world.do_one();
+    }
+    assert!(world.pool.array.find(100).is_some());
+    world.absent.insert(0);
+    let error = world.crash().expect_err("the other one has what it lacks");
+    assert_eq!(error.kind, crate::pool::OpenErrorKind::Missing, "{error}");
+    let mut examined = world.examine().expect("a pool");
+    assert_eq!(examined.needed, [100]);
+    examined.go_without_needed();
+    world
+        .crash_to(examined)
+        .expect("somebody has decided on it");
+}
