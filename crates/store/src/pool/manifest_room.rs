@@ -216,15 +216,16 @@ impl<'a> Owners<'a> {
 }
 
 /// The longest that a dataset's entry in the catalogue becomes by what is never refused, with the comma behind it: numbers
-/// grow, and a volume may get a refreservation that follows its size.
+/// grow, also that of a try to receive, and a volume may get a refreservation that follows its size.
 fn longest_entry(dataset: &Dataset) -> usize {
     let id = |of: DatasetId| ID_DIGITS - digits(of.0.into());
     let mut more = id(dataset.parent) + dataset.previous().map_or(0, id);
     if let Kind::Volume(volume) = &dataset.kind {
-        let position = volume.receiving.as_ref().map(|of| of.position);
+        let receiving = volume.receiving.iter();
+        let numbers = receiving.flat_map(|of| [of.position, of.attempt]);
         let reserved = dataset.properties.get(&Native::Refreservation.into());
         more += DIGITS - digits(volume.size);
-        more += position.map_or(0, |position| DIGITS - digits(position));
+        more += numbers.map(|number| DIGITS - digits(number)).sum::<usize>();
         more += match reserved {
             Some(value) => DIGITS.saturating_sub(value.to_string().len()),
             None if dataset.properties.is_empty() => {

@@ -270,11 +270,11 @@ fn begin(from: Option<u64>, properties: usize) -> Begin {
 }
 
 impl World {
-    fn try_begin(&mut self, name: &str, begin: &Begin) -> bool {
+    fn try_begin(&mut self, name: &str, begin: &Begin, attempt: u64) -> bool {
         let request = ReceiveInto {
             name: name.to_owned(),
             begin: begin.clone(),
-            attempt: 7,
+            attempt,
             is_resumable: true,
             with_parents: false,
         };
@@ -283,10 +283,10 @@ impl World {
         })))
     }
 
-    fn try_end(&mut self, name: &str, begin: &Begin) -> bool {
+    fn try_end(&mut self, name: &str, begin: &Begin, attempt: u64) -> bool {
         let (volume, begin) = (self.id(name), begin.clone());
         is_done(self.administer(Box::new(move |catalog, stamp| {
-            catalog.plan_end_receive(volume, 7, &begin, stamp)
+            catalog.plan_end_receive(volume, attempt, &begin, stamp)
         })))
     }
 
@@ -307,7 +307,7 @@ fn streams_with_long_properties_are_refused_when_they_begin() {
     world.fill_history();
     let stream = begin(None, 6);
     let mut begun = 0;
-    while world.try_begin(&format!("v{begun}"), &stream) {
+    while world.try_begin(&format!("v{begun}"), &stream, 7) {
         begun += 1;
         assert!(begun < 30, "no stream is refused");
     }
@@ -323,18 +323,21 @@ fn a_receive_that_began_can_end() {
     let mut world = world();
     world.fill_history();
     let first = begin(None, 0);
-    assert!(world.try_begin("w", &first));
+    assert!(world.try_begin("w", &first, 7));
     world.fill_lists("a");
-    assert!(world.try_end("w", &first));
+    assert!(world.try_end("w", &first, 7));
     world.make_room((0..10).map(|number| format!("a{number}")).collect());
     let second = begin(Some(first.snapshot), 2);
-    assert!(world.try_begin("w", &second));
+    assert!(world.try_begin("w", &second, 7));
     world.fill_lists("b");
-    assert!(!world.try_end("w", &second));
+    // What is refused at the end is tried again: another try has another number.
+    assert!(!world.try_end("w", &second, 7));
+    assert!(world.try_begin("w", &second, u64::MAX));
+    assert!(!world.try_end("w", &second, u64::MAX));
     world.checkpoint();
     world.reopen().expect("opens");
     world.make_room((10..40).map(|number| format!("a{number}")).collect());
-    assert!(world.try_end("w", &second));
+    assert!(world.try_end("w", &second, u64::MAX));
     world.checkpoint();
     world.reopen().expect("opens");
 }
