@@ -52,7 +52,7 @@ impl PoolSetup {
             gather_us: random.one_of(&[0, 30, 300, 2_000]),
             budget: random.one_of(&[1, 2, 5, 64]),
             freed_blocks: random.one_of(&[2, 20, 1 << 18]),
-            scan_batch: 1 << 16,
+            ..Limits::default()
         };
         let vdev_limits = vdev::Limits {
             max_write: random.one_of(&[4 << 10, 16 << 10, 1 << 20]),

@@ -68,11 +68,16 @@ impl Pool {
                     continue;
                 }
             };
-            if let Err(error) = self.check_promises(&operation) {
-                self.answer(id, Err(error));
-                continue;
-            }
-            let is_too_early = self.checkpoint.is_some() && takes_lists(&operation);
+            let promised = self.check_promises(&operation);
+            let lists = match promised.and_then(|()| self.lists_after(&operation)) {
+                Ok(lists) => lists,
+                Err(error) => {
+                    self.answer(id, Err(error));
+                    continue;
+                }
+            };
+            let is_too_early = self.checkpoint.is_some() && takes_lists(&operation)
+                || self.waits_for_freeing(&operation);
             if is_too_early || self.is_written_in_part(&operation) {
                 // Nothing changes the catalogue meanwhile, so the plan stays right; but for the epoch,
                 // which only snapshots have.
@@ -88,6 +93,7 @@ impl Pool {
                 self.answer(id, Err(error));
                 continue;
             }
+            self.lists = lists;
             self.wait_for(self.commit.chain.sealed_seq(), id);
         }
     }

@@ -111,6 +111,16 @@ impl Making {
         !self.jobs.is_empty() || self.walking.is_some()
     }
 
+    /// What is being freed, but for a tree that is being walked.
+    pub(super) fn jobs(&self) -> &VecDeque<Job> {
+        &self.jobs
+    }
+
+    /// Whether a tree is being walked.
+    pub(super) fn is_walking(&self) -> bool {
+        self.walking.is_some()
+    }
+
     fn is_settled(&self, written_seq: u64) -> bool {
         self.writes.count == 0 && written_seq >= self.seq
     }

@@ -8,12 +8,49 @@ use serde::{Deserialize, Serialize};
 use super::open::{OpenError, OpenErrorKind};
 use super::scan::ScanRecord;
 use crate::catalog::Catalog;
-use crate::format::{DatasetId, Epoch, Pointer};
+use crate::format::{DatasetId, Epoch, Pointer, Root};
 use crate::map::Tree;
-use crate::snapshot::deadlist::Deadlist;
+use crate::snapshot::deadlist::{self, Deadlist};
 
 /// The longest block of a manifest, in bytes.
 pub(super) const BLOCK: usize = 128 << 10;
+
+/// The longest record of a volume or snapshot without its dead list, in bytes.
+pub(super) const CONTENTS: usize = 241;
+/// A part of a dead list in the record of what is being freed.
+pub(super) const LISTED: usize = 2 * deadlist::RECORD;
+/// The longest part of a dead list in the record of a volume or snapshot: with its nodes, at most
+/// 2^56 of them.
+pub(super) const PART: usize = LISTED + "[72057594037927936,72057594037927936],".len();
+/// The longest record of a tree that is being freed.
+pub(super) const TREE: usize = 185;
+/// That of a list, without its parts.
+pub(super) const LIST: usize = 23;
+/// The longest record of a vdev's space map without its nodes, and one of these.
+pub(super) const SPACE: usize = 64;
+pub(super) const SPACE_NODE: usize = 67;
+
+/// How long something is in a manifest.
+pub(super) fn json_len(of: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    let written = serde_json::to_writer(&mut count, of);
+    written.expect("it is made of numbers, texts and lists of these");
+    count.0
+}
+
+/// The longest manifest, in bytes.
+pub(super) const MAX_MANIFEST: usize = Root::MAX_BLOCKS * BLOCK;
 
 /// Reads a manifest as opening a pool does, and writes it again. For tests of what lies on disks.
 ///
@@ -201,6 +238,16 @@ pub(super) enum Job {
     Chunks(Deadlist),
 }
 
+impl Job {
+    /// Bytes that its record takes at most.
+    pub(super) fn most_bytes(&self) -> usize {
+        match self {
+            Self::Tree { .. } => TREE,
+            Self::Dead(list) | Self::Chunks(list) => LIST + list.parts() * LISTED,
+        }
+    }
+}
+
 /// What the last durable checkpoint keeps, as far as the next one replaces it.
 #[derive(Debug, Default)]
 pub(super) struct Persisted {
@@ -221,4 +268,78 @@ pub(super) struct Persisted {
 /// The number of the map whose nodes are a vdev's space index; no dataset ever has it.
 pub(super) fn space_map(vdev: u16) -> DatasetId {
     DatasetId(u32::MAX - u32::from(vdev))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Address, Algorithm, Compression};
+
+    fn longest_tree() -> TreeRecord {
+        TreeRecord {
+            map: DatasetId(u32::MAX),
+            root: Hex::default(),
+            height: u8::MAX,
+        }
+    }
+
+    /// The bounds are of the longest records that there can be, with the comma behind each.
+    #[test]
+    fn no_record_is_longer_than_its_bound() {
+        let contents = ContentsRecord {
+            id: DatasetId(u32::MAX),
+            tree: longest_tree(),
+            referenced: u64::MAX,
+            blocks: Some(u64::MAX),
+            whole: Some(u64::MAX),
+            dead: String::new(),
+            dead_nodes: Some(Vec::new()),
+        };
+        assert_eq!(json_len(&contents) + 1, CONTENTS);
+        let tree = JobRecord::Tree {
+            tree: longest_tree(),
+            after: u64::MAX,
+            position: u64::MAX,
+        };
+        let list = JobRecord::Chunks {
+            list: String::new(),
+        };
+        assert_eq!(json_len(&tree) + 1, TREE);
+        assert_eq!(json_len(&list) + 1, LIST);
+        // What a dataset leaves that is destroyed takes no more than it took itself.
+        const { assert!(TREE + LIST <= CONTENTS) };
+        let space = SpaceRecord {
+            sectors: u64::MAX,
+            index: vec![Hex::default(); 3],
+        };
+        assert!(json_len(&space) < SPACE + 3 * SPACE_NODE);
+    }
+
+    #[test]
+    fn no_part_of_a_dead_list_is_longer_than_its_bound() {
+        const MOST: u64 = 1 << 56;
+        let mut pointer = Pointer::HOLE;
+        pointer.address = Address::new(1, 1);
+        pointer.sectors = 1;
+        (pointer.algorithm, pointer.compression) = (Algorithm::Xxh3, Compression::Off);
+        let mut bytes: Vec<u8> = [0, MOST, MOST]
+            .iter()
+            .flat_map(|n: &u64| n.to_le_bytes())
+            .collect();
+        bytes.extend(pointer.encode());
+        let mut dead = Deadlist::decode(&bytes).expect("a list");
+        assert!(dead.note_nodes(&[[MOST, MOST]]));
+        let of = |dead: &Deadlist| ContentsRecord {
+            id: DatasetId(1),
+            tree: longest_tree(),
+            referenced: 0,
+            blocks: None,
+            whole: None,
+            dead: to_hex(&dead.encode()),
+            dead_nodes: dead.nodes().or(Some(Vec::new())),
+        };
+        let empty = json_len(&of(&Deadlist::new()));
+        // Behind the last part there is no comma.
+        assert_eq!(json_len(&of(&dead)) - empty + 1, PART);
+    }
 }

@@ -16,7 +16,7 @@
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
 //! | how does a pool open after a crash | `open.rs`; how does its log go on then: `anew.rs` |
 //! | what happens when it is full | `admission.rs` |
-//! | how are datasets changed | `administer.rs` |
+//! | how are datasets changed | `administer.rs`; when are there too many: `manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | what do datasets take | `usage.rs` |
@@ -37,6 +37,7 @@ mod failures;
 mod labels;
 mod log_vdevs;
 mod manifest;
+mod manifest_room;
 mod open;
 mod prepared;
 mod read;

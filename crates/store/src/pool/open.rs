@@ -578,6 +578,7 @@ fn empty(
         stalled: VecDeque::new(),
         vain_checkpoints: 0,
         waiting: VecDeque::new(),
+        lists: None,
         dying: Vec::new(),
         jobs: VecDeque::new(),
         chunks: BTreeMap::new(),

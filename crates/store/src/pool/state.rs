@@ -10,6 +10,7 @@ use super::checkpoint::Making;
 use super::commit::Commit;
 use super::config::PoolConfig;
 use super::log_vdevs::LogVdevs;
+use super::manifest::MAX_MANIFEST;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord};
@@ -48,6 +49,8 @@ pub struct Limits {
     pub freed_blocks: usize,
     /// Blocks that a scan gathers, to work them off in the order in which they lie.
     pub scan_batch: usize,
+    /// Bytes that the manifest of a checkpoint may have, no more than a root can point to: what could need more is refused.
+    pub manifest_bytes: usize,
 }
 
 impl Default for Limits {
@@ -62,6 +65,7 @@ impl Default for Limits {
             budget: 1,
             freed_blocks: 1 << 18,
             scan_batch: 1 << 16,
+            manifest_bytes: MAX_MANIFEST,
         }
     }
 }
@@ -201,6 +205,9 @@ pub struct Pool {
     pub(super) vain_checkpoints: u32,
     /// Changes of datasets that wait for their turn.
     pub(super) waiting: VecDeque<super::administer::Waiting>,
+    /// Bytes that the lists of datasets take at most in a manifest, whatever is written; `None` where they were not
+    /// counted yet.
+    pub(super) lists: Option<usize>,
     pub(super) dying: Vec<Dying>,
     /// What is being freed, a part with each checkpoint.
     pub(super) jobs: VecDeque<super::manifest::Job>,

@@ -8,6 +8,7 @@ mod durable;
 mod foreign_bugs;
 mod full;
 mod log_vdevs;
+mod manifest_room;
 mod opening;
 mod prepared;
 mod read_ahead;

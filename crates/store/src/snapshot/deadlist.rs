@@ -21,6 +21,7 @@ use crate::format::list::{Chunk, Entries, MAX_POINTERS};
 use crate::format::{Epoch, Pointer};
 
 mod record;
+pub use record::RECORD;
 #[cfg(test)]
 mod tests;
 
@@ -155,6 +156,20 @@ impl Deadlist {
     /// How many blocks are on it.
     pub fn blocks(&self) -> u64 {
         self.parts.values().map(|part| part.blocks).sum()
+    }
+
+    /// In how many parts they are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// How many of them are of times that no snapshot ends or begins any more, of these that the list's owner builds on,
+    /// ascending: it is only the list of who comes next whose parts are joined when a snapshot goes.
+    pub fn stale_parts(&self, snapshots: &[Epoch]) -> usize {
+        let keys = self.parts.keys();
+        let is_stale =
+            |after: &&Epoch| **after != Epoch(0) && snapshots.binary_search(after).is_err();
+        keys.filter(is_stale).count()
     }
 
     /// Sectors of all its blocks, parity not counted.

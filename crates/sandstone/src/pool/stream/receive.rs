@@ -425,6 +425,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto) -> Result<(), Error> {
         };
         // The catalogue does not know what space there is.
         let promised = pool.check_promises(&begin);
+        let promised = promised.and_then(|()| pool.check_lists(&begin));
         promised.map(|()| true).map_err(|error| failed(&error))
     });
     if !is_needed.map_err(|error| failed(&error))?? {

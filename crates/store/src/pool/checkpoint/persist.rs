@@ -11,7 +11,7 @@ use pages::Pages;
 
 use super::super::manifest::{
     BLOCK, ContentsRecord, Hex, Job, JobRecord, Manifest, Persisted, SpaceRecord, TreeRecord,
-    space_map, to_hex,
+    json_len, space_map, to_hex,
 };
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Contents, Dying, Pool};
@@ -105,6 +105,10 @@ impl Pool {
         tables.pages.resize(vdevs, Vec::new());
         tables.index.resize(vdevs, Vec::new());
         let mut places = Places::default();
+        let len = self.manifest_len(manifest);
+        if len > self.longest_manifest() {
+            return Err(NoSpace);
+        }
         loop {
             while let Some(page) = self.space.next_dirty_page() {
                 let table = &mut self.persisted.pages[usize::from(page.vdev)];
@@ -133,7 +137,6 @@ impl Pool {
                 let sectors = Chunk::sectors_of_extents(MAX_EXTENTS);
                 places.chunks.push(self.place(sectors as u16)?);
             }
-            let len = self.manifest_len(manifest);
             let mut room: usize = places.manifest.iter().map(|(_, room)| room).sum();
             while room < len {
                 if places.manifest.len() == Root::MAX_BLOCKS {
@@ -178,11 +181,10 @@ impl Pool {
         Some(write(&mut writer))
     }
 
-    /// The length of the manifest: pointers are all of the same length.
+    /// The length of the manifest at most: pointers are all of the same length, and what the space map needs is not
+    /// known before everything has its place.
     fn manifest_len(&self, manifest: &Manifest) -> usize {
-        let index: usize = self.persisted.index.iter().map(Vec::len).sum();
-        let space = index * 67 + self.persisted.index.len() * 64;
-        encode(manifest).len() + space
+        json_len(manifest) + self.space_records_len()
     }
 
     /// Encodes and writes everything.

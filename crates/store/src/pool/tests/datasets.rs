@@ -151,6 +151,15 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The same with more that makes the lists of datasets longer.
+fn any_growing_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => any_step(),
+        1 => Just(Step::GroupSnapshot),
+        1 => any::<u8>().prop_map(|snapshot| Step::Clone { snapshot }),
+    ]
+}
+
 /// The bytes of a sector: every second one can be compressed.
 fn content(tag: u32) -> Vec<u8> {
     let mut state = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -323,6 +332,10 @@ impl History {
             other => self.change(other),
         }
         self.wipe_detached();
+        // What was carried on of the length of lists is no less than it is.
+        let pool = &self.world.pool;
+        let counted = pool.count_lists(pool.catalog());
+        assert!(pool.lists.is_none_or(|lists| lists >= counted), "{step:?}");
     }
 
     /// The leaves of slots, each with how many there are in its slot.
@@ -620,7 +633,10 @@ impl History {
 }
 
 fn run(kind: Kind, disks: usize, limits: Limits, is_lazy: bool, steps: &[Step]) {
-    let mut history = History::new(kind, disks, limits);
+    follow(History::new(kind, disks, limits), is_lazy, steps);
+}
+
+fn follow(mut history: History, is_lazy: bool, steps: &[Step]) {
     history.world.is_lazy = is_lazy;
     history.change(&Step::Create { shift: 12 });
     for step in steps {
@@ -658,15 +674,15 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 }
 
 /// PROPTEST_CASES may ask for more.
-fn config() -> ProptestConfig {
+fn config(cases: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(256),
+        None => ProptestConfig::with_cases(cases),
     }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(256))]
 
     #[test]
     fn datasets_are_their_models(
@@ -681,6 +697,31 @@ proptest! {
             (Kind::Raidz { parity: 1 }, 3),
         ][shape];
         run(kind, disks, limits, is_lazy, &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(64))]
+
+    /// Where the lists of a dozen datasets are as long as a checkpoint may have them, changes are refused, and none
+    /// of those that are not keeps the pool from going on.
+    #[test]
+    fn no_history_makes_lists_longer_than_a_checkpoint_may_have_them(
+        limits in any_limits(),
+        is_lazy in any::<bool>(),
+        steps in prop::collection::vec(any_growing_step(), 1..160),
+    ) {
+        let limits = Limits {
+            manifest_bytes: 282_000,
+            ..limits
+        };
+        let mut history = History::new(Kind::Leaf, 1, limits);
+        history.world.fill_history();
+        for _ in 0..3 {
+            history.world.checkpoint();
+        }
+        history.empty = needed(&history.world);
+        follow(history, is_lazy, &steps);
     }
 }
 

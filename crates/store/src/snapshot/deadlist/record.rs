@@ -17,7 +17,7 @@ use super::{Deadlist, Nodes, Part};
 use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
-const RECORD: usize = 24 + Pointer::SIZE;
+pub const RECORD: usize = 24 + Pointer::SIZE;
 /// No pool has so many sectors, so lists that are merged can be counted.
 const MOST_SECTORS: u64 = 1 << 56;
 

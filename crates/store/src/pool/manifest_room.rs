@@ -1,0 +1,295 @@
+//! That a manifest is never longer than a root can point to: what would make it so is refused before.
+//!
+//! A checkpoint whose manifest is too long cannot be made, and the pool would stand still for ever. Dead lists grow by
+//! writes, which nobody refuses for that. So all is counted as what it can still become: a volume's list has one part for
+//! each snapshot that the volume builds on, and so has that of a snapshot until its layers are merged. What is
+//! being freed takes no more than the datasets that it was of. So a change that adds no dataset, name or value is always
+//! taken; only that volumes are rolled back again and again waits for what is being freed.
+//!
+//! What was counted once is carried on by what each change adds at most, and counted again only where that would be too much.
+
+use std::collections::BTreeMap;
+
+use super::manifest::{
+    CONTENTS, LIST, LISTED, MAX_MANIFEST, PART, SPACE, SPACE_NODE, TREE, json_len,
+};
+use super::request::PoolError;
+use super::state::Pool;
+use crate::catalog::history::MAX_BYTES;
+use crate::catalog::{
+    Catalog, CatalogError, Dataset, ErrorKind, Kind, Native, NewSnapshots, Operation,
+};
+use crate::format::DatasetId;
+use crate::format::node::FAN_OUT;
+use crate::snapshot::deadlist::Deadlist;
+
+/// The history, in bytes: as long as it may be, and each character of it written as two.
+const HISTORY: usize = 2 * MAX_BYTES;
+/// What stands around the lists, with how the last scan ended.
+const ENVELOPE: usize = 1024;
+/// The share of all that is kept for the space maps of vdevs that are added, or grow.
+const SPACE_SHARE: usize = 32;
+/// The digits of the longest number, and of the longest of a dataset.
+const DIGITS: usize = 20;
+const ID_DIGITS: usize = 10;
+/// What an entry of the catalogue has that does not stand in the operation that makes it, with the longest of these.
+const ENTRY: usize = 368;
+/// The entry of a snapshot with the longest name.
+const LONGEST_SNAPSHOT: usize = 640;
+
+impl Pool {
+    /// Refuses what could make the manifest of a checkpoint too long, now or later.
+    ///
+    /// # Errors
+    /// Refused.
+    pub fn check_lists(&self, operation: &Operation) -> Result<(), PoolError> {
+        self.lists_after(operation).map(drop)
+    }
+
+    /// What lists take at most after an operation; `None` where they were not counted yet.
+    ///
+    /// # Errors
+    /// Refused where that is too much, and more than before.
+    pub(super) fn lists_after(&self, operation: &Operation) -> Result<Option<usize>, PoolError> {
+        let more = growth(&self.catalog, operation);
+        if more == 0 {
+            return Ok(self.lists);
+        }
+        let most = self.room_for_lists().saturating_sub(self.freeing_len());
+        if let Some(after) = self.lists.map(|before| before + more)
+            && after <= most
+        {
+            return Ok(Some(after));
+        }
+        let before = self.count_lists(&self.catalog);
+        if before + more <= most {
+            return Ok(Some(before + more));
+        }
+        let mut catalog = self.catalog.clone();
+        if catalog.apply(operation).is_err() {
+            // Whoever does it says why it cannot be done.
+            return Ok(Some(before + more));
+        }
+        let after = self.count_lists(&catalog);
+        if after <= most.max(before) {
+            return Ok(Some(after.max(before)));
+        }
+        let error = CatalogError::new(
+            ErrorKind::LimitReached,
+            format!(
+                "the lists of datasets could take {after} bytes of a checkpoint then, and {most} are the most: names, \
+                 properties, and what each volume has lost since each of its snapshots"
+            ),
+            "destroy snapshots or volumes that are not needed, or inherit user properties; what is destroyed makes \
+             room when it is freed",
+        );
+        Err(error.into())
+    }
+
+    /// Whether a rollback has to wait for what is being freed: it leaves a list more, and no dataset less.
+    pub(super) fn waits_for_freeing(&mut self, operation: &Operation) -> bool {
+        let Operation::Rollback { volume, .. } = operation else {
+            return false;
+        };
+        if !self.is_freeing() {
+            return false;
+        }
+        let lists = match self.lists {
+            Some(lists) => lists,
+            None => self.count_lists(&self.catalog),
+        };
+        self.lists = Some(lists);
+        let listed = self.contents.get(volume).map_or(0, |of| of.dead.parts());
+        let more = left_by_rollback(listed.max(self.catalog.chain(*volume).count()));
+        lists + self.freeing_len() + more > self.room_for_lists()
+    }
+
+    /// Bytes of a manifest that datasets and what is being freed may take.
+    fn room_for_lists(&self) -> usize {
+        let most = self.longest_manifest();
+        let space = self.space_records_len().max(most / SPACE_SHARE);
+        most.saturating_sub(HISTORY + ENVELOPE + space)
+    }
+
+    /// The longest manifest that may be written, in bytes.
+    pub(super) fn longest_manifest(&self) -> usize {
+        self.limits.manifest_bytes.min(MAX_MANIFEST)
+    }
+
+    /// The longest that the records of the space map can be, of the vdevs that there are.
+    pub(super) fn space_records_len(&self) -> usize {
+        let vdevs = 0..self.space.vdevs();
+        let lens = vdevs.map(|vdev| {
+            let written = self.persisted.index.get(usize::from(vdev));
+            let nodes = (self.space.pages(vdev) as usize).div_ceil(FAN_OUT);
+            SPACE + nodes.max(written.map_or(0, Vec::len)) * SPACE_NODE
+        });
+        lens.sum()
+    }
+
+    /// Bytes that the records of what is being freed take at most.
+    fn freeing_len(&self) -> usize {
+        let making = self.checkpoint.as_ref();
+        let jobs = making.into_iter().flat_map(|making| making.jobs());
+        let jobs = jobs.chain(&self.jobs).map(super::manifest::Job::most_bytes);
+        let walking = making.is_some_and(|making| making.is_walking());
+        jobs.sum::<usize>() + (self.dying.len() + usize::from(walking)) * TREE
+    }
+
+    /// Bytes that the records of these datasets take at most, whatever is written, destroyed, resized or rolled back,
+    /// with what one rollback leaves.
+    pub(super) fn count_lists(&self, catalog: &Catalog) -> usize {
+        let owners = Owners::of(self);
+        // How many snapshots each builds on. Those before have lower numbers, since they were taken before.
+        let mut depths: BTreeMap<DatasetId, usize> = BTreeMap::new();
+        let (mut sum, mut longest) = (0, 0);
+        let snapshots = catalog.datasets().filter(|of| of.as_snapshot().is_some());
+        let others = catalog.datasets().filter(|of| of.as_snapshot().is_none());
+        for dataset in snapshots.chain(others) {
+            let depth = dataset.previous().map_or(0, |previous| {
+                let known = depths.get(&previous).map(|depth| depth + 1);
+                known.unwrap_or_else(|| catalog.chain(dataset.id).count())
+            });
+            sum += longest_entry(dataset);
+            sum += match &dataset.kind {
+                Kind::Folder => 0,
+                Kind::Snapshot(_) => {
+                    depths.insert(dataset.id, depth);
+                    let parts = match owners.is_settled(dataset.id) {
+                        true => owners.lists(dataset.id).map(Deadlist::parts).sum(),
+                        false => depth + owners.stale_parts(catalog, dataset.id),
+                    };
+                    CONTENTS + parts * PART
+                }
+                Kind::Volume(volume) => {
+                    let parts = depth + owners.stale_parts(catalog, dataset.id);
+                    longest = longest.max(parts);
+                    let ahead = volume.receiving.as_ref().map(|_| snapshot_ahead(depth));
+                    CONTENTS + parts * PART + ahead.unwrap_or(0)
+                }
+            };
+        }
+        sum + left_by_rollback(longest)
+    }
+}
+
+/// Whose the dead lists are, also of those that a checkpoint is just writing.
+struct Owners<'a> {
+    pool: &'a Pool,
+    /// The volumes whose lists snapshots have, which were taken since the checkpoint began.
+    heirs: BTreeMap<DatasetId, DatasetId>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(pool: &'a Pool) -> Self {
+        let making = pool.checkpoint.iter();
+        let heirs = making.flat_map(|making| &making.heirs);
+        let heirs = heirs.map(|(volume, heir)| (*heir, *volume)).collect();
+        Self { pool, heirs }
+    }
+
+    fn lists(&self, dataset: DatasetId) -> impl Iterator<Item = &'a Deadlist> {
+        let making = self.pool.checkpoint.as_ref();
+        let own = making.filter(|making| !making.heirs.contains_key(&dataset));
+        let own = own.and_then(|making| making.dead.get(&dataset));
+        let inherited = making.zip(self.heirs.get(&dataset));
+        let inherited = inherited.and_then(|(making, volume)| making.dead.get(volume));
+        let listed = self.pool.contents.get(&dataset).map(|of| &of.dead);
+        listed.into_iter().chain(own).chain(inherited)
+    }
+
+    /// Whether nothing comes to the list of a snapshot any more but by destructions.
+    fn is_settled(&self, snapshot: DatasetId) -> bool {
+        let of = self.pool.contents.get(&snapshot);
+        let is_merged = of.is_some_and(|of| of.map.layers.closed().is_empty());
+        is_merged && !self.heirs.contains_key(&snapshot)
+    }
+
+    fn stale_parts(&self, catalog: &Catalog, dataset: DatasetId) -> usize {
+        let lists = self.lists(dataset).filter(|list| !list.is_empty());
+        let mut epochs = None;
+        let stale = lists.map(|list| {
+            list.stale_parts(epochs.get_or_insert_with(|| catalog.shared_epochs(dataset)))
+        });
+        stale.sum()
+    }
+}
+
+/// The longest that a dataset's entry in the catalogue becomes by what is never refused, with the comma behind it: numbers
+/// grow, also that of a try to receive, and a volume may get a refreservation that follows its size.
+fn longest_entry(dataset: &Dataset) -> usize {
+    let id = |of: DatasetId| ID_DIGITS - digits(of.0.into());
+    let mut more = id(dataset.parent) + dataset.previous().map_or(0, id);
+    if let Kind::Volume(volume) = &dataset.kind {
+        let receiving = volume.receiving.iter();
+        let numbers = receiving.flat_map(|of| [of.position, of.attempt]);
+        let reserved = dataset.properties.get(&Native::Refreservation.into());
+        more += DIGITS - digits(volume.size);
+        more += numbers.map(|number| DIGITS - digits(number)).sum::<usize>();
+        more += match reserved {
+            Some(value) => DIGITS.saturating_sub(value.to_string().len()),
+            None if dataset.properties.is_empty() => {
+                r#""properties":{"refreservation":""},"#.len() + DIGITS
+            }
+            None => r#""refreservation":"","#.len() + DIGITS,
+        };
+    }
+    json_len(dataset) + 1 + more
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// What an operation adds at most; 0 where it is never refused.
+fn growth(catalog: &Catalog, operation: &Operation) -> usize {
+    let len = || json_len(operation);
+    let depth = |volume: DatasetId| catalog.chain(volume).count();
+    match operation {
+        Operation::CreateFolder { folders } | Operation::Rename { folders, .. } => {
+            len() + folders.len() * ENTRY
+        }
+        Operation::CreateVolume { folders, volume } => {
+            let ahead = volume.receiving.as_ref().map(|_| snapshot_ahead(0));
+            len() + (folders.len() + 1) * ENTRY + CONTENTS + ahead.unwrap_or(0)
+        }
+        Operation::Clone { folders, clone } => {
+            let shared = depth(clone.origin) + 1;
+            len() + (folders.len() + 1) * ENTRY + CONTENTS + shared * (PART + LISTED)
+        }
+        Operation::Snapshot(taken) => len() + taken_growth(catalog, taken),
+        Operation::EndReceive { taken, .. } => len() + taken_growth(catalog, taken),
+        Operation::BeginReceive { volume, .. } => len() + snapshot_ahead(depth(*volume)),
+        Operation::SetProperty { .. } => len(),
+        Operation::Hold { snapshots, tag, .. } => snapshots.len() * (json_len(tag) + 48),
+        Operation::Destroy { .. }
+        | Operation::Rollback { .. }
+        | Operation::Promote { .. }
+        | Operation::Inherit { .. }
+        | Operation::Resize { .. }
+        | Operation::Release { .. }
+        | Operation::NoteReceived { .. }
+        | Operation::Note(_) => 0,
+    }
+}
+
+/// What snapshots add: each gets its volume's list as that may still become, and the volume begins another one.
+fn taken_growth(catalog: &Catalog, taken: &NewSnapshots) -> usize {
+    let each = ENTRY + CONTENTS + json_len(&taken.properties);
+    let volumes = taken.snapshots.iter();
+    let all = volumes.map(|new| {
+        let depth = catalog.chain(new.volume).count();
+        each + (depth + 1) * PART + LISTED
+    });
+    all.sum()
+}
+
+/// What the snapshot adds that ends a receive, but for the properties that come with it.
+fn snapshot_ahead(depth: usize) -> usize {
+    LONGEST_SNAPSHOT + CONTENTS + (depth + 1) * PART
+}
+
+/// The records that a rollback leaves of a volume that builds on so many snapshots.
+fn left_by_rollback(depth: usize) -> usize {
+    TREE + LIST + depth * LISTED
+}
