@@ -80,12 +80,12 @@ fn a_disk_that_was_lost_and_is_back_is_not_believed() {
 
 #[test]
 fn disks_that_are_replaced_while_datasets_come_and_go_take_nothing_with_them() {
-    assert_eq!(withstands(Family::Reshaped, 1500).total.errors, 0);
+    assert_eq!(withstands(Family::Reshaped, 1000).total.errors, 0);
 }
 
 #[test]
 fn disks_that_fail_while_others_take_their_places_cost_errors_and_nothing_else() {
-    withstands(Family::FailingReshaped, 1000);
+    withstands(Family::FailingReshaped, 500);
 }
 
 /// Damage that redundancy covers: nothing is lost.
