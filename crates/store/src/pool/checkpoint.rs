@@ -296,5 +296,6 @@ impl Pool {
         self.count_vain_checkpoint();
         self.answer_syncs();
         self.changes_are_settled();
+        self.scan_between_checkpoints();
     }
 }

@@ -93,8 +93,8 @@ pub(super) enum NodeWaiter {
     Stored(u64),
     /// The checkpoint looks again by itself.
     Checkpoint,
-    /// So does the scan.
-    Scan,
+    /// So does the scan of this number.
+    Scan(u64),
     /// It will be asked for soon.
     Nobody,
     /// So will the blocks below it.
@@ -381,7 +381,7 @@ impl Pool {
                         self.answer(id, Err(error.clone()));
                     }
                 }
-                (NodeWaiter::Scan, result) => self.scan_has_node(result.is_ok()),
+                (NodeWaiter::Scan(scan), result) => self.scan_has_node(scan, result.is_ok()),
                 (NodeWaiter::Ahead(ahead), Ok(())) => self.go_ahead(ahead),
                 (NodeWaiter::Nobody | NodeWaiter::Ahead(_), _) => {}
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),

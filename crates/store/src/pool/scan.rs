@@ -7,12 +7,13 @@
 //! are read forwards.
 //!
 //! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
-//! is thrown away and gathered again.
+//! is thrown away, and a smaller one gathered in its place.
 //!
 //! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that has its blocks
 //! from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume, in what builds on a snapshot that
 //! is destroyed. What is being freed is not rebuilt, so a resilver is not over before that is free: its nodes and lists
-//! are read until then, and nobody else may have them.
+//! are read until then, and nobody else may have them. Under load one checkpoint begins when the one before ends: what can
+//! only be done between them ([`Pool::scan_between_checkpoints`]) is done in the moment at which one ends.
 
 mod record;
 
@@ -109,6 +110,12 @@ pub(super) struct Scan {
     /// The targets that the batch is of, each from where it begins there, to gather it again.
     batch_targets: Vec<Target>,
     batch: Vec<Pointer>,
+    /// Blocks of a batch at most: fewer after one that took too long.
+    most: usize,
+    /// Dead lists as they were when no checkpoint was being made, to be walked next.
+    lists: VecDeque<(DatasetId, Deadlist)>,
+    /// A part of the list that is walked, as it was read.
+    chunk: Option<(Address, Chunk)>,
     /// How many of them were begun.
     next: usize,
     /// Sectors of these.
@@ -124,6 +131,8 @@ pub(super) struct Scan {
     is_gathering: bool,
     /// All was rebuilt; it counts when that many checkpoints are durable.
     ends_with: Option<u64>,
+    /// That many are, and nothing was being freed when the last of them was.
+    is_settled: bool,
 }
 
 /// Something whose blocks are visited.
@@ -145,6 +154,15 @@ enum Target {
 enum Walking {
     Tree(Walk),
     Dead(Deadlist),
+}
+
+impl Scan {
+    /// Lists that were not walked are asked for again.
+    fn give_lists_back(&mut self) {
+        for (id, _) in std::mem::take(&mut self.lists).into_iter().rev() {
+            self.targets.push_front(Target::Dead(id));
+        }
+    }
 }
 
 impl Target {
@@ -293,6 +311,9 @@ impl Pool {
             walking: None,
             batch_targets: Vec::new(),
             batch: Vec::new(),
+            most: self.limits.scan_batch,
+            lists: VecDeque::new(),
+            chunk: None,
             next: 0,
             batch_examined: 0,
             batch_checkpoints: self.checkpoints,
@@ -301,6 +322,7 @@ impl Pool {
             waits_for_checkpoint: false,
             is_gathering: false,
             ends_with: None,
+            is_settled: false,
         });
         // The trees must have all that was written until now.
         self.is_checkpoint_wanted = true;
@@ -313,7 +335,7 @@ impl Pool {
             return false;
         }
         match scan.ends_with {
-            Some(wanted) => self.checkpoints >= wanted,
+            Some(_) => scan.is_settled,
             None if scan.waits_for_checkpoint => self.checkpoint.is_none(),
             None if !scan.has_begun => self.checkpoints >= scan.begins_with,
             None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
@@ -340,16 +362,19 @@ impl Pool {
         if !is_running(scan) || scan.is_waiting {
             return;
         }
-        if let Some(wanted) = scan.ends_with {
-            if checkpoints >= wanted {
+        if scan.ends_with.is_some() {
+            if scan.is_settled {
                 self.complete_resilver();
             }
             return;
         }
-        if std::mem::take(&mut scan.waits_for_checkpoint) && self.checkpoint.is_some() {
-            scan.waits_for_checkpoint = true;
-            return;
+        if scan.waits_for_checkpoint {
+            if self.checkpoint.is_some() {
+                return;
+            }
+            self.scan_between_checkpoints();
         }
+        let Some(scan) = &mut self.scan else { return };
         if !scan.has_begun {
             if checkpoints < scan.begins_with {
                 return;
@@ -357,6 +382,37 @@ impl Pool {
             self.plan_scan();
         }
         self.work_off();
+    }
+
+    /// No checkpoint is being made: the scan gets what is a checkpoint's otherwise.
+    pub(super) fn scan_between_checkpoints(&mut self) {
+        let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints);
+        let Some(scan) = &mut self.scan else { return };
+        if scan.status.state != ScanState::Running {
+            return;
+        }
+        if scan.ends_with.is_some_and(|wanted| checkpoints >= wanted) {
+            scan.is_settled = !is_freeing;
+            self.is_checkpoint_wanted |= is_freeing;
+            return;
+        }
+        if !std::mem::take(&mut scan.waits_for_checkpoint) {
+            return;
+        }
+        // The batch begins with them: there is nothing in it yet.
+        scan.batch_checkpoints = checkpoints;
+        // A part has a chunk at least.
+        let mut parts = 0;
+        while let Some(Target::Dead(id)) = scan.targets.front().cloned()
+            && parts < scan.most
+        {
+            scan.targets.pop_front();
+            let of = self.contents.get(&id).filter(|of| !of.dead.is_empty());
+            if let Some(of) = of {
+                parts += of.dead.parts();
+                scan.lists.push_back((id, of.dead.clone()));
+            }
+        }
     }
 
     /// Everything that the trees of this moment reach.
@@ -385,7 +441,8 @@ impl Pool {
         let Some(scan) = &mut self.scan else { return };
         let walking = scan.walking.iter_mut().map(|(target, _)| target);
         let waiting = scan.targets.iter_mut().chain(&mut scan.batch_targets);
-        for id in waiting.chain(walking).filter_map(Target::dataset_mut) {
+        let named = waiting.chain(walking).filter_map(Target::dataset_mut);
+        for id in named.chain(scan.lists.iter_mut().map(|(id, _)| id)) {
             if *id == from {
                 *id = to;
             }
@@ -409,10 +466,14 @@ impl Pool {
                 if scan.next < scan.batch.len() || scan.in_flight > 0 {
                     return;
                 }
+                if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
+                    scan.most = (scan.most * 2).min(self.limits.scan_batch);
+                }
                 scan.batch.clear();
                 (scan.next, scan.batch_examined) = (0, 0);
             }
-            let is_over = scan.targets.is_empty() && scan.walking.is_none();
+            let is_over =
+                scan.targets.is_empty() && scan.lists.is_empty() && scan.walking.is_none();
             if is_over {
                 return self.end_scan();
             }
@@ -499,7 +560,8 @@ impl Pool {
         if !std::mem::take(&mut scan.is_gathering) {
             scan.batch_checkpoints = checkpoints;
             scan.batch_targets.clear();
-            // Its tree may be another by now: it is walked on in that.
+            // Lists may be others by now, and so may its tree: it is walked on in that.
+            scan.give_lists_back();
             if let Some((target, walking)) = scan.walking.take() {
                 scan.targets.push_front(at(&target, &walking));
             }
@@ -519,13 +581,22 @@ impl Pool {
         while let Some(scan) = &mut self.scan {
             // A list is taken as a whole: where one is at is nothing that the next batch could go on from.
             let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
-            if scan.batch.len() >= self.limits.scan_batch && !is_in_list {
+            if scan.batch.len() >= scan.most && !is_in_list {
                 return Ok(());
             }
             let Some((target, walking)) = scan.walking.take() else {
-                let is_dead = matches!(scan.targets.front(), Some(Target::Dead(_)));
-                if is_dead && self.checkpoint.is_some() {
-                    return Err(Pause::Checkpoint);
+                if let Some((id, list)) = scan.lists.pop_front() {
+                    let target = Target::Dead(id);
+                    scan.batch_targets.push(target.clone());
+                    scan.walking = Some((target, Walking::Dead(list)));
+                    continue;
+                }
+                if matches!(scan.targets.front(), Some(Target::Dead(_))) {
+                    // What there is of a batch is worked off first.
+                    match scan.batch.is_empty() {
+                        true => return Err(Pause::Checkpoint),
+                        false => return Ok(()),
+                    }
                 }
                 let Some(target) = scan.targets.pop_front() else {
                     return Ok(());
@@ -561,10 +632,8 @@ impl Pool {
                 .contents
                 .get(id)
                 .map(|of| Walking::Tree(Walk::new(&of.map.tree, *position, Some(*after)))),
-            Target::Dead(id) => self
-                .contents
-                .get(id)
-                .map(|of| Walking::Dead(of.dead.clone())),
+            // Lists come between checkpoints.
+            Target::Dead(_) => None,
         };
         if let (Some(scan), Some(walking)) = (&mut self.scan, walking) {
             scan.batch_targets.push(target.clone());
@@ -589,8 +658,12 @@ impl Pool {
                 }
             }
             Walking::Dead(list) => {
-                let chunks = &mut self.chunks;
-                match list.take_next(|at| chunks.remove(&at.address.to_bits())) {
+                let read = self.scan.as_mut().and_then(|scan| scan.chunk.take());
+                let read = |wanted: &Pointer| {
+                    let read = read.filter(|(at, _)| *at == wanted.address);
+                    read.map(|(_, chunk)| chunk)
+                };
+                match list.take_next(read) {
                     Ok(None) => (true, None),
                     Ok(Some(taken)) => {
                         found = taken.chunks;
@@ -611,15 +684,18 @@ impl Pool {
     }
 
     fn wait_for_scan(&mut self, pause: Pause) {
-        if let Some(scan) = &mut self.scan {
-            scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
-            scan.is_waiting = !scan.waits_for_checkpoint;
-        }
+        let Some(scan) = &mut self.scan else { return };
+        scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
+        scan.is_waiting = !scan.waits_for_checkpoint;
+        let number = scan.number;
         match pause {
             Pause::Checkpoint => {}
-            Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan),
+            Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan(number)),
             Pause::Chunk(pointer) => {
-                let tag = self.tag(Tag::ScanChunk(pointer.address));
+                let tag = self.tag(Tag::ScanChunk {
+                    scan: number,
+                    at: pointer.address,
+                });
                 let block = Block::from(&pointer);
                 let (now, out) = (self.now_us, &mut self.array_output);
                 self.array.read(tag, block, Priority::Background, now, out);
@@ -628,18 +704,25 @@ impl Pool {
     }
 
     /// A part of a dead list was read, or cannot be.
-    pub(super) fn scan_chunk_read(&mut self, at: Address, result: Result<Pages, ArrayError>) {
+    pub(super) fn scan_chunk_read(
+        &mut self,
+        number: u64,
+        at: Address,
+        result: Result<Pages, ArrayError>,
+    ) {
         let chunk = result.ok().and_then(|block| Chunk::decode(&block));
         let is_readable = chunk.is_some();
-        if let Some(chunk) = chunk {
-            self.chunks.insert(at.to_bits(), chunk);
+        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) {
+            scan.chunk = chunk.map(|chunk| (at, chunk));
         }
-        self.scan_has_node(is_readable);
+        self.scan_has_node(number, is_readable);
     }
 
     /// A node or chunk that was waited for is here, or cannot be read.
-    pub(super) fn scan_has_node(&mut self, is_readable: bool) {
-        let Some(scan) = &mut self.scan else { return };
+    pub(super) fn scan_has_node(&mut self, number: u64, is_readable: bool) {
+        let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
+            return;
+        };
         if !std::mem::take(&mut scan.is_waiting) {
             return;
         }
@@ -657,7 +740,9 @@ impl Pool {
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
         scan.walking = None;
+        scan.give_lists_back();
         scan.is_gathering = false;
+        scan.most = (scan.most / 2).max(1);
         scan.batch_checkpoints = self.checkpoints;
         for target in scan.batch_targets.drain(..).rev() {
             scan.targets.push_front(target);
@@ -679,15 +764,9 @@ impl Pool {
         }
     }
 
-    /// Ends a resilver whose blocks are durable, as soon as nothing is being freed.
+    /// Ends a resilver whose blocks are durable.
     fn complete_resilver(&mut self) {
-        let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints);
         let Some(scan) = &mut self.scan else { return };
-        if is_freeing {
-            scan.ends_with = Some(checkpoints + 1);
-            self.is_checkpoint_wanted = true;
-            return;
-        }
         scan.ends_with = None;
         scan.status.state = ScanState::Finished;
         scan.status.ended_s = self.time_s;

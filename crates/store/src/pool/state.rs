@@ -144,7 +144,10 @@ pub(super) enum Tag {
     Stored(u64),
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
-    ScanChunk(Address),
+    ScanChunk {
+        scan: u64,
+        at: Address,
+    },
     /// A block that the scan of this number works off.
     Scan {
         number: u64,
@@ -472,8 +475,8 @@ impl Pool {
                 self.checkpoint_written(write, result)
             }
             (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
-            (Tag::ScanChunk(address), ArrayDone::Read(result)) => {
-                self.scan_chunk_read(address, result)
+            (Tag::ScanChunk { scan, at }, ArrayDone::Read(result)) => {
+                self.scan_chunk_read(scan, at, result)
             }
             (Tag::Scan { number, sectors }, done) => self.scanned(number, sectors, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),

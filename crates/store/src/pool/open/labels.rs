@@ -234,7 +234,7 @@ fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let tops = config.tree.top_levels.iter();
     for top in tops.filter(|top| top.class == Class::Normal) {
         let spare = match top.kind {
-            Kind::Mirror => top.slots.len() - 1,
+            Kind::Mirror => top.slots.len().saturating_sub(1),
             Kind::Raidz { parity } => usize::from(parity),
             Kind::Leaf | Kind::Hole => 0,
         };

@@ -2,7 +2,7 @@
 
 use super::super::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatus};
 use super::world::{DISK, World};
-use crate::catalog::request::Destroy;
+use crate::catalog::request::{Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{Kind, LeafSpec, State};
 
@@ -301,4 +301,63 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
     world
         .crash_to(examined)
         .expect("somebody has decided on it");
+}
+
+/// Under load the next checkpoint begins when the one before ends, and snapshots come and go all the time.
+#[test]
+fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("v", 8 << 20, 4096);
+    let mut taken = 0;
+    let mut rotate = |world: &mut World| {
+        taken += 1;
+        let request = TakeSnapshots {
+            names: vec![format!("v@{taken}")],
+            ..TakeSnapshots::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+        world.administer(plan).expect("taken");
+        if taken > 4 {
+            let names = vec![format!("v@{}", taken - 4)];
+            let request = Destroy {
+                names,
+                ..Destroy::default()
+            };
+            let plan: Plan = Box::new(move |catalog, _| catalog.plan_destroy(&request));
+            world.administer(plan).expect("destroyed");
+        }
+    };
+    for round in 0..4_u8 {
+        for block in 0..200 {
+            let at = block * 4096 + u64::from(round % 2) * 4096;
+            world.write(volume, at, &[round + 1; 4096], false);
+        }
+        world.checkpoint();
+        rotate(&mut world);
+    }
+    world.checkpoint();
+    world.disks.push(Default::default());
+    let old = world.pool.leaf(100).expect("the old one");
+    let new = world
+        .pool
+        .replace(old, &LeafSpec::new(101, DISK))
+        .expect("takes its place");
+    world.leaves.insert(new.0, 1);
+    world.is_lazy = true;
+    for step in 1..30_000 {
+        world.pool.is_checkpoint_wanted = true;
+        world.do_one();
+        if step % 100 == 0 {
+            world.write(volume, step % 256 * 4096, &[9; 4096], true);
+            rotate(&mut world);
+        }
+        if world.pool.array.find(100).is_none() {
+            world.disks[0].clear();
+            world.pool.is_checkpoint_wanted = false;
+            world.checkpoint();
+            world.reopen().expect("opens");
+            return;
+        }
+    }
+    panic!("it does not end: {:?}", world.pool.scan_status());
 }
