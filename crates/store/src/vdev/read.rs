@@ -153,9 +153,10 @@ impl Array {
             out.done.push((tag, goal.failed(error)));
             return;
         };
-        let footprint = self.footprint(block.address.vdev(), block.sectors);
-        let watch =
-            (goal != Goal::Read).then(|| self.recent_writes.watch(block.address, footprint));
+        let watch = (goal != Goal::Read).then(|| {
+            let sectors = self.footprint(block.address.vdev(), block.sectors);
+            self.recent_writes.watch(block.address, sectors)
+        });
         let operation = Box::new(ReadOperation {
             tag,
             block,
