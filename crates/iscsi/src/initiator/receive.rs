@@ -1,9 +1,9 @@
 //! The receiving half of an initiator's session: what each PDU of a target means, and what it must not.
 
+use super::command::{CommandEnd, Direction, Residual};
 use super::connection::Piece;
 use super::session::{
-    Burst, CommandEnd, Direction, LOGOUT_TAG, NOP_TAG, Residual, Session, SessionError,
-    SessionEvent, SessionUser, TEXT_TAG,
+    Burst, LOGOUT_TAG, NOP_TAG, Session, SessionError, SessionEvent, SessionUser, TEXT_TAG,
 };
 use super::task_table::{Task, TaskKind};
 use crate::pdu::scsi_response::sense_data;

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use super::command::{Command, CommandEnd, Direction};
 use super::connection::{Framer, PduWriter, StreamError};
 use super::login::LoggedIn;
 use super::receive::Incoming;
@@ -20,65 +21,10 @@ use super::task_table::{Task, TaskTable};
 use crate::negotiation::SessionParameters;
 use crate::pdu::{
     AsyncMessage, BHS_LENGTH, DataOut, LogoutReason, LogoutRequest, LogoutResult, NopOut, PduError,
-    RESERVED_TAG, RejectReason, ScsiCommand, ServiceResponse, TaskAttribute,
-    TaskManagementFunction, TaskManagementRequest, TaskManagementResult, TextRequest,
+    RESERVED_TAG, RejectReason, ScsiCommand, TaskManagementFunction, TaskManagementRequest,
+    TaskManagementResult, TextRequest,
 };
 use crate::serial_number::{at_or_before, before};
-
-/// Which way a command's data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// No data.
-    None,
-    /// From the target.
-    Read,
-    /// To the target.
-    Write,
-}
-
-/// A SCSI command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
-    /// Logical unit, as on the wire (SAM-5 4.6).
-    pub lun: u64,
-    /// The CDB, padded with zeros.
-    pub cdb: [u8; 16],
-    /// Ordering.
-    pub attribute: TaskAttribute,
-    /// Which way the data goes.
-    pub direction: Direction,
-    /// Length of the data in bytes.
-    pub length: u32,
-}
-
-/// How much data did not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Residual {
-    /// As much as expected was moved.
-    None,
-    /// So many bytes fewer than expected.
-    Underflow(u32),
-    /// The target had so many bytes more.
-    Overflow(u32),
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandEnd<'a> {
-    /// The device server answered.
-    Status {
-        /// SCSI status (SAM-5 5.3.1).
-        status: u8,
-        /// Sense data, without its length.
-        sense: &'a [u8],
-        /// How much data did not move.
-        residual: Residual,
-    },
-    /// The target failed below the device server.
-    TargetFailure(ServiceResponse),
-    /// The target rejected the command's PDU.
-    Rejected(RejectReason),
-}
 
 /// What happens beside commands.
 #[derive(Clone, Debug, PartialEq, Eq)]

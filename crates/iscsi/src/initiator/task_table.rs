@@ -3,7 +3,7 @@
 //! A tag is a slot's number and the slot's generation, so a late or forged answer to a task that has
 //! ended does not hit the slot's next tenant.
 
-use super::session::{Command, Direction};
+use super::command::{Command, Direction};
 
 /// Most tasks at once. Tags stay below the fixed tags of NOP, text and logout.
 const MAX_TASKS: usize = 0xffff;
