@@ -166,17 +166,13 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     /// Sends a text response: a header prepared with flags, tags and LUN, and its data. StatSN and the
     /// command window are filled in here.
     pub fn text_response(&mut self, index: usize, mut pdu: TextResponse, data: Vec<u8>) {
-        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
-        let Some(connection) = self.connections[index].as_mut() else {
-            return;
-        };
-        pdu.stat_sn = connection.take_stat_sn();
-        pdu.exp_cmd_sn = exp_cmd_sn;
-        pdu.max_cmd_sn = max_cmd_sn;
         pdu.data_segment_length = data.len() as u32;
-        let mut raw = [0; BHS_LENGTH];
-        pdu.encode(&mut raw);
-        connection.transmit.push(&raw, bytes(data));
+        self.push_numbered(index, bytes(data), |numbers, raw| {
+            pdu.stat_sn = numbers.stat_sn;
+            pdu.exp_cmd_sn = numbers.exp_cmd_sn;
+            pdu.max_cmd_sn = numbers.max_cmd_sn;
+            pdu.encode(raw);
+        });
     }
 
     /// Refuses a text request.
@@ -233,40 +229,58 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     /// Sends an asynchronous message on a connection (RFC 7143 §11.9). The sequence numbers are filled
     /// in here; only the first takes a StatSN.
     pub fn async_message(&mut self, index: usize, mut pdu: AsyncMessage, data: Vec<u8>) {
-        let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
-        let Some(connection) = self.connections[index].as_mut() else {
-            return;
-        };
-        pdu.stat_sn = connection.take_stat_sn();
-        pdu.exp_cmd_sn = exp_cmd_sn;
-        pdu.max_cmd_sn = max_cmd_sn;
         pdu.data_segment_length = data.len() as u32;
-        let mut raw = [0; BHS_LENGTH];
-        pdu.encode(&mut raw);
-        connection.transmit.push(&raw, bytes(data));
+        self.push_numbered(index, bytes(data), |numbers, raw| {
+            pdu.stat_sn = numbers.stat_sn;
+            pdu.exp_cmd_sn = numbers.exp_cmd_sn;
+            pdu.max_cmd_sn = numbers.max_cmd_sn;
+            pdu.encode(raw);
+        });
     }
 
     /// Sends a Reject that carries the header it refuses.
     #[cold]
     pub(super) fn reject(&mut self, index: usize, bhs: &RawBhs, reason: RejectReason) {
+        self.push_numbered(index, DataSegment::Bytes(bhs.to_vec()), |numbers, raw| {
+            let pdu = Reject {
+                reason,
+                data_segment_length: BHS_LENGTH as u32,
+                stat_sn: numbers.stat_sn,
+                exp_cmd_sn: numbers.exp_cmd_sn,
+                max_cmd_sn: numbers.max_cmd_sn,
+                data_sn: 0,
+            };
+            pdu.encode(raw);
+        });
+    }
+
+    /// Sends a PDU that takes a StatSN and tells the command window; nothing where the connection is gone.
+    fn push_numbered(
+        &mut self,
+        index: usize,
+        data: DataSegment<P>,
+        encode: impl FnOnce(Numbers, &mut RawBhs),
+    ) {
         let (exp_cmd_sn, max_cmd_sn) = (self.window.exp_cmd_sn(), self.window.tell_max_cmd_sn());
         let Some(connection) = self.connections[index].as_mut() else {
             return;
         };
-        let pdu = Reject {
-            reason,
-            data_segment_length: BHS_LENGTH as u32,
+        let numbers = Numbers {
             stat_sn: connection.take_stat_sn(),
             exp_cmd_sn,
             max_cmd_sn,
-            data_sn: 0,
         };
         let mut raw = [0; BHS_LENGTH];
-        pdu.encode(&mut raw);
-        connection
-            .transmit
-            .push(&raw, DataSegment::Bytes(bhs.to_vec()));
+        encode(numbers, &mut raw);
+        connection.transmit.push(&raw, data);
     }
+}
+
+/// What a PDU that takes a StatSN tells of the session's order.
+struct Numbers {
+    stat_sn: u32,
+    exp_cmd_sn: u32,
+    max_cmd_sn: u32,
 }
 
 fn bytes<P>(data: Vec<u8>) -> DataSegment<P> {
