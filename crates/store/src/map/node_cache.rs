@@ -18,7 +18,7 @@ use super::hash::BuildNumberHasher;
 
 /// A node has to be read before the caller can go on: read the block that `pointer` names, give it
 /// to [`NodeCache::fill`], and call again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The block.
     pub pointer: Pointer,

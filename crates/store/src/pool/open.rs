@@ -590,6 +590,8 @@ fn empty(
         checkpoints: 0,
         scan: None,
         ended_scan: None,
+        waiting_scrub: None,
+        unrebuilt: Vec::new(),
         syncs: Vec::new(),
         unsettled: Vec::new(),
         // What is amiss from the start is looked at, too.

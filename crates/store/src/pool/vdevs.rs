@@ -10,7 +10,7 @@ use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
 use super::log_vdevs::LogStatus;
 use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
-use super::scan::ScanStatus;
+use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
@@ -40,6 +40,8 @@ pub struct PoolStatus {
     pub failing: Vec<LeafId>,
     /// The scan under way, or the last one.
     pub scan: Option<ScanStatus>,
+    /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
+    pub waiting_scrub: Option<ScanState>,
     /// Sectors, parity included.
     pub counts: Counts,
     /// Sectors that data may still take.
@@ -86,6 +88,7 @@ impl Pool {
             spares_in_use,
             failing: self.failures.failing().collect(),
             scan: self.scan_status(),
+            waiting_scrub: self.waiting_scrub(),
             counts: self.space.counts(),
             available,
             space: self.space.by_vdev(),
@@ -326,7 +329,7 @@ impl Pool {
         }
     }
 
-    /// Forgets counts of errors.
+    /// Forgets counts of errors; what could not be rebuilt is tried again.
     ///
     /// # Errors
     /// There is no such leaf.
@@ -334,6 +337,7 @@ impl Pool {
         self.failures.forget(leaf);
         // A spare that was called for it may stand ready again.
         self.seen_events += 1;
+        self.unrebuilt.clear();
         self.array.clear(leaf)
     }
 
