@@ -357,7 +357,9 @@ impl Pool {
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
             }
-            VdevEvent::DeviceError { leaf, .. } if self.failures.count(*leaf, self.now_us) => {
+            VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
+                if self.failures.count(*leaf, self.now_us) =>
+            {
                 self.seen_events += 1;
             }
             _ => {}
