@@ -598,7 +598,6 @@ fn empty(
         seen_events: 1,
         tended_events: 0,
         failures: Default::default(),
-        unspared: Vec::new(),
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,
         taken: 0,

@@ -24,7 +24,7 @@ use crate::map::hash::BuildNumberHasher;
 use crate::map::{Map, Missing, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
-use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId, Resilver};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, Resilver};
 
 /// What bounds a pool's memory and delays.
 #[derive(Clone, Copy, Debug)]
@@ -244,8 +244,6 @@ pub struct Pool {
     pub(super) tended_events: u64,
     /// Leaves that fail often.
     pub(super) failures: super::failures::Failures,
-    /// Leaves that are broken and from which a spare was taken by hand.
-    pub(super) unspared: Vec<LeafId>,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
     /// Sectors that data took since the last checkpoint began.

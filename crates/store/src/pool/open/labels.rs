@@ -171,6 +171,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
         if is_here && returned {
             leaf.state = LeafState::Online;
+            config.unspared.remove(&leaf.guid);
             is_config_new = true;
         } else if !is_here && was_online {
             leaf.state = LeafState::Unavailable;
@@ -331,6 +332,7 @@ mod tests {
             spares: Vec::new(),
             paths: Default::default(),
             caches: Vec::new(),
+            unspared: Default::default(),
         };
         assert!(unaccounted(&config, &[Some(1)]).is_empty());
     }

@@ -242,6 +242,36 @@ fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     );
 }
 
+#[test]
+fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.checkpoint();
+    world.dead.insert(1);
+    world.absent.insert(1);
+    world.write(volume, 0, &[1; 4096], true);
+    world.settle();
+    let spare = world.pool.leaf(102).expect("it stands in");
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102]);
+    world.crash().expect("opens");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102], "it is called again");
+    // When the disk is back and breaks once more, that is another matter.
+    world.dead.clear();
+    world.absent.clear();
+    world.crash().expect("opens");
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    world.dead.insert(1);
+    world.write(volume, 0, &[2; 4096], true);
+    world.settle();
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+}
+
 /// As of a checkpoint: not where it was, but how it ended.
 fn kept(status: ScanStatus) -> ScanStatus {
     ScanStatus {

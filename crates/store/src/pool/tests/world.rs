@@ -122,6 +122,7 @@ impl World {
             spares: Vec::new(),
             paths: Default::default(),
             caches: Vec::new(),
+            unspared: Default::default(),
         };
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache(CACHE));
         let mut world = Self {
@@ -141,9 +142,9 @@ impl World {
             unreadable: BTreeSet::new(),
             stuck: BTreeSet::new(),
             unanswered: Vec::new(),
-            answered: BTreeSet::new(),
             holds_reads: false,
             held: Vec::new(),
+            answered: BTreeSet::new(),
             misread: BTreeSet::new(),
             now_us: 0,
             next_id: 0,
@@ -309,13 +310,13 @@ impl World {
 
     /// Makes a checkpoint, and proves the pool.
     pub(super) fn checkpoint(&mut self) {
-        self.settle();
         self.advance();
         self.check();
     }
 
     /// Makes a checkpoint.
     pub(super) fn advance(&mut self) {
+        self.settle();
         let before = self.pool.persisted.epoch;
         self.pool.is_checkpoint_wanted = true;
         self.pool.tick(self.now_us, 1_000);
