@@ -59,7 +59,7 @@ mod write;
 mod tests;
 
 pub use administer::Plan;
-pub use cache_vdevs::CacheStatus;
+pub use cache_vdevs::{CacheStatus, is_cache_io};
 pub use closing::DatasetSpace;
 pub use config::PoolConfig;
 pub use log_vdevs::LogStatus;
