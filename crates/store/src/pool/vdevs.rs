@@ -354,6 +354,8 @@ impl Pool {
             VdevEvent::LeafState { leaf, state, .. } => {
                 if *state == State::Online {
                     self.allow_spare(*leaf);
+                    // It may have what could not be rebuilt without it.
+                    self.unrebuilt.clear();
                 }
                 self.seen_events += 1;
                 // The labels of the others must say that this one is not to be believed.
