@@ -6,9 +6,10 @@
 //!
 //! Who stands on whom, from the bottom: [`format`] (every byte on a disk) and [`vdev`] (disks that
 //! hold blocks together); `map` (which block of a volume lies where) and `space` (what is free);
-//! [`catalog`] (which datasets there are); `log` (what makes a write durable) and `checkpoint` (what
-//! makes the log short); volumes, snapshots and the pool on top. Only `vdev` speaks to devices; only
-//! `log` and `checkpoint` order durability.
+//! [`catalog`] (which datasets there are); `log` (what makes a write durable); `snapshot` (which blocks
+//! only old states need), `volume` and `stream`; [`cache`], `compress` and `checksum` beside them; the
+//! [`pool`] on top, whose `pool/checkpoint.rs` makes the log short. Only `vdev` speaks to devices; only
+//! the pool's commits and checkpoints order durability.
 
 pub mod cache;
 pub mod catalog;

@@ -280,5 +280,6 @@ pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolCo
         spares: Vec::new(),
         paths: BTreeMap::new(),
         caches: Vec::new(),
+        unspared: Default::default(),
     }
 }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use pages::Pages;
 use store::cache::Cache;
 use store::format::SECTOR_SIZE;
-use store::pool::{Examined, OpenError, OpenErrorKind, Pool, Rewound};
-use store::vdev::{DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId};
+use store::pool::{Examined, OpenError, OpenErrorKind, Pool, Rewound, is_cache_io};
+use store::vdev::{
+    DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
+};
 
 use super::devices::Devices;
 use super::opening::{Clock, begin, wall_clock_s};
@@ -23,15 +25,20 @@ pub(super) struct Drive {
     answers: Vec<(IoId, DeviceOutcome)>,
 }
 
-/// Sectors that are kept at most: 128 MiB. What opening writes is far less. Beyond it what is written is forgotten: a
-/// block of a cache vdev, which is verified when it is read there.
-const MOST: usize = 32 << 10;
+/// Sectors that are kept at most: 512 MiB. What an opening writes is far less, unless log vdevs held a lot that
+/// has to be brought among the blocks, and that on each leaf of its vdev. Beyond it writes fail, and so does the
+/// opening: what is forgotten would be read as something else.
+const MOST: usize = 128 << 10;
+
+/// Why the opening fails then.
+const TOO_MUCH: &str = "opening the pool writes more than is kept in memory where nothing is written to its devices \
+                        (512 MiB): import it so that it can be changed";
 
 /// What was to be written to devices.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// By leaf and sector.
-    written: HashMap<(LeafId, u64), Vec<u8>>,
+    written: HashMap<(LeafId, u64), Pages>,
     /// Reads under way: from which sector on.
     reading: HashMap<IoId, (LeafId, u64)>,
 }
@@ -46,13 +53,16 @@ impl Overlay {
                 self.reading.insert(request.io, from);
                 Ok(request)
             }
+            // Blocks on cache vdevs are verified when they are read there: those that are not found do no harm.
+            DeviceOp::Write { .. } if is_cache_io(request.io) => Err(Ok(Pages::new())),
             DeviceOp::Write { offset, data, .. } => {
-                let bytes = data.to_vec();
-                for (at, bytes) in (sector(*offset)..).zip(bytes.chunks(SECTOR_SIZE)) {
-                    let place = (request.leaf, at);
-                    if self.written.len() < MOST || self.written.contains_key(&place) {
-                        self.written.insert(place, bytes.to_vec());
+                for at in (0..data.len()).step_by(SECTOR_SIZE) {
+                    let place = (request.leaf, sector(*offset + at as u64));
+                    if self.written.len() == MOST && !self.written.contains_key(&place) {
+                        return Err(Err(DeviceError::new(DeviceErrorKind::NoSpace, TOO_MUCH)));
                     }
+                    let end = data.len().min(at + SECTOR_SIZE);
+                    self.written.insert(place, data.slice(at..end));
                 }
                 Err(Ok(Pages::new()))
             }
@@ -73,7 +83,7 @@ impl Overlay {
         let mut bytes = data.to_vec();
         for (at, part) in (first..).zip(bytes.chunks_mut(SECTOR_SIZE)) {
             if let Some(written) = self.written.get(&(leaf, at)) {
-                part.copy_from_slice(written);
+                written.copy_to(part);
             }
         }
         Ok(Pages::from_bytes(&bytes))
@@ -158,5 +168,67 @@ impl Drive {
             self.devices.take(&mut self.answers);
         }
         Ok(std::mem::take(&mut self.answers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(io: u64, leaf: u32, offset: u64, data: &Pages) -> DeviceRequest {
+        DeviceRequest {
+            io: IoId(io),
+            leaf: LeafId(leaf),
+            op: DeviceOp::Write {
+                offset,
+                data: data.clone(),
+                durable: false,
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_whatever_cache_vdevs_are_given_meanwhile() {
+        /// Requests of cache vdevs have numbers from here on.
+        const CACHE: u64 = 1 << 63;
+        let mut overlay = Overlay::default();
+        let data = Pages::from_bytes(&vec![7; 1 << 20]);
+        for number in 0..2 * MOST as u64 * SECTOR_SIZE as u64 >> 20 {
+            let request = write(CACHE + number, 9, number << 20, &data);
+            assert!(matches!(overlay.take(request), Err(Ok(_))));
+        }
+        assert!(matches!(overlay.take(write(1, 2, 4096, &data)), Err(Ok(_))));
+        let read = DeviceRequest {
+            io: IoId(2),
+            leaf: LeafId(2),
+            op: DeviceOp::Read {
+                offset: 0,
+                len: 12_288,
+            },
+        };
+        overlay.take(read).expect("the device is asked");
+        let outcome = overlay.overlaid(IoId(2), Ok(Pages::zeroes(12_288)));
+        let bytes = outcome.expect("read").to_vec();
+        let sums = bytes
+            .chunks(4096)
+            .map(|of| of.iter().map(|byte| u32::from(*byte)).sum());
+        assert_eq!(sums.collect::<Vec<u32>>(), [0, 7 * 4096, 7 * 4096]);
+    }
+
+    #[test]
+    fn what_is_too_much_to_keep_is_an_error_and_not_forgotten() {
+        let mut overlay = Overlay::default();
+        let data = Pages::from_bytes(&vec![7; 1 << 20]);
+        let most = (MOST * SECTOR_SIZE) as u64;
+        for at in (0..most).step_by(1 << 20) {
+            assert!(matches!(overlay.take(write(at, 1, at, &data)), Err(Ok(_))));
+        }
+        let refused = overlay.take(write(1, 1, most, &data));
+        let Err(Err(error)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(error.to_string().contains("512 MiB"), "{error}");
+        // What is there can be written again.
+        assert!(matches!(overlay.take(write(2, 1, 0, &data)), Err(Ok(_))));
     }
 }

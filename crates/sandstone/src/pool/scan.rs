@@ -57,6 +57,9 @@ pub struct ScanView {
     pub rate: u64,
     /// Seconds that it will take yet; `None` where nobody knows.
     pub left_s: Option<u64>,
+    /// Of a resilver: a scrub waits for its end, and begins again then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_scrub_waiting: bool,
 }
 
 impl Pools {
@@ -96,15 +99,19 @@ fn scrub(pool: &mut Pool, action: ScrubAction, now_us: u64) -> Result<(), &'stat
         (_, _) if pool.suspended_because().is_some() => {
             return Err("the pool takes no changes");
         }
-        (ScrubAction::Start, Some((Resilver, Running))) => {
-            return Err("a resilver is in progress; scrub when it is done");
-        }
+        (ScrubAction::Start, Some((Resilver, Running))) => match pool.waiting_scrub() {
+            Some(Paused) => pool.scrub(now_us),
+            Some(_) => return Err("a resilver is in progress; the scrub begins again after it"),
+            None => return Err("a resilver is in progress; scrub when it is done"),
+        },
         (ScrubAction::Start, Some((Scrub, Running))) => {
             return Err("a scrub is in progress; stop it with -s, or pause it with -p");
         }
         (ScrubAction::Start, _) => pool.scrub(now_us),
         (ScrubAction::Pause, Some((Scrub, Running))) => pool.pause_scrub(),
+        (ScrubAction::Pause, _) if pool.waiting_scrub() == Some(Running) => pool.pause_scrub(),
         (ScrubAction::Stop, Some((Scrub, Running | Paused))) => pool.stop_scrub(),
+        (ScrubAction::Stop, _) if pool.waiting_scrub().is_some() => pool.stop_scrub(),
         (ScrubAction::Pause | ScrubAction::Stop, _) => return Err("there is no active scrub"),
     }
     Ok(())
@@ -150,6 +157,15 @@ pub(super) fn view(scan: &ScanStatus, now_us: u64) -> ScanView {
         errors: scan.unrecoverable,
         rate,
         left_s: (is_running && rate > 0).then(|| (total - issued).div_ceil(rate)),
+        is_scrub_waiting: false,
+    }
+}
+
+/// What is to be said of a scrub that a resilver interrupted.
+pub(super) fn waiting(scrub: ScanState) -> &'static str {
+    match scrub {
+        ScanState::Paused => "a scrub that was paused begins again after it, when it is started",
+        _ => "a scrub was interrupted and begins again after it",
     }
 }
 

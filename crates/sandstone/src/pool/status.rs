@@ -14,7 +14,7 @@ use super::disks::{Disks, is_remote};
 use super::host::{Place, Shut};
 use super::io::IoView;
 use super::registry::{AbsentPool, OpenPool, Pools};
-use super::scan::{ScanView, text, view as scan_view};
+use super::scan::{ScanView, text, view as scan_view, waiting};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 
@@ -277,11 +277,11 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_read_only: status.is_read_only,
         status: what,
         action,
-        scan: status
-            .scan
-            .as_ref()
-            .map_or_else(|| "none requested".to_owned(), |scan| text(scan, now_us)),
-        scan_status: status.scan.as_ref().map(|scan| scan_view(scan, now_us)),
+        scan: scan_text(status, now_us),
+        scan_status: status.scan.as_ref().map(|scan| ScanView {
+            is_scrub_waiting: status.waiting_scrub == Some(ScanState::Running),
+            ..scan_view(scan, now_us)
+        }),
         size: bytes(status.counts.size),
         allocated: bytes(status.counts.allocated),
         freeing: bytes(status.counts.deferred),
@@ -307,6 +307,17 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
             1 => "1 read found no right copy of a block".to_owned(),
             count => format!("{count} reads found no right copy of a block"),
         },
+    }
+}
+
+/// What scrubs and resilvers do or did.
+fn scan_text(status: &PoolStatus, now_us: u64) -> String {
+    let scan = status.scan.as_ref().map(|scan| text(scan, now_us));
+    let waiting = status.waiting_scrub.map(|scrub| waiting(scrub).to_owned());
+    let lines: Vec<String> = scan.into_iter().chain(waiting).collect();
+    match lines.is_empty() {
+        true => "none requested".to_owned(),
+        false => lines.join("\n"),
     }
 }
 

@@ -135,6 +135,7 @@ impl Subject for PoolSubject {
             spares: Vec::new(),
             paths: Default::default(),
             caches: Vec::new(),
+            unspared: Default::default(),
         };
         let pool = Pool::create(
             config,

@@ -16,6 +16,7 @@
 //! the parent, so that a block that was never written, or written elsewhere, is found out.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// When a block was born: counted up at every checkpoint and every snapshot. 40 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +120,14 @@ pub struct Pointer {
     pub algorithm: Algorithm,
     /// Of the payload's sectors as they lie on the devices.
     pub checksum: u128,
+}
+
+/// A place is not used twice in one epoch: the two tell nearly all blocks apart.
+impl Hash for Pointer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.address.to_bits());
+        state.write_u64(self.birth.0);
+    }
 }
 
 impl Pointer {

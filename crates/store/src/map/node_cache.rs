@@ -18,7 +18,7 @@ use super::hash::BuildNumberHasher;
 
 /// A node has to be read before the caller can go on: read the block that `pointer` names, give it
 /// to [`NodeCache::fill`], and call again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The block.
     pub pointer: Pointer,
@@ -141,9 +141,12 @@ impl<const N: usize> NodeCache<N> {
     }
 
     /// No copy of the node can be read any more. Until it is evicted, a node stands for it that says
-    /// of all below that it is lost ([`Pointer::lost`]): look-ups return that, walks go on behind it, and
-    /// a merge writes it into the new tree, so that a pool with a damaged node stays alive and never
-    /// returns zeros for what was lost.
+    /// of all below that it is lost ([`Pointer::lost`]): look-ups return that and never zeros, walks go on
+    /// behind it, and a merge would write it into the new tree.
+    ///
+    /// Only a check of the pool does this, which changes nothing. A pool in use does not: a checkpoint would
+    /// give up for good what may be readable once its device is back. Instead one that needs the node fails,
+    /// and the pool is suspended.
     pub fn fill_lost(&mut self, missing: &Missing) {
         let node = Node::lost(missing.id, missing.pointer.birth);
         self.insert(missing.pointer, Arc::new(node));

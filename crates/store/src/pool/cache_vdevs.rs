@@ -153,7 +153,7 @@ fn no_such_cache() -> PoolError {
 const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
 
 /// Whether a request is a cache vdev's.
-pub(super) fn is_cache_io(io: IoId) -> bool {
+pub fn is_cache_io(io: IoId) -> bool {
     io.0 >= FIRST_IO
 }
 

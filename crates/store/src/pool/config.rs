@@ -1,6 +1,6 @@
 //! The pool's configuration as its labels keep it: who it is and what it is made of. JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct PoolConfig {
     pub paths: BTreeMap<u64, String>,
     /// Cache vdevs.
     pub caches: Vec<LeafSpec>,
+    /// The guids of broken leaves from which a spare was taken by hand: none is called for them by itself.
+    pub unspared: BTreeSet<u64>,
 }
 
 impl PoolConfig {
@@ -62,6 +64,11 @@ impl PoolConfig {
                 .map(|(guid, path)| (format!("{guid:016x}"), path.clone()))
                 .collect(),
             caches: self.caches.iter().map(StoredLeaf::from).collect(),
+            unspared: self
+                .unspared
+                .iter()
+                .map(|of| format!("{of:016x}"))
+                .collect(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -88,6 +95,8 @@ impl PoolConfig {
         let paths = paths.collect::<Result<_, OpenError>>()?;
         let caches = stored.caches.into_iter().map(|cache| cache.open(&number));
         let caches = caches.collect::<Result<_, _>>()?;
+        let unspared = stored.unspared.iter().map(|guid| number(guid));
+        let unspared = unspared.collect::<Result<_, _>>()?;
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
@@ -102,6 +111,7 @@ impl PoolConfig {
             spares,
             paths,
             caches,
+            unspared,
         })
     }
 }
@@ -121,6 +131,8 @@ struct Stored {
     paths: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     caches: Vec<StoredLeaf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unspared: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -6,7 +6,8 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how is a write taken | `write.rs`, what it overwrites in part first: `old.rs` |
+//! | what is there of an open pool, and what calls what | `state.rs` |
+//! | how is a write taken, what it overwrites in part first | `write.rs` |
 //! | where does a write become durable | `commit.rs` |
 //! | what lies on cache vdevs | `cache_vdevs.rs` |
 //! | what do log vdevs promise | `log_vdevs.rs` |
@@ -14,6 +15,8 @@
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | what is in no durable checkpoint yet | `unmerged.rs` |
+//! | what does a checkpoint keep | `manifest.rs` |
 //! | how does a pool open after a crash | `open.rs`; how does its log go on then: `anew.rs` |
 //! | what happens when it is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs`; when are there too many: `manifest_room.rs` |
@@ -56,7 +59,7 @@ mod write;
 mod tests;
 
 pub use administer::Plan;
-pub use cache_vdevs::CacheStatus;
+pub use cache_vdevs::{CacheStatus, is_cache_io};
 pub use closing::DatasetSpace;
 pub use config::PoolConfig;
 pub use log_vdevs::LogStatus;

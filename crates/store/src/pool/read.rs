@@ -6,7 +6,7 @@
 //! cache, and only then on the devices. A node of the map that is missing is read first, and the
 //! look-up is made again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use pages::Pages;
 
@@ -16,11 +16,11 @@ use super::state::{Contents, Pool, Tag};
 use crate::cache::{Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
-use crate::format::{Address, DatasetId, Pointer};
+use crate::format::{DatasetId, Pointer};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
 use crate::map::{Missing, NodeCache};
-use crate::vdev::{ArrayError, Block, Priority};
+use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
 use crate::volume::blocks::{self, Part};
 
 /// Blocks that one answer about extents tells of at most.
@@ -67,16 +67,16 @@ pub(super) struct Wanted {
     pub(super) part: usize,
 }
 
-/// What is being read, and who waits for it.
+/// What is being read, and who waits for it. By pointers: while a read takes long, its place may be used again, and
+/// the block that lies there then be read as well.
 #[derive(Debug, Default)]
 pub(super) struct BlockReads {
-    blocks: HashMap<u64, Reading, BuildNumberHasher>,
-    nodes: BTreeMap<Address, (Missing, Vec<NodeWaiter>)>,
+    blocks: HashMap<Pointer, Reading, BuildNumberHasher>,
+    nodes: HashMap<Missing, Vec<NodeWaiter>, BuildNumberHasher>,
 }
 
 #[derive(Debug)]
 struct Reading {
-    pointer: Pointer,
     /// A cache vdev was asked, not the pool's devices.
     is_cached: bool,
     waiters: Vec<(Wanted, Ticket)>,
@@ -232,20 +232,16 @@ impl Pool {
 
     pub(super) fn read_block(&mut self, pointer: Pointer, wanted: Wanted) {
         let ticket = self.cache.ticket(cache_key(wanted.dataset, wanted.block));
-        let bits = pointer.address.to_bits();
-        if let Some(reading) = self.reads.blocks.get_mut(&bits)
-            && reading.pointer == pointer
-        {
+        if let Some(reading) = self.reads.blocks.get_mut(&pointer) {
             return reading.waiters.push((wanted, ticket));
         }
         let key = cache_key(wanted.dataset, wanted.block);
         let cached = self.read_cached(key, &pointer);
         let reading = Reading {
-            pointer,
             is_cached: cached.is_some(),
             waiters: vec![(wanted, ticket)],
         };
-        self.reads.blocks.insert(bits, reading);
+        self.reads.blocks.insert(pointer, reading);
         match cached {
             None => self.read_from_pool(&pointer),
             Some(None) => {}
@@ -254,7 +250,7 @@ impl Pool {
     }
 
     fn read_from_pool(&mut self, pointer: &Pointer) {
-        let tag = self.tag(Tag::Block(pointer.address));
+        let tag = self.tag(Tag::Block(*pointer));
         let block = Block::from(pointer);
         let (now, out) = (self.now_us, &mut self.array_output);
         self.array.read(tag, block, Priority::SyncRead, now, out);
@@ -262,9 +258,8 @@ impl Pool {
 
     /// A cache vdev gave a block, or could not: then it is read from the pool.
     pub(super) fn cached_block_read(&mut self, pointer: &Pointer, data: Option<Pages>) {
-        let bits = pointer.address.to_bits();
-        let reading = self.reads.blocks.get_mut(&bits);
-        let Some(reading) = reading.filter(|of| of.is_cached && of.pointer == *pointer) else {
+        let reading = self.reads.blocks.get_mut(pointer);
+        let Some(reading) = reading.filter(|of| of.is_cached) else {
             return;
         };
         let Some(data) = data else {
@@ -272,7 +267,7 @@ impl Pool {
             return self.read_from_pool(pointer);
         };
         let waiters = std::mem::take(&mut reading.waiters);
-        self.reads.blocks.remove(&bits);
+        self.reads.blocks.remove(pointer);
         for (wanted, ticket) in waiters {
             self.keep(wanted, ticket, &data);
             self.arrived(wanted, Ok(data.clone()));
@@ -280,18 +275,18 @@ impl Pool {
     }
 
     /// A block was read, or cannot be.
-    pub(super) fn block_read(&mut self, address: Address, result: Result<Pages, ArrayError>) {
-        let Some(reading) = self.reads.blocks.remove(&address.to_bits()) else {
+    pub(super) fn block_read(&mut self, pointer: &Pointer, result: Result<Pages, ArrayError>) {
+        let Some(reading) = self.reads.blocks.remove(pointer) else {
             return;
         };
+        let is_overwritten = is_overwritten(&result);
         for (wanted, ticket) in reading.waiters {
             let unpacked = result.clone().map_err(|error| {
                 PoolError::of_array(error, format!("block {} cannot be read", wanted.block))
             });
-            let unpacked =
-                unpacked.and_then(|payload| self.unpack(&reading.pointer, &payload, wanted));
-            if unpacked.is_err() && self.has_moved(&reading.pointer, wanted) {
-                // It was overwritten, and its place used again, while we read.
+            let unpacked = unpacked.and_then(|payload| self.unpack(pointer, &payload, wanted));
+            if is_overwritten || unpacked.is_err() && self.has_moved(pointer, wanted) {
+                // It lies elsewhere by now, or is in memory.
                 self.want(wanted);
                 continue;
             }
@@ -339,30 +334,34 @@ impl Pool {
 
     /// Reads a node of a map for somebody.
     pub(super) fn read_node(&mut self, missing: Missing, waiter: NodeWaiter) {
-        let address = missing.pointer.address;
-        if let Some((known, waiters)) = self.reads.nodes.get_mut(&address)
-            && *known == missing
-        {
+        if let Some(waiters) = self.reads.nodes.get_mut(&missing) {
             return waiters.push(waiter);
         }
-        self.reads.nodes.insert(address, (missing, vec![waiter]));
-        let tag = self.tag(Tag::Node(address));
+        self.reads.nodes.insert(missing, vec![waiter]);
+        let tag = self.tag(Tag::Node(missing));
         let block = Block::from(&missing.pointer);
         let (now, out) = (self.now_us, &mut self.array_output);
         self.array.read(tag, block, Priority::SyncRead, now, out);
     }
 
     /// A node was read, or cannot be.
-    pub(super) fn node_read(&mut self, address: Address, result: Result<Pages, ArrayError>) {
-        let Some((missing, waiters)) = self.reads.nodes.remove(&address) else {
+    pub(super) fn node_read(&mut self, missing: &Missing, result: Result<Pages, ArrayError>) {
+        let Some(waiters) = self.reads.nodes.remove(missing) else {
             return;
         };
-        let result = result
-            .map_err(|error| PoolError::of_array(error, format!("{} cannot be read", missing.id)))
-            .and_then(|block| {
-                let filled: Result<(), _> = NodeCache::fill(&mut self.nodes, &missing, &block);
+        let is_overwritten = is_overwritten(&result);
+        let result = match result {
+            Ok(block) => {
+                let filled: Result<(), _> = NodeCache::fill(&mut self.nodes, missing, &block);
                 filled.map_err(|fault| PoolError::new(PoolErrorKind::Damaged, fault.to_string()))
-            });
+            }
+            // Whoever waits looks again which node it is by now.
+            Err(_) if is_overwritten => Ok(()),
+            Err(error) => {
+                let context = format!("{} cannot be read", missing.id);
+                Err(PoolError::of_array(error, context))
+            }
+        };
         for waiter in waiters {
             match (waiter, &result) {
                 (NodeWaiter::Block(wanted), Ok(())) => self.want(wanted),
@@ -476,6 +475,11 @@ impl Pool {
         }
         self.answer(id, Ok(Answer::Extents(runs)));
     }
+}
+
+/// Whether a block was freed, and its place used again, while it was read.
+pub(super) fn is_overwritten(result: &Result<Pages, ArrayError>) -> bool {
+    matches!(result, Err(error) if error.kind == ArrayErrorKind::Overwritten)
 }
 
 /// How the cache calls a block.

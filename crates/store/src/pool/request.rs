@@ -201,7 +201,9 @@ impl PoolError {
     pub(super) fn of_array(error: ArrayError, context: impl Into<String>) -> Self {
         use crate::vdev::ArrayErrorKind as Array;
         let kind = match error.kind {
-            Array::OutOfRange | Array::Checksum | Array::Undecided => PoolErrorKind::Damaged,
+            Array::OutOfRange | Array::Checksum | Array::Undecided | Array::Overwritten => {
+                PoolErrorKind::Damaged
+            }
             Array::Device | Array::Unavailable => PoolErrorKind::Device,
             Array::Lost => PoolErrorKind::Suspended,
         };

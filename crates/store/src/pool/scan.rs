@@ -14,8 +14,11 @@
 //! is destroyed. What is being freed is not rebuilt, so a resilver is not over before that is free: its nodes and lists
 //! are read until then, and nobody else may have them. Under load one checkpoint begins when the one before ends: what can
 //! only be done between them ([`Pool::scan_between_checkpoints`]) is done in the moment at which one ends.
+//!
+//! A resilver goes before a scrub: the scrub that it interrupts begins again after it (`scan/scrub.rs`).
 
 mod record;
+mod scrub;
 
 use std::collections::VecDeque;
 
@@ -157,6 +160,11 @@ enum Walking {
 }
 
 impl Scan {
+    /// It has not ended.
+    fn is_active(&self) -> bool {
+        matches!(self.status.state, ScanState::Running | ScanState::Paused)
+    }
+
     /// Lists that were not walked are asked for again.
     fn give_lists_back(&mut self) {
         for (id, _) in std::mem::take(&mut self.lists).into_iter().rev() {
@@ -183,50 +191,6 @@ enum Pause {
 }
 
 impl Pool {
-    /// Begins to verify everything; a scrub that was paused goes on.
-    pub fn scrub(&mut self, now_us: u64) {
-        self.now_us = now_us;
-        match &mut self.scan {
-            Some(scan) if scan.status.state == ScanState::Paused => {
-                scan.status.state = ScanState::Running;
-                scan.status.began_us += now_us.saturating_sub(scan.paused_us);
-            }
-            Some(scan) if scan.status.state == ScanState::Running => {}
-            _ => self.begin_scan(ScanKind::Scrub, Vec::new()),
-        }
-        self.go_on();
-    }
-
-    /// Stops a scrub for a while.
-    pub fn pause_scrub(&mut self) {
-        let now_us = self.now_us;
-        if let Some(scan) = self.running_scrub()
-            && scan.status.state == ScanState::Running
-        {
-            scan.status.state = ScanState::Paused;
-            scan.paused_us = now_us;
-        }
-    }
-
-    /// Gives a scrub up.
-    pub fn stop_scrub(&mut self) {
-        let time_s = self.time_s;
-        if let Some(scan) = self.running_scrub() {
-            scan.status.state = ScanState::Canceled;
-            scan.status.ended_s = time_s;
-            scan.batch.clear();
-            // It says so from then on.
-            self.is_checkpoint_wanted = true;
-        }
-    }
-
-    fn running_scrub(&mut self) -> Option<&mut Scan> {
-        let scan = self.scan.as_mut()?;
-        let is_scrub = scan.status.kind == ScanKind::Scrub;
-        let may = matches!(scan.status.state, ScanState::Running | ScanState::Paused);
-        (is_scrub && may).then_some(scan)
-    }
-
     /// The scan under way, or the last one that ended, also where that was before the pool was opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
         let Some(scan) = &self.scan else {
@@ -331,6 +295,9 @@ impl Pool {
     /// Whether a scan could do something now.
     pub(super) fn is_scan_working(&self) -> bool {
         let Some(scan) = &self.scan else { return false };
+        if !scan.is_active() && self.waiting_scrub.is_some() {
+            return true;
+        }
         if scan.status.state != ScanState::Running || scan.is_waiting {
             return false;
         }
@@ -343,23 +310,30 @@ impl Pool {
         }
     }
 
-    /// Goes on with a scan; begins a resilver where a leaf needs one.
-    pub(super) fn scan_go_on(&mut self) {
-        let is_running = |scan: &Scan| scan.status.state == ScanState::Running;
-        let resilvers = |scan: &Scan| is_running(scan) && scan.status.kind == ScanKind::Resilver;
-        if !self.scan.as_ref().is_some_and(resilvers) {
-            let leaves = self.incomplete_leaves();
-            let failed_before = self.scan.as_ref().is_some_and(|scan| {
-                scan.status.state == ScanState::Finished && scan.leaves == leaves
-            });
-            if !leaves.is_empty() && !failed_before && self.suspended.is_none() {
-                // A scrub is begun again after it: what is to be rebuilt goes first.
-                self.begin_scan(ScanKind::Resilver, leaves);
-            }
+    /// Begins a resilver where a leaf needs one; where none does, the scrub that waits for that.
+    fn begin_due_scan(&mut self) {
+        let is_resilvering = self.scan.as_ref().is_some_and(|scan| {
+            scan.status.kind == ScanKind::Resilver && scan.status.state == ScanState::Running
+        });
+        if is_resilvering || self.suspended.is_some() {
+            return;
         }
+        let leaves = self.incomplete_leaves();
+        if !leaves.is_empty() && leaves != self.unrebuilt {
+            // What is to be rebuilt goes first.
+            self.interrupt_scrub();
+            self.begin_scan(ScanKind::Resilver, leaves);
+        } else {
+            self.begin_waiting_scrub();
+        }
+    }
+
+    /// Goes on with a scan, or begins one that is due.
+    pub(super) fn scan_go_on(&mut self) {
+        self.begin_due_scan();
         let checkpoints = self.checkpoints;
         let Some(scan) = &mut self.scan else { return };
-        if !is_running(scan) || scan.is_waiting {
+        if scan.status.state != ScanState::Running || scan.is_waiting {
             return;
         }
         if scan.ends_with.is_some() {
@@ -498,17 +472,22 @@ impl Pool {
         scan.next += 1;
         scan.batch_examined += sectors;
         scan.status.examined_sectors += sectors;
-        let (kind, number) = (scan.status.kind, scan.number);
+        let (kind, number, gathered) = (scan.status.kind, scan.number, scan.batch_checkpoints);
         let leaves: Vec<LeafId> = scan
             .leaves
             .iter()
             .filter(|resilver| resilver.missing.contains(pointer.birth))
             .map(|resilver| resilver.leaf)
             .collect();
+        let tag = Tag::Scan {
+            number,
+            sectors,
+            gathered,
+        };
         match kind {
             ScanKind::Scrub => {
                 scan.in_flight += sectors;
-                let tag = self.tag(Tag::Scan { number, sectors });
+                let tag = self.tag(tag);
                 let out = &mut self.array_output;
                 self.array.scrub_block(tag, Block::from(&pointer), now, out);
             }
@@ -518,7 +497,7 @@ impl Pool {
                 scan.status.repaired_bytes +=
                     leaves.len() as u64 * u64::from(share) * SECTOR_SIZE as u64;
                 for leaf in leaves {
-                    let tag = self.tag(Tag::Scan { number, sectors });
+                    let tag = self.tag(tag);
                     let out = &mut self.array_output;
                     self.array
                         .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
@@ -527,8 +506,8 @@ impl Pool {
         }
     }
 
-    /// A block of so many sectors was worked off.
-    pub(super) fn scanned(&mut self, number: u64, sectors: u64, done: ArrayDone) {
+    /// A block of so many sectors was worked off, that was found when so many checkpoints were durable.
+    pub(super) fn scanned(&mut self, number: u64, sectors: u64, gathered: u64, done: ArrayDone) {
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
             return;
         };
@@ -546,7 +525,8 @@ impl Pool {
                 scan.status.bad += u64::from(scrubbed.bad);
                 scan.status.repaired += u64::from(scrubbed.repaired);
             }
-            Err(_) if self.checkpoints > scan.batch_checkpoints + 1 => {}
+            // It may be free by now; where it is not, it is gathered and examined again.
+            Err(_) if self.checkpoints > gathered + 1 => {}
             Err(_) => scan.status.unrecoverable += 1,
         }
     }
@@ -644,6 +624,7 @@ impl Pool {
     /// Visits some of a target.
     fn walk_target(&mut self, target: Target, mut walking: Walking) -> Option<Pause> {
         let mut found = Vec::new();
+        let mut is_damaged = false;
         let (is_over, pause) = match &mut walking {
             Walking::Tree(walk) => {
                 let mut budget = self.limits.budget;
@@ -670,11 +651,17 @@ impl Pool {
                         (false, None)
                     }
                     Err(Unread::Missing(pointer)) => (false, Some(Pause::Chunk(pointer))),
-                    // Its checksum was right and it is nothing that belongs here: no scan can mend that.
-                    Err(Unread::Damaged(_)) => (true, None),
+                    Err(Unread::Damaged(_)) => {
+                        // Its checksum was right and it is nothing that belongs here: no scan can mend that.
+                        is_damaged = true;
+                        (true, None)
+                    }
                 }
             }
         };
+        if is_damaged {
+            self.count_unreachable();
+        }
         let scan = self.scan.as_mut()?;
         scan.batch.append(&mut found);
         if !is_over {
@@ -727,9 +714,17 @@ impl Pool {
             return;
         }
         if !is_readable {
-            // What is below it cannot be found; the rest goes on.
-            scan.status.unrecoverable += 1;
             scan.walking = None;
+            self.count_unreachable();
+        }
+    }
+
+    /// What a node or a part of a list leads to cannot be found; the rest goes on. Where the batch is old, it may be free
+    /// by now, and is looked for again otherwise.
+    fn count_unreachable(&mut self) {
+        let is_old = self.is_batch_old();
+        if let Some(scan) = self.scan.as_mut().filter(|_| !is_old) {
+            scan.status.unrecoverable += 1;
         }
     }
 
@@ -756,6 +751,10 @@ impl Pool {
         if scan.status.kind == ScanKind::Scrub {
             scan.status.state = ScanState::Finished;
             scan.status.ended_s = self.time_s;
+            if scan.status.unrecoverable == 0 {
+                // What could not be rebuilt before can be now, or is gone.
+                self.unrebuilt.clear();
+            }
             // It says so from then on.
             self.is_checkpoint_wanted = true;
         } else if scan.ends_with.is_none() {
@@ -773,8 +772,10 @@ impl Pool {
         // It says so, and that the leaves are whole, from then on.
         self.is_checkpoint_wanted = true;
         if scan.status.unrecoverable > 0 {
+            self.unrebuilt = std::mem::take(&mut scan.leaves);
             return;
         }
+        self.unrebuilt.clear();
         for resilver in std::mem::take(&mut scan.leaves) {
             // It may have gone away meanwhile, or have missed more: then there is another resilver.
             let _ = self

@@ -191,6 +191,9 @@ impl Pool {
             return;
         };
         let compression = pointer.compression;
+        if super::read::is_overwritten(&result) {
+            return self.find_stored(pending);
+        }
         // What was destroyed meanwhile may have been overwritten.
         let stored = match self.contents.contains_key(dataset) {
             false => Err(gone()),

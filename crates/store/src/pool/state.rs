@@ -13,7 +13,7 @@ use super::log_vdevs::LogVdevs;
 use super::manifest::MAX_MANIFEST;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
-use super::scan::{Scan, ScanRecord};
+use super::scan::{Scan, ScanRecord, ScanState};
 use super::unmerged::Unmerged;
 use super::write::Write;
 use crate::cache::{Cache, Charge};
@@ -21,10 +21,10 @@ use crate::catalog::{Catalog, Settings};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::hash::BuildNumberHasher;
-use crate::map::{Map, NodeCache};
+use crate::map::{Map, Missing, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
-use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, Resilver};
 
 /// What bounds a pool's memory and delays.
 #[derive(Clone, Copy, Debug)]
@@ -137,9 +137,9 @@ pub(super) enum Tag {
     Copies(u16),
     CopiesFlush(u16),
     /// The read of a node.
-    Node(Address),
+    Node(Missing),
     /// The read of a volume's block.
-    Block(Address),
+    Block(Pointer),
     /// The read of a block for a stream; by the number of who waits for it.
     Stored(u64),
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
@@ -152,6 +152,8 @@ pub(super) enum Tag {
     Scan {
         number: u64,
         sectors: u64,
+        /// Checkpoints that were durable when it was found.
+        gathered: u64,
     },
     /// A write of the checkpoint being made.
     Checkpoint(u64),
@@ -229,6 +231,10 @@ pub struct Pool {
     pub(super) scan: Option<Scan>,
     /// The last one that ended before that began, or before the pool was opened.
     pub(super) ended_scan: Option<ScanRecord>,
+    /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
+    pub(super) waiting_scrub: Option<ScanState>,
+    /// What the last resilver could not rebuild in full. It is not tried again before something has changed.
+    pub(super) unrebuilt: Vec<Resilver>,
     /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
     pub(super) syncs: Vec<(u64, RequestId)>,
     /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.
@@ -238,8 +244,6 @@ pub struct Pool {
     pub(super) tended_events: u64,
     /// Leaves that fail often.
     pub(super) failures: super::failures::Failures,
-    /// Leaves that are broken and from which a spare was taken by hand.
-    pub(super) unspared: Vec<LeafId>,
     pub(super) is_checkpoint_wanted: bool,
     pub(super) last_checkpoint_us: u64,
     /// Sectors that data took since the last checkpoint began.
@@ -468,8 +472,8 @@ impl Pool {
             (Tag::CopiesFlush(vdev), ArrayDone::Flushed(result)) => {
                 self.copies_flushed(vdev, result)
             }
-            (Tag::Node(address), ArrayDone::Read(result)) => self.node_read(address, result),
-            (Tag::Block(address), ArrayDone::Read(result)) => self.block_read(address, result),
+            (Tag::Node(missing), ArrayDone::Read(result)) => self.node_read(&missing, result),
+            (Tag::Block(pointer), ArrayDone::Read(result)) => self.block_read(&pointer, result),
             (Tag::Stored(pending), ArrayDone::Read(result)) => self.stored_read(pending, result),
             (Tag::Checkpoint(write), ArrayDone::Written(result)) => {
                 self.checkpoint_written(write, result)
@@ -478,7 +482,14 @@ impl Pool {
             (Tag::ScanChunk { scan, at }, ArrayDone::Read(result)) => {
                 self.scan_chunk_read(scan, at, result)
             }
-            (Tag::Scan { number, sectors }, done) => self.scanned(number, sectors, done),
+            (
+                Tag::Scan {
+                    number,
+                    sectors,
+                    gathered,
+                },
+                done,
+            ) => self.scanned(number, sectors, gathered, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)

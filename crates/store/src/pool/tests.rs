@@ -14,6 +14,8 @@ mod prepared;
 mod read_ahead;
 mod reservations;
 mod rewind;
+mod scans;
+mod slow_reads;
 mod sparse;
 mod streams;
 mod usage;

@@ -10,7 +10,7 @@ use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
 use super::log_vdevs::LogStatus;
 use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
-use super::scan::ScanStatus;
+use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
@@ -40,6 +40,8 @@ pub struct PoolStatus {
     pub failing: Vec<LeafId>,
     /// The scan under way, or the last one.
     pub scan: Option<ScanStatus>,
+    /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
+    pub waiting_scrub: Option<ScanState>,
     /// Sectors, parity included.
     pub counts: Counts,
     /// Sectors that data may still take.
@@ -86,6 +88,7 @@ impl Pool {
             spares_in_use,
             failing: self.failures.failing().collect(),
             scan: self.scan_status(),
+            waiting_scrub: self.waiting_scrub(),
             counts: self.space.counts(),
             available,
             space: self.space.by_vdev(),
@@ -236,7 +239,7 @@ impl Pool {
         if kind == SlotKind::Replacing {
             self.config.spares.retain(|spare| spare.guid != guid);
         }
-        self.unspared.retain(|unspared| *unspared != leaf);
+        self.allow_spare(leaf);
         let event = Event::SpareInUse { leaf: new, guid };
         self.output.events.push(event);
         self.shape_changed();
@@ -254,7 +257,8 @@ impl Pool {
         let is_spare = |guid: u64| self.config.spares.iter().any(|spare| spare.guid == guid);
         let guid = |leaf: LeafId| self.array.guid(leaf).unwrap_or(0);
         if is_spare(guid(leaf)) {
-            self.unspared.extend(stood_in_for);
+            let unspared: Vec<u64> = stood_in_for.into_iter().map(guid).collect();
+            self.config.unspared.extend(unspared);
         } else {
             let alone: Vec<u64> = match stood_in_for[..] {
                 [other] => vec![guid(other)],
@@ -270,6 +274,7 @@ impl Pool {
     fn take_out(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.detach(leaf, now_us, &mut self.array_output)?;
+        self.allow_spare(leaf);
         self.failures.forget(leaf);
         self.shape_changed();
         Ok(())
@@ -326,12 +331,13 @@ impl Pool {
         }
     }
 
-    /// Forgets counts of errors.
+    /// Forgets counts of errors; what could not be rebuilt is tried again.
     ///
     /// # Errors
     /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.failures.forget(leaf);
+        self.unrebuilt.clear();
         // A spare that was called for it may stand ready again.
         self.seen_events += 1;
         self.array.clear(leaf)
@@ -347,13 +353,17 @@ impl Pool {
         match event {
             VdevEvent::LeafState { leaf, state, .. } => {
                 if *state == State::Online {
-                    self.unspared.retain(|unspared| unspared != leaf);
+                    self.allow_spare(*leaf);
+                    // It may have what could not be rebuilt without it.
+                    self.unrebuilt.clear();
                 }
                 self.seen_events += 1;
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
             }
-            VdevEvent::DeviceError { leaf, .. } if self.failures.count(*leaf, self.now_us) => {
+            VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
+                if self.failures.count(*leaf, self.now_us) =>
+            {
                 self.seen_events += 1;
             }
             _ => {}
@@ -406,8 +416,16 @@ impl Pool {
         }
     }
 
+    /// A spare may be called for a leaf again when it breaks.
+    fn allow_spare(&mut self, leaf: LeafId) {
+        if let Some(guid) = self.array.guid(leaf) {
+            self.config.unspared.remove(&guid);
+        }
+    }
+
     fn call_spare(&mut self, leaf: LeafId) {
-        if self.unspared.contains(&leaf) {
+        let guid = self.array.guid(leaf);
+        if guid.is_some_and(|guid| self.config.unspared.contains(&guid)) {
             return;
         }
         // One that is in use is refused, and so is one that is too small for this leaf.

@@ -18,7 +18,7 @@
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
 //! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
-//! | `recent_writes` | what a repair must not write over |
+//! | `watches` | what was written while a block was read |
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
 //!
 //! What a caller owes: an address is not written while a read of its *former* block matters, an
@@ -42,13 +42,13 @@ mod parity;
 mod queue;
 mod raidz;
 mod read;
-mod recent_writes;
 mod repair;
 mod shape;
 mod status;
 mod table;
 mod tree;
 mod trim;
+mod watches;
 mod write;
 
 #[cfg(test)]
@@ -75,9 +75,9 @@ pub use tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpe
 use dispatch::InFlight;
 use leaf::Leaf;
 use operation::{Answer, Operation};
-use recent_writes::RecentWrites;
 use table::Table;
 use tree::TopLevel;
+use watches::Watches;
 
 /// The vdevs of a pool.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub struct Array {
     has_waiting_flushes: bool,
     /// Not before this is anything in flight late.
     next_deadline_us: Option<u64>,
-    recent_writes: RecentWrites,
+    watches: Watches,
     /// Bad copies are rewritten when they are found.
     heals: bool,
 }
@@ -124,7 +124,7 @@ impl Array {
             with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,
-            recent_writes: RecentWrites::default(),
+            watches: Watches::default(),
             heals: true,
         };
         for spec in &tree.top_levels {

@@ -168,6 +168,9 @@ pub enum ArrayErrorKind {
     Unavailable,
     /// A flush failed where there was no redundancy: writes answered as done are lost.
     Lost,
+    /// Something else was written in the block's place while it was read: it was freed meanwhile, so this says nothing
+    /// about the devices. Who still wants it looks again where it lies.
+    Overwritten,
 }
 
 /// Why an operation could not be done, and where.
@@ -192,6 +195,7 @@ impl fmt::Display for ArrayError {
             ArrayErrorKind::Device => "too many devices failed",
             ArrayErrorKind::Unavailable => "too many leaves are away",
             ArrayErrorKind::Lost => "unflushed writes are lost",
+            ArrayErrorKind::Overwritten => "something else was written there meanwhile",
         };
         write!(f, "{}: {kind}", self.context)?;
         self.source

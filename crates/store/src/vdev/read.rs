@@ -9,11 +9,11 @@ use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Verify,
-    Waiter,
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Scrubbed,
+    Verify, Waiter,
 };
 use super::queue::{Job, Work};
-use super::recent_writes::Watch;
+use super::watches::Watch;
 
 /// A block that is read.
 #[derive(Debug)]
@@ -30,10 +30,8 @@ pub(super) struct ReadOperation {
     waiting: u32,
     /// Requests that take long.
     slow: u32,
-    /// How many writes the array had seen.
-    pub(super) started: u64,
-    /// Where more than a few writes may come before it ends.
-    pub(super) watch: Option<Watch>,
+    /// Tells whether its place was written while it was read.
+    pub(super) watch: Watch,
     /// The last error of a device.
     pub(super) error: Option<DeviceError>,
     /// There are more choices of columns than may be tried.
@@ -90,6 +88,19 @@ impl Goal {
             Self::Read => ArrayDone::Read(Err(error)),
             Self::Scrub => ArrayDone::Scrubbed(Err(error)),
             Self::Rebuild(_) => ArrayDone::Rebuilt(Err(error)),
+        }
+    }
+
+    /// The same where something else was written in the block's place: nothing is left of it to verify or rebuild.
+    pub(super) fn overwritten(self, block: &Block) -> ArrayDone {
+        match self {
+            Self::Read => {
+                let context = format!("{} sectors at {}", block.sectors, block.address);
+                let error = ArrayError::new(ArrayErrorKind::Overwritten, context);
+                ArrayDone::Read(Err(error))
+            }
+            Self::Scrub => ArrayDone::Scrubbed(Ok(Scrubbed::default())),
+            Self::Rebuild(_) => ArrayDone::Rebuilt(Ok(())),
         }
     }
 }
@@ -153,10 +164,8 @@ impl Array {
             out.done.push((tag, goal.failed(error)));
             return;
         };
-        let watch = (goal != Goal::Read).then(|| {
-            let sectors = self.footprint(block.address.vdev(), block.sectors);
-            self.recent_writes.watch(block.address, sectors)
-        });
+        let sectors = self.footprint(block.address.vdev(), block.sectors);
+        let watch = self.watches.watch(block.address, sectors);
         let operation = Box::new(ReadOperation {
             tag,
             block,
@@ -167,7 +176,6 @@ impl Array {
             round: Round::Start,
             waiting: 0,
             slow: 0,
-            started: self.recent_writes.seen(),
             watch,
             error: None,
             has_untried: false,
@@ -263,7 +271,7 @@ impl Array {
     /// The next round of requests.
     fn ask_more(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
         let is_proven = read.block.verify.is_proof();
-        let is_record = matches!(read.block.verify, Verify::Record(_));
+        let is_record = read.is_sought();
         read.round = match (read.round, read.goal) {
             // Where those that would have it say that there is none, the others have one of another past at most.
             (Round::Trusted, _) if is_record && read.is_told() => Round::Exhausted,
@@ -387,8 +395,12 @@ impl Array {
     }
 
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
-        if let Some(watch) = read.watch {
-            self.recent_writes.is_untouched(watch);
+        let is_current = self.watches.is_untouched(read.watch);
+        // Of a record that is sought it is not known whether it ever was there.
+        if !is_current && !read.is_sought() {
+            let done = read.goal.overwritten(&read.block);
+            out.done.push((read.tag, done));
+            return;
         }
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
@@ -413,6 +425,11 @@ impl Array {
 }
 
 impl ReadOperation {
+    /// Whether this is a record of the log that may lie there, of whichever past.
+    pub(super) fn is_sought(&self) -> bool {
+        matches!(self.block.verify, Verify::Record(_))
+    }
+
     /// Whether enough leaves that should have the block were read to say that it is not there.
     ///
     /// A block that was acknowledged lies on every leaf of its vdev that the labels do not know to have

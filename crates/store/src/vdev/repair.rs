@@ -10,7 +10,7 @@ use super::heal::is_same;
 use super::layout;
 use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Scrubbed,
-    VdevEvent, Verify, Waiter,
+    VdevEvent, Waiter,
 };
 use super::queue::{Job, Work};
 use super::read::{CopyState, Goal, ReadOperation, Round};
@@ -42,6 +42,13 @@ impl Array {
         now_us: u64,
         out: &mut Output,
     ) {
+        let is_current = self.watches.is_untouched(read.watch);
+        if !is_current && !read.block.verify.is_proof() {
+            // These bytes may be another block's.
+            let done = read.goal.overwritten(&read.block);
+            out.done.push((read.tag, done));
+            return;
+        }
         let top = &mut self.top_levels[usize::from(read.block.address.vdev())];
         top.io.read.count(payload.len() as u64);
         if read.goal == Goal::Read {
@@ -50,10 +57,15 @@ impl Array {
             // Several records may fit where one is looked for, of a group that was given up and of the one that was
             // written over it. Which is right is known when the log was followed: a repair with the other one would
             // destroy it. Those that nothing proves to have been durable are scrubbed then, each as the very one it is.
-            let is_sought = matches!(read.block.verify, Verify::Record(_));
-            if read.round == Round::Best || is_sought {
+            if !is_current || read.round == Round::Best || read.is_sought() {
                 return;
             }
+        }
+        if !is_current {
+            // Other bytes may be there by now, written for another block: those are neither judged nor touched.
+            let done = read.goal.overwritten(&read.block);
+            out.done.push((read.tag, done));
+            return;
         }
         let columns = read.geometry.encode(&payload);
         let mut rewrites = self.find_damage(read, &columns, out);
@@ -61,22 +73,15 @@ impl Array {
         if let Goal::Rebuild(leaf) = read.goal {
             self.add_rebuilt(read, leaf, &mut rewrites);
         }
-        let address = read.block.address;
-        let sectors = self.footprint(address.vdev(), read.block.sectors);
-        let writes = &mut self.recent_writes;
-        let is_current = match read.watch {
-            Some(watch) => writes.is_untouched(watch),
-            None => writes.is_untouched_since(read.started, address, sectors),
-        };
-        // Other bytes may be there by now, written for another block: those are not touched.
-        if !is_current || !self.heals {
+        if !self.heals {
             rewrites.clear();
         }
         rewrites.retain(|rewrite| self.leaf(rewrite.leaf).is_usable());
         let error = match read.goal {
-            Goal::Rebuild(leaf) if is_current && !self.leaf(leaf).is_usable() => Some(
-                ArrayError::new(ArrayErrorKind::Unavailable, format!("rebuild of {address}")),
-            ),
+            Goal::Rebuild(leaf) if !self.leaf(leaf).is_usable() => {
+                let context = format!("rebuild of {}", read.block.address);
+                Some(ArrayError::new(ArrayErrorKind::Unavailable, context))
+            }
             _ => None,
         };
         let repair = RepairOperation {

@@ -33,7 +33,7 @@ impl Array {
             out.done.push((tag, ArrayDone::Trimmed(Err(error))));
             return;
         };
-        self.recent_writes
+        self.watches
             .note(address, u32::try_from(sectors).unwrap_or(u32::MAX));
         let pending = ranges.len() as u32;
         if pending == 0 {

@@ -178,7 +178,7 @@ impl Array {
         let is_durable = runs.most_of_a_leaf() <= durable_runs;
         for (address, data) in &blocks {
             let sectors = self.footprint(address.vdev(), (data.len() / PAGE_SIZE) as u16);
-            self.recent_writes.note(*address, sectors);
+            self.watches.note(*address, sectors);
         }
         let operation = WriteOperation {
             tag,

@@ -66,6 +66,7 @@ impl World {
             spares: Vec::new(),
             paths: Default::default(),
             caches: Vec::new(),
+            unspared: Default::default(),
         };
         let pool = Pool::create(
             config,

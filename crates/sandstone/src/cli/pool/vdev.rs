@@ -156,12 +156,12 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
     Ok(())
 }
 
-/// Returns when no scrub or resilver is at work any more.
+/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn.
 fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
     let path = format!("/v1/pools/{}", escape(pool));
     loop {
         let view: PoolView = connection.client().get(&path)?;
-        let is_running = |scan: &scan::ScanView| scan.state == "running";
+        let is_running = |scan: &scan::ScanView| scan.state == "running" || scan.is_scrub_waiting;
         if !view.scan_status.as_ref().is_some_and(is_running) {
             return Ok(());
         }

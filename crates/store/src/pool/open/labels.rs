@@ -171,6 +171,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
         if is_here && returned {
             leaf.state = LeafState::Online;
+            config.unspared.remove(&leaf.guid);
             is_config_new = true;
         } else if !is_here && was_online {
             leaf.state = LeafState::Unavailable;
@@ -215,7 +216,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         }
         let needed = match top.kind {
             Kind::Mirror => 1,
-            Kind::Raidz { parity } => top.slots.len() - usize::from(parity),
+            // What has fewer leaves than parity is no vdev, and is refused later.
+            Kind::Raidz { parity } => top.slots.len().saturating_sub(parity.into()),
             Kind::Leaf | Kind::Hole => top.slots.len(),
         };
         if slots < needed {
@@ -306,4 +308,32 @@ pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
         missing.add_since(*first);
     }
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vdev::{TopLevelSpec, VdevTree};
+
+    #[test]
+    fn a_raidz_of_fewer_leaves_than_parity_is_looked_at_without_harm() {
+        let leaves = [LeafSpec::new(1, 64 << 20)];
+        let top = TopLevelSpec::new(Kind::Raidz { parity: 2 }, Class::Normal, leaves);
+        let config = PoolConfig {
+            name: "tank".to_owned(),
+            guid: 7,
+            secret: 8,
+            generation: 0,
+            is_exported: false,
+            host: String::new(),
+            tree: VdevTree {
+                top_levels: vec![top],
+            },
+            spares: Vec::new(),
+            paths: Default::default(),
+            caches: Vec::new(),
+            unspared: Default::default(),
+        };
+        assert!(unaccounted(&config, &[Some(1)]).is_empty());
+    }
 }

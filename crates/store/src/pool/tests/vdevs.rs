@@ -176,6 +176,102 @@ fn a_disk_that_was_away_gets_what_it_missed_and_no_more() {
     assert!(world.read(volume, 0, SIZE as u32) == model);
 }
 
+#[test]
+fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
+    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    assert!(rot(&mut world, 1, 2) > 100);
+    run_scrub(&mut world);
+    let status = world.pool.status();
+    let rotten = world.pool.leaf(101).expect("the second");
+    assert_eq!(
+        (status.state, &status.failing[..]),
+        (State::Degraded, &[rotten][..])
+    );
+    // It is used as before: what it has is good where its checksums say so.
+    world.dead.insert(0);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.checkpoint();
+    assert!(rot(&mut world, 1, 2) > 100);
+    run_scrub(&mut world);
+    let status = world.pool.status();
+    assert_eq!(
+        (status.state, status.spares_in_use),
+        (State::Degraded, vec![102])
+    );
+    let rotten = world.pool.leaf(101).expect("the second");
+    assert!(!world.pool.uses(rotten), "the spare has all that it had");
+    world.dead.insert(0);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
+/// Where a single disk rots, what is good on it is nowhere else: it stays in use beside the spare.
+#[test]
+fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
+    let (mut world, volume, _) = filled(Kind::Leaf, 1, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(101, DISK)]);
+    world.checkpoint();
+    let place = {
+        let pool = &mut world.pool;
+        let map = &pool.contents[&volume].map;
+        let found = (0..SIZE / 4096).map(|at| map.look_up(&mut pool.nodes, at).expect("in memory"));
+        let used: Vec<u64> = found
+            .filter(|of| !of.is_hole())
+            .map(|of| of.address.sector())
+            .collect();
+        used
+    };
+    for sector in place.iter().take(20) {
+        let sector = crate::vdev::layout::sector_offset(*sector) / SECTOR_SIZE as u64;
+        world.disks[0].get_mut(&sector).expect("written")[9] ^= 1;
+    }
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    let status = world.pool.status();
+    assert_eq!(status.spares_in_use, [101]);
+    let rotten = world.pool.leaf(100).expect("the first");
+    assert!(world.pool.uses(rotten), "{status:?}");
+    assert!(
+        status.scan.is_some_and(|scan| scan.unrecoverable >= 20),
+        "{:?}",
+        status.scan
+    );
+}
+
+#[test]
+fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.checkpoint();
+    world.dead.insert(1);
+    world.absent.insert(1);
+    world.write(volume, 0, &[1; 4096], true);
+    world.settle();
+    let spare = world.pool.leaf(102).expect("it stands in");
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102]);
+    world.crash().expect("opens");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102], "it is called again");
+    // When the disk is back and breaks once more, that is another matter.
+    world.dead.clear();
+    world.absent.clear();
+    world.crash().expect("opens");
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    world.dead.insert(1);
+    world.write(volume, 0, &[2; 4096], true);
+    world.settle();
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+}
+
 /// As of a checkpoint: not where it was, but how it ended.
 fn kept(status: ScanStatus) -> ScanStatus {
     ScanStatus {

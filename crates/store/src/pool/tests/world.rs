@@ -35,6 +35,10 @@ pub(super) struct World {
     /// Disks that answer nothing, and what they were asked.
     pub(super) stuck: BTreeSet<usize>,
     pub(super) unanswered: Vec<DeviceRequest>,
+    /// What disks are asked to read from now on is held back.
+    pub(super) holds_reads: bool,
+    /// That, each with what lay there then.
+    held: Vec<(DeviceRequest, Pages)>,
     answered: BTreeSet<RequestId>,
     /// Sectors that are zeros when they are read for the first time while the pool is opened, but for the runs
     /// in which records are searched.
@@ -118,6 +122,7 @@ impl World {
             spares: Vec::new(),
             paths: Default::default(),
             caches: Vec::new(),
+            unspared: Default::default(),
         };
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache(CACHE));
         let mut world = Self {
@@ -137,6 +142,8 @@ impl World {
             unreadable: BTreeSet::new(),
             stuck: BTreeSet::new(),
             unanswered: Vec::new(),
+            holds_reads: false,
+            held: Vec::new(),
             answered: BTreeSet::new(),
             misread: BTreeSet::new(),
             now_us: 0,
@@ -186,7 +193,12 @@ impl World {
                 continue;
             }
             let outcome = self.attempt(leaf, &op);
-            self.pool.completed(io, outcome, self.now_us);
+            match outcome {
+                Ok(data) if self.holds_reads && matches!(op, DeviceOp::Read { .. }) => {
+                    self.held.push((DeviceRequest { io, leaf, op }, data));
+                }
+                outcome => self.pool.completed(io, outcome, self.now_us),
+            }
         }
         let (suspended, scan) = (&self.pool.suspended, self.pool.scan_status());
         panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
@@ -296,8 +308,14 @@ impl World {
         }
     }
 
-    /// Makes a checkpoint.
+    /// Makes a checkpoint, and proves the pool.
     pub(super) fn checkpoint(&mut self) {
+        self.advance();
+        self.check();
+    }
+
+    /// Makes a checkpoint.
+    pub(super) fn advance(&mut self) {
         self.settle();
         let before = self.pool.persisted.epoch;
         self.pool.is_checkpoint_wanted = true;
@@ -308,7 +326,40 @@ impl World {
             "{:?}",
             self.pool.suspended
         );
-        self.check();
+    }
+
+    /// Submits a request; the disks do nothing for it yet.
+    pub(super) fn begin(&mut self, request: Request) -> RequestId {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        self.pool.submit(id, request, self.now_us);
+        id
+    }
+
+    /// How many of the reads that were held back first are of places where something else lies by now.
+    pub(super) fn held_elsewhere(&mut self, first: usize) -> usize {
+        let held = self.held.iter().take(first);
+        let is_other = held.filter(|(of, then)| {
+            let disk = &mut self.disks[self.leaves[&of.leaf.0]];
+            perform(disk, &of.op).to_vec() != then.to_vec()
+        });
+        is_other.count()
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The disks answer what was held back: with what lay there then, or with what lies there now.
+    pub(super) fn answer_held(&mut self, is_as_then: bool) {
+        self.holds_reads = false;
+        for (DeviceRequest { io, leaf, op }, then) in std::mem::take(&mut self.held) {
+            let outcome = match is_as_then {
+                true => Ok(then),
+                false => self.attempt(leaf, &op),
+            };
+            self.pool.completed(io, outcome, self.now_us);
+        }
     }
 
     /// What the labels say.

@@ -1,0 +1,87 @@
+//! A scrub is begun, paused and stopped by administrators. A resilver interrupts it, and it begins again from the start
+//! when that is over: what it saw before says nothing of what was rebuilt since.
+
+use super::{Scan, ScanKind, ScanState};
+use crate::pool::state::Pool;
+
+impl Pool {
+    /// Begins to verify everything; a scrub that was paused goes on.
+    pub fn scrub(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        match &mut self.scan {
+            Some(scan) if scan.status.state == ScanState::Paused => {
+                scan.status.state = ScanState::Running;
+                scan.status.began_us += now_us.saturating_sub(scan.paused_us);
+            }
+            Some(scan) if scan.status.state == ScanState::Running => {
+                if let Some(waiting) = &mut self.waiting_scrub {
+                    *waiting = ScanState::Running;
+                }
+            }
+            _ => {
+                self.waiting_scrub = None;
+                self.begin_scan(ScanKind::Scrub, Vec::new());
+            }
+        }
+        self.go_on();
+    }
+
+    /// Stops a scrub for a while.
+    pub fn pause_scrub(&mut self) {
+        let now_us = self.now_us;
+        if let Some(waiting) = &mut self.waiting_scrub {
+            *waiting = ScanState::Paused;
+        }
+        if let Some(scan) = self.running_scrub()
+            && scan.status.state == ScanState::Running
+        {
+            scan.status.state = ScanState::Paused;
+            scan.paused_us = now_us;
+        }
+    }
+
+    /// Gives a scrub up.
+    pub fn stop_scrub(&mut self) {
+        let time_s = self.time_s;
+        self.waiting_scrub = None;
+        if let Some(scan) = self.running_scrub() {
+            scan.status.state = ScanState::Canceled;
+            scan.status.ended_s = time_s;
+            scan.batch.clear();
+            // It says so from then on.
+            self.is_checkpoint_wanted = true;
+        }
+    }
+
+    pub(super) fn running_scrub(&mut self) -> Option<&mut Scan> {
+        let scan = self.scan.as_mut()?;
+        (scan.status.kind == ScanKind::Scrub && scan.is_active()).then_some(scan)
+    }
+
+    /// The scrub that a resilver interrupted and that begins again when that is over: running or paused then.
+    pub fn waiting_scrub(&self) -> Option<ScanState> {
+        self.waiting_scrub
+    }
+
+    /// A resilver is about to begin.
+    pub(super) fn interrupt_scrub(&mut self) {
+        if let Some(scrub) = self.running_scrub() {
+            self.waiting_scrub = Some(scrub.status.state);
+        }
+    }
+
+    /// Nothing has to be rebuilt any more: the scrub that waited for that begins again.
+    pub(super) fn begin_waiting_scrub(&mut self) {
+        if self.scan.as_ref().is_some_and(Scan::is_active) {
+            return;
+        }
+        let Some(state) = self.waiting_scrub.take() else {
+            return;
+        };
+        self.begin_scan(ScanKind::Scrub, Vec::new());
+        if let Some(scan) = &mut self.scan {
+            scan.status.state = state;
+            scan.paused_us = self.now_us;
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Scrubs and resilvers that get into each other's way, or find what nobody can mend.
+
+use super::super::{Limits, Plan, ScanKind, ScanState};
+use super::world::{DISK, World};
+use crate::catalog::request::TakeSnapshots;
+use crate::format::DatasetId;
+use crate::snapshot::deadlist::Deadlist;
+use crate::vdev::{Kind, LeafSpec};
+
+/// A pool with a volume that is partly filled.
+fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
+    let mut world = World::new(kind, disks, Limits::default());
+    let volume = world.create_volume("v", 8 << 20, 4096);
+    for number in 0..64_u64 {
+        world.write(volume, number * 16_384, &[number as u8 + 1; 16_384], true);
+    }
+    world.checkpoint();
+    (world, volume)
+}
+
+/// Puts a new disk into the place of the first.
+fn replace(world: &mut World) {
+    world.disks.push(Default::default());
+    let number = world.disks.len() as u64 - 1;
+    let old = world.pool.leaf(100).expect("the old one");
+    let spec = LeafSpec::new(100 + number, DISK);
+    let new = world.pool.replace(old, &spec).expect("takes its place");
+    world.leaves.insert(new.0, number as usize);
+}
+
+fn last(world: &World) -> (ScanKind, ScanState) {
+    world.pool.scan_state().expect("a scan")
+}
+
+/// A scrub that is at work when a disk is replaced.
+fn interrupted() -> World {
+    let (mut world, _) = filled(Kind::Mirror, 2);
+    world.holds_reads = true;
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Running));
+    replace(&mut world);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Resilver, ScanState::Running));
+    world
+}
+
+fn go_on(world: &mut World) {
+    world.answer_held(true);
+    world.settle();
+    assert!(world.pool.array.find(100).is_none(), "it is replaced");
+    world.check();
+}
+
+#[test]
+fn a_scrub_begins_again_after_the_resilver_that_interrupted_it() {
+    let mut world = interrupted();
+    assert_eq!(world.pool.status().waiting_scrub, Some(ScanState::Running));
+    go_on(&mut world);
+    let scan = world.pool.scan_status().expect("a scan");
+    let is = (scan.kind, scan.state, scan.bad, scan.unrecoverable);
+    assert_eq!(is, (ScanKind::Scrub, ScanState::Finished, 0, 0));
+    assert_eq!(world.pool.status().waiting_scrub, None);
+}
+
+#[test]
+fn a_scrub_that_waits_for_a_resilver_can_be_paused_and_stopped() {
+    let mut world = interrupted();
+    world.pool.stop_scrub();
+    go_on(&mut world);
+    assert_eq!(last(&world), (ScanKind::Resilver, ScanState::Finished));
+
+    let mut world = interrupted();
+    world.pool.pause_scrub();
+    go_on(&mut world);
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Paused));
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
+}
+
+/// A resilver that cannot rebuild all is not tried again and again, and keeps nobody from scrubbing.
+#[test]
+fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
+    let (mut world, volume) = filled(Kind::Leaf, 1);
+    let place = {
+        let pool = &mut world.pool;
+        let map = &pool.contents[&volume].map;
+        map.look_up(&mut pool.nodes, 5).expect("in memory").address
+    };
+    let sector = crate::vdev::layout::sector_offset(place.sector()) / 4096;
+    world.disks[0].get_mut(&sector).expect("written")[7] ^= 1;
+    replace(&mut world);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Resilver, ScanState::Finished));
+    let resilver = world.pool.scan_status().expect("a resilver");
+    assert_eq!(resilver.unrecoverable, 1);
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
+    // Where what is damaged is not needed any more, the new disk can have everything.
+    world.write(volume, 5 * 4096, &[99; 4096], true);
+    (0..3).for_each(|_| world.advance());
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    assert!(world.pool.array.find(100).is_none(), "it is replaced");
+    world.check();
+}
+
+/// A dead list whose figures do not fit what lies on the disk: what else is on it is not found.
+#[test]
+fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
+    let (mut world, volume) = filled(Kind::Leaf, 1);
+    let request = TakeSnapshots {
+        names: vec!["v@1".to_owned()],
+        ..TakeSnapshots::default()
+    };
+    let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+    world.administer(plan).expect("taken");
+    world.write(volume, 0, &[77; 65_536], true);
+    world.checkpoint();
+    world.reopen().expect("opens");
+    let contents = world.pool.contents.values_mut();
+    let of = contents.into_iter().find(|of| !of.dead.is_empty());
+    let dead = &mut of.expect("a dead list").dead;
+    let mut record = dead.encode();
+    // One more block than there is, of one sector.
+    (record[8], record[16]) = (record[8] + 1, record[16] + 1);
+    *dead = Deadlist::decode(&record).expect("a list");
+    replace(&mut world);
+    world.settle();
+    let scan = world.pool.scan_status().expect("a resilver");
+    assert_eq!(scan.unrecoverable, 1, "{scan:?}");
+    assert!(
+        world.pool.array.find(100).is_some(),
+        "it has what the new one may lack"
+    );
+}
