@@ -113,6 +113,7 @@ impl World {
                 id: VolumeId(0),
                 blocks: 48,
                 unit,
+                is_thick: false,
             }],
         };
         let disk = |number: usize| {
