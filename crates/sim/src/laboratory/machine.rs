@@ -174,7 +174,7 @@ impl<S: Subject> Machine<S> {
 
 /// Opens copies of disks that tell no lies, and proves what lies there. What is read from the disks themselves, and
 /// what chance does to them, stays as if this had not been asked.
-pub(super) fn prove<S: Subject>(
+pub(crate) fn prove<S: Subject>(
     setup: &S::Setup,
     geometry: &Geometry,
     disks: &[Disk],

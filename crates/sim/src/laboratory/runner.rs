@@ -23,7 +23,7 @@ enum Pending {
 }
 
 /// Of so many histories one proves the pool after all its crashes, also those that are only tried.
-const PROVING: u64 = 4;
+const PROVING: u64 = 8;
 
 /// More answers of disks and ticks than all operations of a history take.
 const ENDLESS: u32 = 300_000;

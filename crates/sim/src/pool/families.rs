@@ -201,6 +201,8 @@ impl Family {
                 climate.thick_blocks = 40;
                 climate.volumes = 2..4;
                 climate.fills = true;
+                // There is much to read after each.
+                climate.cut_histories_per_mille = 40;
             }
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),

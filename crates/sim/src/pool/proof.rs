@@ -38,7 +38,9 @@ pub(super) fn prove(
         let due = disks.iter().enumerate();
         let due = due.filter_map(|(number, disk)| Some((disk.next_due_us()?, number)));
         match (due.min(), check.deadline_us()) {
-            (Some((at_us, disk)), deadline) if deadline.is_none_or(|deadline| at_us <= deadline) => {
+            (Some((at_us, disk)), deadline)
+                if deadline.is_none_or(|deadline| at_us <= deadline) =>
+            {
                 now_us = now_us.max(at_us);
                 if let Some(done) = disks[disk].complete(now_us) {
                     check.completed(IoId(done.id), done.outcome, now_us);
