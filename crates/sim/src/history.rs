@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::disk::{Behaviour, Fault};
 use crate::model::Rules;
 use crate::operation::Operation;
-use crate::subject::Geometry;
+use crate::subject::{FlawKind, Geometry};
 
 /// What befalls a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,32 @@ pub struct History {
     pub steps: Vec<Step>,
 }
 
+impl History {
+    /// Whether a pool that went through this may have such a flaw.
+    ///
+    /// Bad copies come from disks that do not say what they did to them; nothing is lost where the store promises that
+    /// what is durable stays, and nothing ever contradicts itself.
+    pub fn allows(&self, flaw: FlawKind) -> bool {
+        match flaw {
+            FlawKind::BadCopy => self.has_silent_damage(),
+            FlawKind::Lost => !self.rules.durability && self.has_silent_damage(),
+            FlawKind::Contradiction => false,
+        }
+    }
+
+    /// Whether disks do harm that they do not tell of.
+    fn has_silent_damage(&self) -> bool {
+        let silent = |trouble: &Trouble| match trouble {
+            Trouble::Fault { fault, .. } => fault.is_silent(),
+            Trouble::Rot { .. } | Trouble::ReturnOld | Trouble::ReturnMixed => true,
+            Trouble::Vanish | Trouble::Hang | Trouble::Remember | Trouble::Return => false,
+        };
+        let mut steps = self.steps.iter();
+        let lies = !self.unreliable.is_empty() && self.behaviour.chances.are_silent();
+        lies || steps.any(|step| matches!(step, Step::Trouble { trouble, .. } if silent(trouble)))
+    }
+}
+
 /// What the histories of a family are like; the rest is left to the seed.
 #[derive(Clone, Debug)]
 pub struct Climate {
@@ -109,8 +135,14 @@ pub struct Climate {
     pub blocks: u64,
     /// Volume blocks to choose from, in blocks of 4 KiB.
     pub units: Vec<u64>,
+    /// How many of a thousand volumes are thick.
+    pub thick_per_mille: u64,
+    /// The largest size of a thick volume, in blocks of 4 KiB.
+    pub thick_blocks: u64,
     /// How many steps.
     pub steps: Range<u64>,
+    /// Whether all volumes are written before, as far as there is room.
+    pub fills: bool,
     /// How the disks behave; the seed chooses the tearing.
     pub behaviour: Behaviour,
     /// What the store promises on them.
@@ -149,7 +181,10 @@ impl Default for Climate {
             volumes: 1..3,
             blocks: 24,
             units: vec![1, 4],
+            thick_per_mille: 0,
+            thick_blocks: 24,
             steps: 10..50,
+            fills: false,
             behaviour: Behaviour::default(),
             rules: Rules::default(),
             tolerates_errors: false,

@@ -12,6 +12,7 @@ mod runner;
 mod shrink;
 
 pub use family::{Defeat, Summary, attack};
+pub(crate) use machine::prove;
 pub use report::{Failure, FailureKind, Report};
 pub use shrink::shrink;
 

@@ -135,6 +135,8 @@ struct Volume {
     unit: u64,
     existence: Existence,
     is_snapshot: bool,
+    /// Space is kept for all of it.
+    is_thick: bool,
     /// More than one while a rollback or resize is not acknowledged, and where what was found after a power cut
     /// does not tell which of them it is.
     alternatives: Vec<Contents>,
@@ -182,9 +184,24 @@ impl Model {
                 unit,
                 existence: Existence::Certain,
                 is_snapshot: false,
+                is_thick: false,
                 alternatives: vec![contents],
             },
         );
+    }
+
+    /// Space is kept for all of a volume, also when it is resized or rolled back: none of its changes lacks space.
+    ///
+    /// # Panics
+    /// Where there is no such volume.
+    pub fn keep_space(&mut self, volume: VolumeId) {
+        self.volume_mut(volume).is_thick = true;
+    }
+
+    /// Whether space was kept for a change, so that on disks that do not fail it cannot.
+    pub fn has_space_for(&self, change: ChangeId) -> bool {
+        let volume = self.volumes.get(&self.change(change).volume);
+        volume.is_some_and(|volume| volume.is_thick)
     }
 
     fn tick(&mut self) -> Moment {
@@ -328,6 +345,7 @@ impl Model {
             unit,
             existence: Existence::Perhaps,
             is_snapshot: contents.is_none(),
+            is_thick: false,
             alternatives: contents.into_iter().collect(),
         };
         match admin {

@@ -3,9 +3,11 @@
 //! Shaped as the store's engine is: nothing waits, requests for disks come out, their answers and the
 //! time go in. The engine's adapter implements it; so do the toys that prove the laboratory.
 
+use std::fmt;
+
 use pages::Pages;
 
-use crate::disk::{DeviceOp, DeviceOutcome};
+use crate::disk::{DeviceOp, DeviceOutcome, Disk};
 use crate::operation::{Operation, VolumeId};
 
 /// A volume that is there from the beginning.
@@ -17,6 +19,8 @@ pub struct VolumeSpec {
     pub blocks: u64,
     /// Its volume block, in blocks of 4 KiB: what is written whole or not at all.
     pub unit: u64,
+    /// Whether space is kept for all of it: a write never fails for lack of space.
+    pub is_thick: bool,
 }
 
 /// What a subject is made on.
@@ -61,6 +65,33 @@ pub struct Answer {
     pub outcome: Result<Pages, String>,
 }
 
+/// What a [`Flaw`] costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlawKind {
+    /// A copy is wrong, and another one is right.
+    BadCopy,
+    /// No copy is right, or what only such a copy leads to cannot be proven.
+    Lost,
+    /// The store contradicts itself. No disk may bring that about, whatever it does: what it returns is checked
+    /// before it is believed.
+    Contradiction,
+}
+
+/// Something that is wrong with what lies on disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// What it costs.
+    pub kind: FlawKind,
+    /// What and where it is.
+    pub text: String,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// A store under attack.
 pub trait Subject: Sized {
     /// What else it is made with.
@@ -75,6 +106,11 @@ pub trait Subject: Sized {
 
     /// Whether it takes operations.
     fn state(&self) -> State;
+
+    /// How often a disk that stood ready has taken the place of another by itself.
+    fn takeovers(&self) -> u64 {
+        0
+    }
 
     /// The volumes and snapshots that there are, and their sizes in blocks of 4 KiB. Asked after opening.
     fn volumes(&self) -> Vec<(VolumeId, u64)>;
@@ -96,4 +132,11 @@ pub trait Subject: Sized {
 
     /// Moves the answers that are ready to `out`.
     fn take_answers(&mut self, out: &mut Vec<Answer>);
+
+    /// Proves what lies on the disks, where the store can: asked right after an opening and before anything else,
+    /// and the last that it is asked. Tells what is wrong.
+    fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
+        let _ = (disks, now_us);
+        Vec::new()
+    }
 }

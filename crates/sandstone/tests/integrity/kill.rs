@@ -1,6 +1,6 @@
-//! The daemon is killed, with connections cut before, while sessions over two portals write: no
-//! acknowledged write is lost, whether durable or not, for the kernel has it; nothing is torn; nothing
-//! happens after its session was made anew.
+//! The daemon is killed, with connections cut before, while sessions over two portals write to files and to volumes of
+//! a pool: nothing that was durable is lost, and of a file nothing that was acknowledged, for the kernel has it; nothing is
+//! torn; nothing happens after its session was made anew. At the end the pool is proven offline.
 
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::{DigestPolicy, Limits};
@@ -13,10 +13,12 @@ use super::session::PipelinedSession;
 use super::workload::{Unit, Workload};
 
 /// Commands between two kills.
-const COMMANDS: usize = 250;
+const COMMANDS: usize = 400;
 const KILLS: usize = 5;
 /// Logical units by block size, number of blocks, and whether they have a write cache.
 const UNITS: [(u32, u64, bool); 2] = [(512, 1024, true), (4096, 128, false)];
+/// The same on volumes of a pool, behind these.
+const VOLUMES: [(u32, u64, bool); 2] = [(512, 1024, true), (4096, 128, false)];
 
 /// Sessions of different hosts that move data in different ways.
 pub(crate) fn settings(number: u8) -> LoginSettings {
@@ -70,22 +72,25 @@ fn killed_again_and_again(seed: u64) {
             config.maps.push(map);
         }
     });
+    // It listens when it takes a session.
+    PipelinedSession::new(portals[0], settings(0)).log_in();
+    make_volumes(&process);
     let sessions = (0..6)
         .map(|number| PipelinedSession::new(portals[usize::from(number) % 2], settings(number)));
-    let units = (0..)
-        .zip(UNITS)
-        .map(|(lun, (block_len, blocks, write_cache))| Unit {
+    let units = (0..).zip(UNITS.into_iter().chain(VOLUMES)).map(
+        |(lun, (block_len, blocks, write_cache))| Unit {
             lun,
             block_len: block_len as usize,
             write_cache,
             model: Model::new(blocks),
-        });
+        },
+    );
     let mut workload = Workload::new(seed, sessions.collect(), units.collect());
     for _ in 0..KILLS {
         workload.connect_all();
         workload.run(COMMANDS, true);
         process.kill();
-        workload.crash(Crash::Process);
+        workload.crash(what_is_lost);
         process.restart();
         workload.connect_all();
         workload.verify();
@@ -101,5 +106,36 @@ fn killed_again_and_again(seed: u64) {
         "unanswered",
     ] {
         assert!(workload.ended.contains_key(happened), "no {happened}");
+    }
+    process.kill();
+    let proven = process.run(&format!("pool check -d {}", process.state().display()));
+    assert!(proven.contains("every copy is right"), "{proven}");
+}
+
+/// A pool keeps what is not durable yet in its own memory, a file's is in the kernel's.
+fn what_is_lost(unit: &Unit) -> Crash {
+    match usize::from(unit.lun) < UNITS.len() {
+        true => Crash::Process,
+        false => Crash::Power,
+    }
+}
+
+fn make_volumes(process: &Process) {
+    let [one, other] = ["d0", "d1"].map(|name| process.state().join(name).display().to_string());
+    process.run(&format!(
+        "pool create --size 128M tank mirror {one} {other}"
+    ));
+    for (lun, (block_size, blocks, write_cache)) in (UNITS.len()..).zip(VOLUMES) {
+        let (size, cache) = (
+            blocks * u64::from(block_size),
+            if write_cache { "--write-cache" } else { "" },
+        );
+        process.run(&format!("volume create -s -V {size} -b 4K tank/v{lun}"));
+        process.run(&format!(
+            "lu create v{lun} --volume tank/v{lun} --block-size {block_size} {cache}"
+        ));
+        process.run(&format!(
+            "map add v{lun} --every-host --target {TARGET} --lun {lun}"
+        ));
     }
 }

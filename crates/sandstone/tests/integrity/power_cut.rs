@@ -74,7 +74,7 @@ fn cut_again_and_again(seed: u64) {
         workload.run_until(150, move || powered.iter().any(|disk| disk.is_off()));
         // One mains for all of them: the others stop where they are.
         disks.iter().for_each(|disk| disk.cut());
-        workload.crash(Crash::Power);
+        workload.crash(|_| Crash::Power);
         target.stop();
         disks.iter().for_each(|disk| disk.power_on());
         let target = serve();

@@ -46,7 +46,7 @@ fn a_restart_under_load_loses_nothing() {
                 workload.run(200, false);
                 process.terminate();
                 process.restart();
-                workload.crash(Crash::Process);
+                workload.crash(|_| Crash::Process);
                 workload.connect_all();
                 workload.verify();
             }

@@ -196,12 +196,13 @@ impl Workload {
         }
     }
 
-    /// The target is gone: nothing that is under way will be answered.
-    pub(crate) fn crash(&mut self, crash: Crash) {
+    /// The target is gone: nothing that is under way will be answered. What goes with it is asked of each unit.
+    pub(crate) fn crash(&mut self, crash: impl Fn(&Unit) -> Crash) {
         self.sessions.iter_mut().for_each(PipelinedSession::cut);
         *self.ended.entry("unanswered").or_default() += self.under_way.len() as u64;
         self.under_way.clear();
         for unit in &mut self.units {
+            let crash = crash(unit);
             unit.model.crash(crash);
         }
     }

@@ -117,6 +117,11 @@ impl Disk {
         }
     }
 
+    /// A disk that returns what this one returns, and tells no lies.
+    pub fn honest_copy(&self) -> Self {
+        self.with_medium(self.current.clone(), self.random.clone())
+    }
+
     /// Its size in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors

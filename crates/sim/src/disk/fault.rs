@@ -103,6 +103,20 @@ pub(super) enum Kind {
 }
 
 impl Fault {
+    /// Whether it harms what lies on the disk, and the disk does not say so.
+    pub fn is_silent(self) -> bool {
+        match self {
+            Self::LyingFlush
+            | Self::LostWrite
+            | Self::MisdirectedWrite
+            | Self::BitRot
+            | Self::Ruin => true,
+            Self::FailedFlush(_) | Self::FailedWrite | Self::MisdirectedRead | Self::FailedRead => {
+                false
+            }
+        }
+    }
+
     fn kind(self) -> Kind {
         match self {
             Self::LyingFlush | Self::FailedFlush(_) => Kind::Flush,
@@ -113,6 +127,18 @@ impl Fault {
 }
 
 impl Chances {
+    /// Whether any of these harms what lies on the disk without a word.
+    pub fn are_silent(&self) -> bool {
+        let silent = [
+            self.lying_flush,
+            self.lost_write,
+            self.misdirected_write,
+            self.bit_rot,
+            self.ruin,
+        ];
+        silent.iter().any(|chance| *chance > 0)
+    }
+
     /// Whether a fault strikes this request, and which.
     fn draw(&self, kind: Kind, random: &mut Random) -> Option<Fault> {
         let mut hit = |share: u64| share > 0 && random.per_mille(share);

@@ -18,12 +18,19 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     let volumes: Vec<VolumeSpec> = (0..count)
         .map(|number| {
             let unit = random.one_of(&climate.units);
-            let least = unit.min(climate.blocks);
-            let blocks = random.within(least..climate.blocks + 1);
+            // Drawn only where there are any: the histories of other families stay what they are.
+            let is_thick = climate.thick_per_mille > 0 && random.per_mille(climate.thick_per_mille);
+            let most = match is_thick {
+                true => climate.thick_blocks,
+                false => climate.blocks,
+            };
+            let least = unit.min(most);
+            let blocks = random.within(least..most + 1);
             VolumeSpec {
                 id: VolumeId(number as u32),
                 blocks: (blocks / unit).max(1) * unit,
                 unit,
+                is_thick,
             }
         })
         .collect();
@@ -55,7 +62,12 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         first_losable: random.within(0..climate.disks as u64) as usize,
         random,
     };
-    let steps = author.random.within(climate.steps.clone());
+    let mut steps = match climate.fills {
+        true => fill(&volumes),
+        false => Vec::new(),
+    };
+    let count = author.random.within(climate.steps.clone());
+    steps.extend((0..count).map(|_| author.step()));
     let unreliable = (0..climate.disks).filter(|disk| author.may_fail(*disk));
     let unreliable = unreliable.collect();
     History {
@@ -71,8 +83,27 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         rules: climate.rules,
         tolerates_errors: climate.tolerates_errors,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
-        steps: (0..steps).map(|_| author.step()).collect(),
+        steps,
     }
+}
+
+/// Writes all of these volumes.
+fn fill(volumes: &[VolumeSpec]) -> Vec<Step> {
+    const AT_ONCE: usize = 32;
+    let mut steps = Vec::new();
+    for spec in volumes {
+        for first in (0..spec.blocks).step_by(AT_ONCE) {
+            let end = (first + AT_ONCE as u64).min(spec.blocks);
+            steps.push(Step::Submit(Operation::Change {
+                volume: spec.id,
+                slices: first * SLICES_PER_BLOCK..end * SLICES_PER_BLOCK,
+                kind: ChangeKind::Write,
+                durable: false,
+            }));
+        }
+        steps.push(Step::Drain);
+    }
+    steps
 }
 
 /// A volume that exists, if all went well.

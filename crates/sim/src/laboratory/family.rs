@@ -30,12 +30,14 @@ impl fmt::Display for Summary {
         let total = &self.total;
         write!(
             f,
-            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} refused to open",
+            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} proofs; {} takeovers; {} refused to open",
             self.histories,
             total.operations,
             total.errors,
             total.crashes,
             total.tried_cuts,
+            total.proofs,
+            total.takeovers,
             self.refused
         )
     }

@@ -6,7 +6,7 @@ use super::FailureKind;
 use crate::disk::{Disk, Struck};
 use crate::model::{FoundVolume, Model};
 use crate::operation::{Operation, SLICES_PER_BLOCK, VolumeId};
-use crate::subject::{Answer, DiskRequest, Geometry, State, Subject};
+use crate::subject::{Answer, DiskRequest, Flaw, Geometry, State, Subject};
 use pages::Pages;
 
 /// Tags of the reads that look at everything after an opening.
@@ -170,6 +170,26 @@ impl<S: Subject> Machine<S> {
         }
         Ok(found)
     }
+}
+
+/// Opens copies of disks that tell no lies, and proves what lies there. What is read from the disks themselves, and
+/// what chance does to them, stays as if this had not been asked.
+pub(crate) fn prove<S: Subject>(
+    setup: &S::Setup,
+    geometry: &Geometry,
+    disks: &[Disk],
+    now_us: u64,
+) -> Result<Vec<Flaw>, FailureKind> {
+    let copies = disks.iter().map(Disk::honest_copy).collect();
+    let mut machine = Machine::new(S::open(setup, geometry, now_us), copies, now_us);
+    machine.wait_until_open()?;
+    let Machine {
+        subject,
+        disks,
+        now_us,
+        ..
+    } = &mut machine;
+    Ok(subject.prove(disks, *now_us))
 }
 
 /// An opening after the end of a life, and its judgement.

@@ -4,6 +4,10 @@ use std::fmt;
 
 use crate::disk::Struck;
 use crate::model::Wrong;
+use crate::subject::Flaw;
+
+/// Flaws of which a failure tells.
+const MAX_FLAWS: usize = 8;
 
 /// What a history went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,10 @@ pub struct Report {
     pub crashes: u64,
     /// Power cuts that were only tried, each opened and read.
     pub tried_cuts: u64,
+    /// Times that what lay on the disks was proven.
+    pub proofs: u64,
+    /// Times that a disk that stood ready took the place of another by itself.
+    pub takeovers: u64,
     /// Whether it ended early because the store refused to open, where it may.
     pub refused: bool,
     /// Faults of all disks.
@@ -31,6 +39,8 @@ impl Report {
         self.errors += other.errors;
         self.crashes += other.crashes;
         self.tried_cuts += other.tried_cuts;
+        self.proofs += other.proofs;
+        self.takeovers += other.takeovers;
         self.struck = self.struck + other.struck;
         self.time_us += other.time_us;
     }
@@ -51,6 +61,8 @@ pub enum FailureKind {
     UnknownAnswer(u64),
     /// A read of another length.
     WrongLength(usize),
+    /// What lies on the disks has flaws that it must not have, by the store's own proof.
+    Flawed(Vec<Flaw>),
     /// The store panicked.
     Panicked(String),
 }
@@ -64,6 +76,11 @@ impl fmt::Display for FailureKind {
             Self::Failed(what, why) => write!(f, "{what} failed: {why}"),
             Self::UnknownAnswer(tag) => write!(f, "answered {tag}, which was not asked"),
             Self::WrongLength(len) => write!(f, "a read returned {len} bytes"),
+            Self::Flawed(flaws) => {
+                write!(f, "{} flaws after an opening", flaws.len())?;
+                let told = flaws.iter().take(MAX_FLAWS);
+                told.into_iter().try_for_each(|flaw| write!(f, "; {flaw}"))
+            }
             Self::Panicked(words) => write!(f, "panicked: {words}"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pages::Pages;
 
-use super::machine::{Machine, Recovery};
+use super::machine::{Machine, Recovery, prove};
 use super::{Failure, FailureKind, Report};
 use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE, Struck};
 use crate::history::{History, Step, Trouble};
@@ -21,6 +21,9 @@ enum Pending {
     Flush(VolumeId, Moment),
     Admin(AdminId, bool),
 }
+
+/// Of so many histories one proves the pool after all its crashes, also those that are only tried.
+const PROVING: u64 = 8;
 
 /// More answers of disks and ticks than all operations of a history take.
 const ENDLESS: u32 = 300_000;
@@ -61,6 +64,9 @@ impl<'a, S: Subject> Runner<'a, S> {
         let mut model = Model::new(history.rules);
         for volume in &geometry.volumes {
             model.insert(volume.id, volume.blocks, volume.unit);
+            if volume.is_thick {
+                model.keep_space(volume.id);
+            }
         }
         Self {
             setup,
@@ -125,7 +131,30 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
         self.drain()?;
         self.crash(&[], true)?;
-        self.crash(&[], true)
+        self.crash(&[], true)?;
+        let mut disks = self.machine.disks.clone();
+        disks.iter_mut().for_each(Disk::detach);
+        self.prove(&disks)
+    }
+
+    /// Whether this history proves the pool after crashes, and not only at its end.
+    fn proves(&self) -> bool {
+        self.history.seed.is_multiple_of(PROVING)
+    }
+
+    /// Nothing is wrong with what lies on these disks but what they may have done to it.
+    fn prove(&mut self, disks: &[Disk]) -> Result<(), FailureKind> {
+        let (geometry, now_us) = (&self.history.geometry, self.machine.now_us);
+        let mut flaws = match prove::<S>(self.setup, geometry, disks, now_us) {
+            Err(FailureKind::Refused(_)) if self.history.tolerates_errors => return Ok(()),
+            proven => proven?,
+        };
+        self.report.proofs += 1;
+        flaws.retain(|flaw| !self.history.allows(flaw.kind));
+        match flaws.is_empty() {
+            true => Ok(()),
+            false => Err(FailureKind::Flawed(flaws)),
+        }
     }
 
     fn take(&mut self, step: &Step) -> Result<(), FailureKind> {
@@ -306,7 +335,15 @@ impl<'a, S: Subject> Runner<'a, S> {
                     }
                     Err(_) => self.model.end_read(moment),
                 },
-                Pending::Change(change) => self.model.settle_change(change, failed.is_none()),
+                Pending::Change(change) => {
+                    self.model.settle_change(change, failed.is_none());
+                    if let Some(why) = &failed
+                        && self.model.has_space_for(change)
+                    {
+                        let what = format!("operation {tag}, for which space was kept,");
+                        return Err(FailureKind::Failed(what, why.clone()));
+                    }
+                }
                 Pending::Flush(volume, moment) if failed.is_none() => {
                     self.model.flushed(volume, moment);
                 }
@@ -337,6 +374,9 @@ impl<'a, S: Subject> Runner<'a, S> {
             }
             disk.wake();
         }
+        if again_after.is_empty() && self.proves() {
+            self.prove(&disks)?;
+        }
         self.pending.clear();
         self.model.crash();
         self.report.crashes += 1;
@@ -348,6 +388,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             model: &mut self.model,
             struck: &mut self.report.struck,
         };
+        self.report.takeovers += self.machine.subject.takeovers();
         self.machine = recovery.run(self.setup, disks)?;
         Ok(())
     }
@@ -374,6 +415,9 @@ impl<'a, S: Subject> Runner<'a, S> {
                 disk.with_medium(medium, self.random.fork())
             });
             let disks: Vec<Disk> = disks.collect();
+            if way == 0 && self.proves() {
+                self.prove(&disks)?;
+            }
             let mut model = self.model.clone();
             model.crash();
             self.report.tried_cuts += 1;
@@ -422,6 +466,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 false => self.machine.struck(),
             },
             time_us: self.machine.now_us,
+            takeovers: self.report.takeovers + self.machine.subject.takeovers(),
             ..self.report
         }
     }

@@ -65,7 +65,7 @@ pub enum Family {
     PowerCuts,
     /// The same with much administration: snapshots, clones, rollbacks, resizing, destruction.
     Datasets,
-    /// The same in a pool of few MiB, which is full most of the time.
+    /// The same in a pool of few MiB, which is full most of the time; some volumes are thick, and their writes never fail.
     Full,
     /// Disks without redundancy that fail, and say so.
     Failing,
@@ -73,6 +73,8 @@ pub enum Family {
     Lying,
     /// As many disks as redundancy covers lie, fail, vanish and come back old: nothing may fail.
     Covered,
+    /// The same with spares, which take over and stand ready again.
+    Spared,
     /// All disks of redundant vdevs fail and lie: errors, never wrong bytes.
     Beyond,
     /// A disk is lost, the others go on; then the power fails, it is back, and of those that went on one is
@@ -81,7 +83,7 @@ pub enum Family {
     /// Power cuts and kills while disks are replaced, attached, detached and put aside, and datasets come and go:
     /// nothing may be lost, and nothing that was detached is needed.
     Reshaped,
-    /// The same where all disks fail, hang and vanish: errors, never wrong bytes.
+    /// The same where all disks fail, hang and vanish, and every second pool has spares: errors, never wrong bytes.
     FailingReshaped,
     /// Power cuts and kills of pools with log vdevs.
     Logs,
@@ -91,13 +93,14 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 12] = [
+pub const FAMILIES: [Family; 13] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
     Family::Failing,
     Family::Lying,
     Family::Covered,
+    Family::Spared,
     Family::Beyond,
     Family::Apart,
     Family::Reshaped,
@@ -134,6 +137,7 @@ impl Family {
             Self::Failing => "failing",
             Self::Lying => "lying",
             Self::Covered => "covered",
+            Self::Spared => "spared",
             Self::Beyond => "beyond",
             Self::Apart => "apart",
             Self::Reshaped => "reshaped",
@@ -149,7 +153,7 @@ impl Family {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Failing | Self::Lying => PLAIN,
-            Self::Covered | Self::Beyond => REDUNDANT,
+            Self::Covered | Self::Beyond | Self::Spared => REDUNDANT,
             Self::Apart => PARTING,
         };
         let mut setup = PoolSetup::random(seed, shapes);
@@ -160,8 +164,12 @@ impl Family {
             setup.spare_disks = 3;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
         }
+        if self == Self::Spared || self == Self::FailingReshaped && !seed.is_multiple_of(2) {
+            setup.spares = 1 + (seed / 8 % 2) as usize;
+            setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
+        }
         let mut climate = Climate {
-            disks: setup.disks() + setup.spare_disks,
+            disks: setup.all_disks(),
             disk_sectors: disk_sectors(if seed.is_multiple_of(4) { 40 } else { 8 }),
             blocks: 40,
             units: vec![1, 2, 4, 8],
@@ -189,16 +197,21 @@ impl Family {
                 climate.steps = 20..80;
                 climate.admin_per_mille = 120;
                 climate.tolerates_errors = true;
+                climate.thick_per_mille = 400;
+                climate.thick_blocks = 40;
+                climate.volumes = 2..4;
+                climate.fills = true;
+                // There is much to read after each.
+                climate.cut_histories_per_mille = 40;
             }
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
-            Self::Covered => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                fail(&mut climate);
-                climate.tolerates_errors = false;
-                climate.only_losable_fail = true;
-                climate.behaviour.chances = LIES;
+            Self::Covered => cover(&mut setup, &mut climate),
+            Self::Spared => {
+                cover(&mut setup, &mut climate);
+                // Most are lost for good, so that there is time to rebuild.
+                climate.troubles_per_mille = 80;
+                climate.steps = 20..90;
             }
             Self::Beyond => lie(&mut climate),
             Self::Apart => {
@@ -310,6 +323,15 @@ fn fail(climate: &mut Climate) {
         },
         ..Behaviour::default()
     };
+}
+
+fn cover(setup: &mut PoolSetup, climate: &mut Climate) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    fail(climate);
+    climate.tolerates_errors = false;
+    climate.only_losable_fail = true;
+    climate.behaviour.chances = LIES;
 }
 
 fn lie(climate: &mut Climate) {

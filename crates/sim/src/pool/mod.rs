@@ -6,11 +6,13 @@
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | disks that come and go | [`reshape`] |
+//! | allocation, figures and copies proven offline | [`proof`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
 pub mod families;
 mod labels;
+mod proof;
 pub mod receive;
 mod reshape;
 pub mod setup;
@@ -29,9 +31,9 @@ use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, Pool
 use store::pool::{PoolConfig, Recipe, Request, RequestId};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
-use crate::disk::SLICE_SIZE;
+use crate::disk::{Disk, SLICE_SIZE};
 use crate::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
-use crate::subject::{Answer, DiskRequest, Geometry, State, Subject, VolumeSpec};
+use crate::subject::{Answer, DiskRequest, Flaw, Geometry, State, Subject, VolumeSpec};
 use labels::Labels;
 pub use setup::PoolSetup;
 
@@ -88,6 +90,8 @@ pub struct PoolSubject {
     /// Answers that are kept as they are.
     told: BTreeMap<u64, Result<PoolAnswer, PoolError>>,
     plans: u64,
+    /// Times that a spare stood in.
+    takeovers: u64,
     now_us: u64,
     /// Bytes of each disk.
     disk_size: u64,
@@ -132,7 +136,7 @@ impl Subject for PoolSubject {
             is_exported: false,
             host: "laboratory".to_owned(),
             tree: setup.tree(size),
-            spares: Vec::new(),
+            spares: setup.spare_specs(size),
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
@@ -186,6 +190,10 @@ impl Subject for PoolSubject {
         known.map(|(id, known)| (*id, known.blocks)).collect()
     }
 
+    fn takeovers(&self) -> u64 {
+        self.takeovers
+    }
+
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {
         self.now_us = now_us;
         match operation {
@@ -237,6 +245,13 @@ impl Subject for PoolSubject {
     fn take_answers(&mut self, out: &mut Vec<Answer>) {
         out.append(&mut self.answers);
     }
+
+    fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
+        match &mut self.stage {
+            Stage::Open(pool) => proof::prove(pool, &self.disks, disks, now_us),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The wall clock of the simulation.
@@ -256,6 +271,7 @@ impl PoolSubject {
             answers: Vec::new(),
             told: BTreeMap::new(),
             plans: 0,
+            takeovers: 0,
             now_us,
             disk_size: geometry.disk_sectors * BLOCK_SIZE as u64,
         }
@@ -396,6 +412,16 @@ impl PoolSubject {
             answers,
             events,
         } = pool.take_output();
+        // First of all: a spare that stands in is asked at once.
+        for event in &events {
+            if let Event::SpareInUse { leaf, guid } = event
+                && let Some(disk) = self.setup.spare_disk(*guid)
+            {
+                self.takeovers += 1;
+                self.disks.insert(leaf.0, disk);
+                self.labelled.insert(disk);
+            }
+        }
         self.send(requests);
         if !answers.is_empty() {
             self.know(pool);
@@ -527,6 +553,7 @@ impl PoolSubject {
                     id: *volume,
                     blocks: *blocks,
                     unit: 1,
+                    is_thick: false,
                 };
                 let request = self.setup.volume(spec);
                 self.plan(&mut pool, id, move |catalog, stamp| {
@@ -611,6 +638,7 @@ impl PoolSetup {
             size: spec.blocks * BLOCK_SIZE as u64,
             block_size: (spec.unit * BLOCK_SIZE as u64) as u32,
             properties: self.properties(spec.id),
+            is_thick: spec.is_thick,
             ..CreateVolume::default()
         }
     }

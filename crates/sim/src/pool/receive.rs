@@ -2,7 +2,8 @@
 //! was durable, or vanishes; what is complete is bit by bit what was sent (invariant 8).
 //!
 //! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other. Each
-//! life may be cut at any answer of a disk. After each opening all complete snapshots are compared.
+//! life may be cut at any answer of a disk. After each of its ends the pool is proven offline, and after each opening all
+//! complete snapshots are compared.
 
 use std::fmt;
 
@@ -18,6 +19,7 @@ use store::stream::{Begin, Decoder, Encoder, Item};
 use super::families::Family;
 use super::{PoolSetup, PoolSubject};
 use crate::disk::Disk;
+use crate::laboratory::{FailureKind, prove};
 use crate::operation::{BLOCK_SIZE, VolumeId};
 use crate::random::Random;
 use crate::subject::{DiskRequest, Geometry, State, Subject as _, VolumeSpec};
@@ -113,6 +115,7 @@ impl World {
                 id: VolumeId(0),
                 blocks: 48,
                 unit,
+                is_thick: false,
             }],
         };
         let disk = |number: usize| {
@@ -419,6 +422,7 @@ impl World {
             }
         }
         self.requests.clear();
+        self.prove()?;
         self.subject = PoolSubject::open(&self.setup, &self.geometry, self.now_us);
         self.wait_until_open()?;
         let mut complete = 0;
@@ -426,6 +430,17 @@ impl World {
             complete += 1;
         }
         self.compare(complete)
+    }
+
+    /// All that lies on the disks is as it must be, whatever was half received (invariant 6).
+    fn prove(&mut self) -> Result<(), End> {
+        let (setup, geometry) = (&self.setup, &self.geometry);
+        let flaws = prove::<PoolSubject>(setup, geometry, &self.disks, self.now_us);
+        let wrong = flaws.map_or_else(
+            |kind| Some(kind.to_string()),
+            |flaws| (!flaws.is_empty()).then(|| FailureKind::Flawed(flaws).to_string()),
+        );
+        wrong.map_or(Ok(()), |wrong| Err(End::Wrong(wrong)))
     }
 
     fn has(&mut self, number: usize) -> Result<bool, End> {

@@ -1,7 +1,8 @@
 //! Disks that take the places of others, join mirrors, and go: what an administrator does to a pool at work.
 //!
 //! What was detached is wiped as soon as the labels of the others say that it is gone, as the daemon does it; then it
-//! may be used again. Whoever still needed it finds nothing there.
+//! may be used again. Whoever still needed it finds nothing there. A spare that stands ready again keeps what it has,
+//! old labels too, until it stands in once more.
 
 use store::pool::Pool;
 use store::vdev::{LeafId, LeafSpec, State};
@@ -94,6 +95,13 @@ impl PoolSubject {
             .collect();
         for (leaf, disk) in gone {
             self.disks.remove(&leaf);
+            let guid = pool.guid(LeafId(leaf));
+            let mut spares = pool.config().spares.iter();
+            let is_ready = spares.any(|spare| Some(spare.guid) == guid);
+            // A spare that stands ready again keeps what it has, and one that stands in once more is another leaf.
+            if is_ready || self.disks.values().any(|used| *used == disk) {
+                continue;
+            }
             self.plans += 1;
             let op = DeviceOp::Trim {
                 offset: 0,

@@ -11,6 +11,9 @@ use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 use crate::operation::VolumeId;
 use crate::random::Random;
 
+/// The guid of the first spare; those of leaves lie below, or far above.
+const FIRST_SPARE: u64 = 900;
+
 /// What a pool is made with.
 #[derive(Clone, Debug)]
 pub struct PoolSetup {
@@ -20,6 +23,8 @@ pub struct PoolSetup {
     pub logs: Vec<(Kind, usize)>,
     /// Disks behind these that are not used yet.
     pub spare_disks: usize,
+    /// Spares of the pool, on the disks behind all others.
+    pub spares: usize,
     /// Its bounds.
     pub limits: Limits,
     /// Those of its vdevs.
@@ -66,6 +71,7 @@ impl PoolSetup {
             shape,
             logs: Vec::new(),
             spare_disks: 0,
+            spares: 0,
             limits,
             vdev_limits,
             cache_bytes: random.one_of(&[64 << 10, 4 << 20]),
@@ -87,6 +93,23 @@ impl PoolSetup {
     pub fn log_disks(&self) -> Range<usize> {
         let first = self.shape.iter().map(|(_, leaves)| leaves).sum();
         first..self.disks()
+    }
+
+    /// All disks of its laboratory.
+    pub fn all_disks(&self) -> usize {
+        self.disks() + self.spare_disks + self.spares
+    }
+
+    /// Its spares, on disks of so many bytes.
+    pub(super) fn spare_specs(&self, size: u64) -> Vec<LeafSpec> {
+        let guids = (FIRST_SPARE..).take(self.spares);
+        guids.map(|guid| LeafSpec::new(guid, size)).collect()
+    }
+
+    /// The disk of the spare with this guid.
+    pub(super) fn spare_disk(&self, guid: u64) -> Option<usize> {
+        let number = usize::try_from(guid.checked_sub(FIRST_SPARE)?).ok()?;
+        (number < self.spares).then(|| self.disks() + self.spare_disks + number)
     }
 
     /// Its vdevs, on disks of so many bytes.

@@ -361,7 +361,7 @@ impl Opening {
                         let context = format!("what a log vdev had cannot be written: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
-                    (Some(Wanted::NewMark), ArrayDone::Written(Ok(()))) => self.go_on_behind_mark(),
+                    (Some(Wanted::NewMark), ArrayDone::Written(_)) => self.go_on_behind_mark(),
                     (Some(Wanted::Flush), ArrayDone::Flushed(Err(error))) => {
                         let context = format!("what was found cannot be made durable: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));

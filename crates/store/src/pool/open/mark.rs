@@ -131,7 +131,9 @@ impl Opening {
         pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
     }
 
-    /// The mark is written. Where it could not be, the next group takes its place.
+    /// The mark is written. Where it could not be, it may lie there all the same, and lead to where the log goes on:
+    /// so the log goes on there, as where all leaves lost the mark without a word. Nothing is promised before a
+    /// checkpoint leads behind it.
     pub(super) fn go_on_behind_mark(&mut self) {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);
