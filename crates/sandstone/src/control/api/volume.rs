@@ -63,13 +63,16 @@ pub(super) async fn change(
             .may_disturb()
             .then(|| plane.transactions.unchanged());
         let served = Served::of(&plane.config());
-        let changed = plane.pools.change_beneath(&request, &served)?;
-        plane.pools.note(request.pool()?, &asker.deed(&request));
+        let changed = plane.pools.change_beneath(&request, &served);
+        if changed.is_ok() {
+            plane.pools.note(request.pool()?, &asker.deed(&request));
+        }
         drop(unchanged);
+        // Of one that failed a part may have been made.
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }
-        Ok(changed)
+        changed
     });
     changed.await.map(Json)
 }
