@@ -106,7 +106,9 @@ impl Bench {
                 brought = json!({ "pool": self.pools.import(&pool).map_err(|e| e.message)? });
             }
             Command::Destroy { pool } => self.pools.destroy(&pool).map_err(|e| e.message)?,
-            Command::Change(change) => self.pools.change(&change).map_err(|e| e.message)?,
+            Command::Change(change) => {
+                self.pools.change(&change).map_err(|e| e.message)?;
+            }
             Command::Vdevs { pool, change } => {
                 let changed = self.pools.change_vdevs(&pool, &change);
                 changed.map_err(|error| error.message)?;

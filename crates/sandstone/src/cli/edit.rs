@@ -148,6 +148,9 @@ pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed)
     if args.json {
         return table::json(t, committed);
     }
+    for notice in &committed.notices {
+        writeln!(t.err, "note: {notice}")?;
+    }
     if committed.differences.is_empty() {
         return Ok(writeln!(t.out, "nothing to change: it is so already")?);
     }

@@ -62,7 +62,7 @@ pub(super) struct Shape {
         group = "made_of"
     )]
     volume: Option<String>,
-    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K]
+    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K, on raidz 64K]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "size", conflicts_with_all = ["file", "device", "backend", "memory"])]
     volblocksize: Option<u64>,
     /// Keep the data in a file; a relative path is below the state folder [without a path: volumes/NAME.img]

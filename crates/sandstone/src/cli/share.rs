@@ -18,12 +18,12 @@ use crate::control::answer::Shared;
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
     /// The logical unit; made if it does not exist and a size or device is given
-    #[arg(add = lu_names())]
-    volume: String,
+    #[arg(value_name = "LU", add = lu_names())]
+    unit: String,
     /// The initiator's name, or a host that exists
     #[arg(long, value_name = "IQN|HOST", add = host_names())]
     host: String,
-    /// The target [default: the only one, or a new one named after the volume]
+    /// The target [default: the only one, or a new one named after the logical unit]
     #[arg(long, value_name = "IQN", add = target_names())]
     target: Option<String>,
     /// Listening address of a new target [default: 0.0.0.0:3260]
@@ -45,12 +45,12 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     let client = connection.client();
     let create = if args.shape.given() {
         let device = args.shape.remote_device(&client, &args.edit, t)?;
-        Some(args.shape.unit(&args.volume, device, &client)?)
+        Some(args.shape.unit(&args.unit, device, &client)?)
     } else {
         None
     };
     let request = Share {
-        unit: args.volume.clone(),
+        unit: args.unit.clone(),
         host: args.host.clone(),
         create,
         target: args.target.clone(),

@@ -86,8 +86,20 @@ pub(super) struct Receive {
     /// Make missing folders above it
     #[arg(short = 'p')]
     parents: bool,
+    /// NAME is a folder: volumes are called in it as they were, without their pool's name
+    #[arg(short = 'd')]
+    path: bool,
+    /// NAME is a folder: volumes are called in it by the last part of the name that was sent
+    #[arg(short = 'e', conflicts_with = "path")]
+    last: bool,
+    /// Set a property on what is received, whatever comes with the stream; may be given several times
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = set)]
+    set: Vec<String>,
+    /// Do not take this property from the stream; may be given several times
+    #[arg(short = 'x', value_name = "PROPERTY")]
+    without: Vec<String>,
     /// Give up what was received in part
-    #[arg(short = 'A', conflicts_with_all = ["rollback", "resumable", "dry_run", "parents"])]
+    #[arg(short = 'A', conflicts_with_all = ["rollback", "resumable", "dry_run", "parents", "path", "last", "set", "without"])]
     abort: bool,
     /// Take it from a `sandstone volume send --to` that comes to this address, as in 0.0.0.0:3262
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "abort")]
@@ -97,6 +109,14 @@ pub(super) struct Receive {
     key: Option<Key>,
     /// The volume, as in tank/copy; for several volumes the folder that they will lie in
     name: String,
+}
+
+/// A property and its value, as one line.
+fn set(text: &str) -> Result<String, String> {
+    match text.contains('=') && !text.contains('\n') {
+        true => Ok(text.to_owned()),
+        false => Err("write PROPERTY=VALUE, on one line".to_owned()),
+    }
 }
 
 pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -309,9 +329,17 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
         ("parents", args.parents),
         ("dry_run", args.dry_run),
     ];
-    let flags = flags
+    let mut flags = flags
         .map(|(name, is_set)| format!("&{name}={is_set}"))
         .concat();
+    for (name, values) in [("set", &args.set), ("without", &args.without)] {
+        flags.push_str(&format!("&{name}={}", escape(&values.join("\n"))));
+    }
+    match (args.path, args.last) {
+        (true, _) => flags.push_str("&below=path"),
+        (false, true) => flags.push_str("&below=last"),
+        (false, false) => {}
+    }
     let path = format!("/v1/streams/receive?name={}{flags}", escape(&args.name));
     let since = Instant::now();
     let received: Vec<ReceiveView> = match args.listen {

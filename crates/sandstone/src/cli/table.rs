@@ -29,6 +29,21 @@ pub(super) struct ListArgs {
     pub(super) json: bool,
 }
 
+impl ListArgs {
+    /// The columns that `-o` names; none where it is not given.
+    pub(super) fn named_columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// How numbers are to be written.
+    pub(super) fn numbers(&self) -> Numbers {
+        match self.exact {
+            true => Numbers::Exact,
+            false => Numbers::Short,
+        }
+    }
+}
+
 /// One column of a listing of `T`.
 pub(super) struct Column<T> {
     name: &'static str,
@@ -123,17 +138,25 @@ pub(super) fn print<T: Serialize>(
         return json(t, rows);
     }
     let shown = select(args, columns)?;
-    let numbers = if args.exact {
-        Numbers::Exact
-    } else {
-        Numbers::Short
-    };
+    let numbers = args.numbers();
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| shown.iter().map(|c| (c.cell)(row, numbers)).collect())
         .collect();
+    let header = shown.iter().map(|column| (column.name, column.right));
+    print_cells(t, args, &header.collect::<Vec<_>>(), &cells, none)
+}
+
+/// Prints a table of columns by their names, and whether they stand right; `none` is said to people when it has no rows.
+pub(super) fn print_cells(
+    t: &mut Terminal<'_>,
+    args: &ListArgs,
+    columns: &[(&str, bool)],
+    cells: &[Vec<String>],
+    none: &str,
+) -> super::Done {
     if args.scripted {
-        for row in &cells {
+        for row in cells {
             writeln!(t.out, "{}", row.join("\t"))?;
         }
         return Ok(());
@@ -142,12 +165,12 @@ pub(super) fn print<T: Serialize>(
         writeln!(t.err, "{none}")?;
         return Ok(());
     }
-    let header: Vec<String> = shown
+    let header: Vec<String> = columns
         .iter()
-        .map(|column| column.name.to_uppercase())
+        .map(|(name, _)| name.to_uppercase())
         .collect();
-    let right: Vec<bool> = shown.iter().map(|column| column.right).collect();
-    for line in align(&header, &right, &cells) {
+    let right: Vec<bool> = columns.iter().map(|(_, right)| *right).collect();
+    for line in align(&header, &right, cells) {
         writeln!(t.out, "{line}")?;
     }
     Ok(())

@@ -6,7 +6,12 @@ use std::path::Path;
 /// Options that say where the daemon is, and nothing of what it is to do.
 const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
 
-/// The words of a command line in one.
+/// Options whose value is a secret: the history goes wherever the pool goes.
+const SECRET: [&str; 1] = ["--key"];
+/// What stands in its place.
+const REDACTED: &str = "...";
+
+/// The words of a command line in one, without secrets.
 pub(super) fn line(args: &[OsString]) -> String {
     let mut words = args.iter().map(|word| word.to_string_lossy());
     let program = words.next().unwrap_or_default();
@@ -22,7 +27,19 @@ pub(super) fn line(args: &[OsString]) -> String {
             continue;
         }
         line.push(' ');
-        line.push_str(&quoted(&word));
+        if !SECRET.contains(&option) {
+            line.push_str(&quoted(&word));
+            continue;
+        }
+        line.push_str(option);
+        match word.contains('=') {
+            true => line.push('='),
+            false => {
+                words.next();
+                line.push(' ');
+            }
+        }
+        line.push_str(REDACTED);
     }
     line
 }
@@ -70,5 +87,25 @@ mod tests {
             r"sandstone volume set 'my:note=it'\''s' tank/v ''"
         );
         assert_eq!(line(&[]), "");
+    }
+
+    #[test]
+    fn secrets_are_left_out() {
+        for words in [
+            &[
+                "sandstone",
+                "volume",
+                "receive",
+                "--key",
+                "5ca1ab1e",
+                "tank/v",
+            ][..],
+            &["sandstone", "volume", "receive", "--key=5ca1ab1e", "tank/v"],
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let line = line(&words);
+            assert!(!line.contains("5ca1ab1e"), "{line}");
+            assert!(line.contains("--key") && line.ends_with("tank/v"), "{line}");
+        }
     }
 }

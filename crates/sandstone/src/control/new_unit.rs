@@ -62,10 +62,11 @@ impl Plane {
             };
         };
         let new = request.new_volume.take().filter(|_| !how.dry_run);
+        let mut notices = Vec::new();
         if let Some(new) = &new {
-            self.pools.change(&creation(&volume, new))?;
+            notices = self.pools.change(&creation(&volume, new))?.notices;
         }
-        let committed = self.described(request, &volume, how).and_then(commit);
+        let mut committed = self.described(request, &volume, how).and_then(commit);
         if committed.is_ok() && new.is_some() {
             self.pools.note(split(&volume).0, deed);
         }
@@ -78,6 +79,9 @@ impl Plane {
             if let Err(error) = self.pools.change(&undo) {
                 tracing::error!(%error, "a volume that was made for a logical unit stays");
             }
+        }
+        if let Ok(committed) = &mut committed {
+            committed.notices.extend(notices);
         }
         committed
     }

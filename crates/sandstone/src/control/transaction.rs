@@ -45,6 +45,9 @@ pub struct Committed {
     pub differences: Vec<Difference>,
     /// Sessions that notice.
     pub sessions: Vec<SessionEffect>,
+    /// What else whoever asked for it should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// What a change means for one session.
@@ -151,6 +154,7 @@ impl Transactions {
             dry_run: how.dry_run,
             differences: diff::diff(before, after),
             sessions: self.effects(before, after),
+            notices: Vec::new(),
         }
     }
 

@@ -1,136 +1,40 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
-use std::collections::BTreeMap;
+mod change;
+mod preview;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use store::catalog::request::{
-    CloneSnapshot, CreateFolder, CreateVolume, Destroy, Inherit, Rename, Resize, Rollback,
-    SetProperties, Stamp, TakeSnapshots, Texts,
-};
-use store::catalog::size::{parse_size, print_size};
+use store::catalog::request::Stamp;
+use store::catalog::size::print_size;
 use store::catalog::{
-    Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Operation, PROPERTIES, Property,
-    Source,
+    Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Native, Operation, PROPERTIES,
+    Property, Source,
 };
-use store::pool::{BlockBytes, DatasetUsage, Plan, Pool, PoolError, PoolErrorKind};
+use store::format::Epoch;
+use store::pool::{BlockBytes, DatasetUsage, Plan, Pool, PoolError, PoolErrorKind, Wasteful};
 use utoipa::ToSchema;
 
+pub use self::change::DatasetChange;
+use self::change::Step;
+pub use self::preview::Doomed;
 use super::registry::{OpenPool, Pools};
 use super::served::Served;
 use crate::config::{Error, ErrorKind};
+use crate::date;
 
-/// Bytes of a volume's block where nothing is said; zfs's.
-pub const DEFAULT_BLOCK_SIZE: u32 = 16 << 10;
-
-/// A change of datasets. Names begin with the pool's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
-pub enum DatasetChange {
-    /// A volume, or without a size a folder.
-    Create {
-        /// Its name.
-        name: String,
-        /// Bytes; `None` makes a folder.
-        #[serde(default)]
-        size: Option<u64>,
-        /// volblocksize in bytes.
-        #[serde(default)]
-        block_size: Option<u32>,
-        /// Reserve nothing.
-        #[serde(default)]
-        sparse: bool,
-        /// Make missing folders above it.
-        #[serde(default)]
-        parents: bool,
-        /// Properties that are set.
-        #[serde(default)]
-        properties: BTreeMap<String, String>,
-    },
-    /// Datasets and all that is in them go.
-    Destroy {
-        /// Which.
-        names: Vec<String>,
-        /// All below too.
-        #[serde(default)]
-        recursive: bool,
-        /// Clones too, wherever they are.
-        #[serde(default)]
-        clones: bool,
-    },
-    /// Snapshots, all of the same moment.
-    Snapshot {
-        /// `pool/volume@name`
-        names: Vec<String>,
-        /// Of all volumes below too.
-        #[serde(default)]
-        recursive: bool,
-        /// Properties of users.
-        #[serde(default)]
-        properties: BTreeMap<String, String>,
-    },
-    /// A volume becomes again what it was.
-    Rollback {
-        /// The snapshot.
-        snapshot: String,
-        /// Newer snapshots are destroyed.
-        #[serde(default)]
-        recursive: bool,
-        /// Clones of these too.
-        #[serde(default)]
-        clones: bool,
-    },
-    /// A volume that begins as a snapshot is.
-    Clone {
-        /// The snapshot.
-        snapshot: String,
-        /// The volume.
-        name: String,
-        /// Make missing folders above it.
-        #[serde(default)]
-        parents: bool,
-        /// Properties that are set.
-        #[serde(default)]
-        properties: BTreeMap<String, String>,
-    },
-    /// A clone takes over the snapshots that it depends on.
-    Promote {
-        /// The clone.
-        name: String,
-    },
-    /// Another name.
-    Rename {
-        /// Its name.
-        from: String,
-        /// Its name from now on.
-        to: String,
-        /// Make missing folders above it.
-        #[serde(default)]
-        parents: bool,
-        /// Of a snapshot: all of its name below too.
-        #[serde(default)]
-        recursive: bool,
-    },
-    /// Properties are set.
-    Set {
-        /// Of which.
-        name: String,
-        /// Name and value of each; `volsize` resizes.
-        properties: BTreeMap<String, String>,
-        /// What lies beyond a smaller volsize may be lost.
-        #[serde(default)]
-        shrink: bool,
-    },
-    /// A property is what it is above, or by default.
-    Inherit {
-        /// Of which.
-        name: String,
-        /// Its name.
-        property: String,
-        /// Of all below too.
-        #[serde(default)]
-        recursive: bool,
-    },
+/// What became of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changed {
+    /// What whoever asked for it should know, and what to do about it.
+    pub notices: Vec<String>,
+    /// What a destruction would take with it; told only where nothing is changed.
+    #[serde(default)]
+    pub destroyed: Vec<Doomed>,
+    /// Bytes that would become free with it, at least.
+    #[serde(default)]
+    pub freed: u64,
 }
 
 /// A folder, volume or snapshot.
@@ -158,6 +62,18 @@ pub struct DatasetView {
     pub origin: Option<String>,
     /// What holds for it.
     pub properties: Vec<PropertyView>,
+    /// Who keeps a snapshot from being destroyed.
+    #[serde(default)]
+    pub holds: Vec<HoldView>,
+}
+
+/// Somebody keeps a snapshot from being destroyed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HoldView {
+    /// Who.
+    pub tag: String,
+    /// Since when, in seconds since 1970.
+    pub created_s: u64,
 }
 
 /// A property.
@@ -171,246 +87,6 @@ pub struct PropertyView {
     pub rounded: String,
     /// `local`, `default`, `inherited from …`, `received` or `-`.
     pub source: String,
-}
-
-impl DatasetChange {
-    /// Whether a unit may find its volume now, in another size, or with properties that it tells of: asking costs
-    /// something for each unit.
-    pub fn is_seen_by_units(&self) -> bool {
-        match self {
-            Self::Create { .. } | Self::Clone { .. } | Self::Rename { .. } => true,
-            Self::Set { .. } | Self::Inherit { .. } | Self::Rollback { .. } => true,
-            Self::Destroy { .. } | Self::Snapshot { .. } => false,
-            Self::Promote { .. } => false,
-        }
-    }
-
-    /// Whether it may take datasets away, or give them another name or content.
-    pub fn may_disturb(&self) -> bool {
-        match self {
-            Self::Destroy { .. } | Self::Rollback { .. } => true,
-            Self::Promote { .. } | Self::Rename { .. } => true,
-            Self::Create { .. } | Self::Clone { .. } | Self::Snapshot { .. } => false,
-            Self::Set { .. } | Self::Inherit { .. } => false,
-        }
-    }
-
-    fn names(&self) -> Vec<&str> {
-        match self {
-            Self::Create { name, .. }
-            | Self::Promote { name }
-            | Self::Set { name, .. }
-            | Self::Inherit { name, .. } => vec![name],
-            Self::Destroy { names, .. } | Self::Snapshot { names, .. } => {
-                names.iter().map(String::as_str).collect()
-            }
-            Self::Rollback { snapshot, .. } => vec![snapshot],
-            Self::Clone { snapshot, name, .. } => vec![snapshot, name],
-            Self::Rename { from, to, .. } => vec![from, to],
-        }
-    }
-
-    /// The pool of all names.
-    ///
-    /// # Errors
-    /// They are several pools'.
-    pub fn pool(&self) -> Result<&str, Error> {
-        let names = self.names();
-        let mut pools = names.iter().map(|name| split(name).0);
-        // A snapshot's new name may be told by itself.
-        let first = pools.next().unwrap_or_default();
-        match pools.find(|pool| *pool != first && !pool.is_empty()) {
-            None => Ok(first),
-            Some(other) => Err(Error::invalid(
-                format!("{first} and {other} are two pools"),
-                "name datasets of one pool at a time",
-            )),
-        }
-    }
-
-    /// What the catalogue is asked, one after the other.
-    pub(super) fn steps(&self) -> Result<Vec<Step>, Error> {
-        let local = |name: &str| split(name).1.to_owned();
-        let all = |names: &[String]| names.iter().map(|name| local(name)).collect();
-        Ok(match self.clone() {
-            Self::Create { .. } => self.create_step(),
-            Self::Snapshot { .. } | Self::Rollback { .. } | Self::Clone { .. } => {
-                self.snapshot_step()
-            }
-            Self::Destroy {
-                names,
-                recursive,
-                clones,
-            } => {
-                let request = Destroy {
-                    names: all(&names),
-                    is_recursive: recursive,
-                    with_clones: clones,
-                };
-                step(move |catalog, _| catalog.plan_destroy(&request))
-            }
-            Self::Promote { name } => {
-                let name = local(&name);
-                step(move |catalog, _| catalog.plan_promote(&name))
-            }
-            Self::Rename {
-                from,
-                to,
-                parents,
-                recursive,
-            } => {
-                let request = Rename {
-                    from: local(&from),
-                    to: if to.starts_with('@') { to } else { local(&to) },
-                    with_parents: parents,
-                    is_recursive: recursive,
-                };
-                step(move |catalog, stamp| catalog.plan_rename(&request, stamp))
-            }
-            Self::Set {
-                name,
-                properties,
-                shrink,
-            } => set(&local(&name), properties, shrink)?,
-            Self::Inherit {
-                name,
-                property,
-                recursive,
-            } => {
-                let request = Inherit {
-                    name: local(&name),
-                    property,
-                    is_recursive: recursive,
-                    to_received: false,
-                };
-                step(move |catalog, _| catalog.plan_inherit(&request))
-            }
-        })
-    }
-
-    /// A folder or volume is made.
-    fn create_step(&self) -> Vec<Step> {
-        let local = |name: &str| split(name).1.to_owned();
-        match self.clone() {
-            Self::Create {
-                name,
-                size: Some(size),
-                block_size,
-                sparse,
-                parents,
-                properties,
-            } => {
-                let request = CreateVolume {
-                    name: local(&name),
-                    size,
-                    block_size: block_size.unwrap_or(DEFAULT_BLOCK_SIZE),
-                    is_thick: !sparse,
-                    with_parents: parents,
-                    properties,
-                    received: Texts::new(),
-                };
-                step(move |catalog, stamp| catalog.plan_create_volume(&request, stamp))
-            }
-            Self::Create {
-                name,
-                parents,
-                properties,
-                ..
-            } => {
-                let request = CreateFolder {
-                    name: local(&name),
-                    with_parents: parents,
-                    properties,
-                    received: Texts::new(),
-                };
-                step(move |catalog, stamp| catalog.plan_create_folder(&request, stamp))
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Snapshots are taken, or something is made of one.
-    fn snapshot_step(&self) -> Vec<Step> {
-        let local = |name: &str| split(name).1.to_owned();
-        let all = |names: &[String]| names.iter().map(|name| local(name)).collect();
-        match self.clone() {
-            Self::Snapshot {
-                names,
-                recursive,
-                properties,
-            } => {
-                let request = TakeSnapshots {
-                    names: all(&names),
-                    is_recursive: recursive,
-                    properties,
-                    guid: None,
-                };
-                step(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))
-            }
-            Self::Rollback {
-                snapshot,
-                recursive,
-                clones,
-            } => {
-                let request = Rollback {
-                    snapshot: local(&snapshot),
-                    destroy_newer: recursive,
-                    with_clones: clones,
-                };
-                step(move |catalog, _| catalog.plan_rollback(&request))
-            }
-            Self::Clone {
-                snapshot,
-                name,
-                parents,
-                properties,
-            } => {
-                let request = CloneSnapshot {
-                    snapshot: local(&snapshot),
-                    name: local(&name),
-                    with_parents: parents,
-                    properties,
-                };
-                step(move |catalog, stamp| catalog.plan_clone(&request, stamp))
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// One question to the catalogue.
-pub(super) type Step = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
-
-fn step(
-    plan: impl FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send + 'static,
-) -> Vec<Step> {
-    vec![Box::new(plan)]
-}
-
-/// Setting properties; volsize is one that resizes.
-fn set(
-    name: &str,
-    mut properties: BTreeMap<String, String>,
-    may_shrink: bool,
-) -> Result<Vec<Step>, Error> {
-    let mut steps = Vec::new();
-    if let Some(size) = properties.remove("volsize") {
-        let request = Resize {
-            name: name.to_owned(),
-            size: parse_size(&size).map_err(refused)?,
-            may_shrink,
-        };
-        steps.extend(step(move |catalog, _| catalog.plan_resize(&request)));
-    }
-    if !properties.is_empty() {
-        let request = SetProperties {
-            name: name.to_owned(),
-            properties,
-            is_received: false,
-        };
-        steps.extend(step(move |catalog, _| catalog.plan_set(&request)));
-    }
-    Ok(steps)
 }
 
 /// A pool's name, and the rest of a dataset's.
@@ -427,39 +103,123 @@ impl Pools {
     ///
     /// # Errors
     /// What was wrong, and what to do.
-    pub fn change(&self, change: &DatasetChange) -> Result<(), Error> {
+    pub fn change(&self, change: &DatasetChange) -> Result<Changed, Error> {
         self.change_beneath(change, &Served::default())
     }
 
     /// Makes a change that disturbs nothing of what is served. That is asked when the change is decided on, so that nothing
-    /// comes between.
+    /// comes between. A change of several steps is made only where all of them can be.
     ///
     /// # Errors
     /// What was wrong, and what to do; or who serves something of it.
-    pub fn change_beneath(&self, change: &DatasetChange, served: &Served) -> Result<(), Error> {
+    pub fn change_beneath(
+        &self,
+        change: &DatasetChange,
+        served: &Served,
+    ) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
-        for step in change.steps()? {
+        let mut change = change.clone();
+        let changed = with_block_size(&pool, &mut change)?;
+        let steps = change.steps()?;
+        if steps.len() > 1 {
+            let (steps, served) = (steps.clone(), served.clone());
+            let checked = pool.host.ask(move |pool| check_all(pool, &steps, &served));
+            checked.map_err(|error| failed(&error))??;
+        }
+        for (made, step) in steps.into_iter().enumerate() {
             let served = served.clone();
             let allowed = move |catalog: &Catalog, stamp: Stamp| {
                 let operation = step(catalog, stamp)?;
                 served.refuse_operation(catalog, &operation)?;
                 Ok(operation)
             };
-            administer(&pool, Box::new(allowed))?;
+            // What could be done a moment ago, somebody else's change made impossible.
+            administer(&pool, Box::new(allowed)).map_err(|error| match made {
+                0 => error,
+                _ => error.not_changed("a part of it was changed: see `sandstone volume get all`"),
+            })?;
         }
-        Ok(())
+        Ok(changed)
     }
 
-    /// All datasets of all open pools, each after the one that it lies in.
+    /// All datasets of all pools that answer, each after the one that it lies in.
     pub fn datasets(&self) -> Vec<DatasetView> {
         let pools = self.all();
-        // A pool that does not answer shows that in its own status.
         let asked = pools.iter().map(|(_, pool)| pool.host.ask(views));
         asked.flat_map(Result::unwrap_or_default).collect()
     }
+
+    /// All datasets of a pool.
+    ///
+    /// # Errors
+    /// There is no such pool, or it does not answer: why.
+    pub fn datasets_of(&self, pool: &str) -> Result<Vec<DatasetView>, Error> {
+        let asked = self.get(pool)?.host.ask(views);
+        asked.map_err(|error| failed(&error))
+    }
 }
 
-pub(super) fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
+/// Gives a new volume the block size that suits the pool, where none is named, and says what is to be said of one that
+/// does not suit it.
+fn with_block_size(pool: &OpenPool, change: &mut DatasetChange) -> Result<Changed, Error> {
+    let DatasetChange::Create {
+        size: Some(_),
+        block_size,
+        ..
+    } = change
+    else {
+        return Ok(Changed::default());
+    };
+    let wanted = *block_size;
+    let asked = pool.host.ask(move |pool| {
+        let size = wanted.unwrap_or_else(|| pool.default_block_size());
+        (size, pool.wasteful(size))
+    });
+    let (size, wasteful) = asked.map_err(|error| failed(&error))?;
+    *block_size = Some(size);
+    let notices = wasteful.map(|Wasteful { percent, better }| {
+        let [size, better] = [size, better].map(|size| print_size(size.into()));
+        format!(
+            "with blocks of {size} parity and padding leave {percent} % of the room for data that the pool could have; \
+             volblocksize={better} leaves more, and is chosen when a volume is made"
+        )
+    });
+    Ok(Changed {
+        notices: notices.into_iter().collect(),
+        ..Changed::default()
+    })
+}
+
+/// What is going to be done; refused where it cannot be done to its end. Numbers of what is new are not those that it
+/// will have.
+fn check_all(pool: &Pool, steps: &[Step], served: &Served) -> Result<Vec<Operation>, Error> {
+    let stamp = Stamp {
+        epoch: Epoch(0),
+        time_s: 0,
+        entropy: 0,
+    };
+    let mut after = pool.catalog().clone();
+    let mut operations = Vec::new();
+    for step in steps {
+        let operation = step(&after, stamp).map_err(refused)?;
+        served
+            .refuse_operation(&after, &operation)
+            .map_err(refused)?;
+        let promised = pool.check_promises(&operation);
+        let promised = promised.and_then(|()| pool.check_lists(&operation));
+        promised.map_err(|error| failed(&error))?;
+        if operations.len() + 1 < steps.len() {
+            after.apply(&operation).map_err(refused)?;
+        }
+        operations.push(operation);
+    }
+    Ok(operations)
+}
+
+/// One change, decided on by what the catalogue is at that moment.
+pub(super) type Decide = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
+
+pub(super) fn administer(pool: &OpenPool, step: Decide) -> Result<(), Error> {
     pool.require_writable()?;
     // The refusal itself says more than the pool's error that comes of it.
     let refusal: Arc<Mutex<Option<CatalogError>>> = Arc::default();
@@ -477,7 +237,7 @@ pub(super) fn administer(pool: &OpenPool, step: Step) -> Result<(), Error> {
     done.map_err(|error| refusal.map_or_else(|| failed(&error), refused))
 }
 
-pub(super) fn refused(error: CatalogError) -> Error {
+pub(crate) fn refused(error: CatalogError) -> Error {
     let kind = match error.kind {
         Refusal::Exists => ErrorKind::Exists,
         Refusal::NotFound => ErrorKind::NotFound,
@@ -602,9 +362,12 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) 
     });
     let all = table.chain(catalog.user_properties(dataset.id));
     let properties = all.map(|(name, effective)| PropertyView {
-        name,
         value: effective.value.to_string(),
-        rounded: effective.value.print_rounded(),
+        rounded: match name == Native::Creation.info().name {
+            true => date::utc_minute(dataset.created_s),
+            false => effective.value.print_rounded(),
+        },
+        name,
         source: match effective.source {
             Source::Local => "local".to_owned(),
             Source::Received => "received".to_owned(),
@@ -618,6 +381,12 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) 
     let figures = figures(&dataset.kind, usage, available);
     properties.retain(|known| figures.iter().all(|figure| figure.name != known.name));
     properties.extend(figures);
+    let snapshot = dataset.as_snapshot();
+    let holds = snapshot.into_iter().flat_map(|of| &of.holds);
+    let holds = holds.map(|(tag, time_s)| HoldView {
+        tag: tag.clone(),
+        created_s: *time_s,
+    });
     DatasetView {
         name: catalog.full_name(dataset.id),
         kind: dataset.kind.as_str().to_owned(),
@@ -629,6 +398,7 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) 
         used: usage.used,
         origin: catalog.origin(dataset.id).map(|id| catalog.full_name(id)),
         properties,
+        holds: holds.collect(),
     }
 }
 
@@ -642,19 +412,5 @@ mod tests {
         assert_eq!(split("tank/a/b@c"), ("tank", "a/b@c"));
         assert_eq!(split("tank@all"), ("tank", "@all"));
         assert_eq!(split("@b"), ("", "@b"));
-    }
-
-    #[test]
-    fn one_change_is_of_one_pool() {
-        let rename = |from: &str, to: &str| DatasetChange::Rename {
-            from: from.into(),
-            to: to.into(),
-            parents: false,
-            recursive: false,
-        };
-        assert_eq!(rename("tank/a", "tank/b").pool().expect("one"), "tank");
-        assert_eq!(rename("tank/a@x", "@y").pool().expect("one"), "tank");
-        let error = rename("tank/a", "pond/a").pool().expect_err("two");
-        assert!(error.message.contains("two pools"), "{error}");
     }
 }

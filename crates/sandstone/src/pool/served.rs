@@ -24,6 +24,16 @@ impl Served {
         Self(served)
     }
 
+    #[cfg(test)]
+    pub(in crate::pool) fn by(unit: &str, volume: &str) -> Self {
+        Self([(volume.to_owned(), vec![unit.to_owned()])].into())
+    }
+
+    /// The logical units that serve a volume or snapshot.
+    pub fn units_of(&self, name: &str) -> Vec<String> {
+        self.0.get(name).cloned().unwrap_or_default()
+    }
+
     /// Refuses to take `what` away: `is_meant` says of a volume's name whether it is meant.
     ///
     /// # Errors
@@ -36,7 +46,7 @@ impl Served {
     }
 
     /// Refuses an operation that takes a served dataset away, or gives it another name or content.
-    pub(super) fn refuse_operation(
+    pub(in crate::pool) fn refuse_operation(
         &self,
         catalog: &Catalog,
         operation: &Operation,

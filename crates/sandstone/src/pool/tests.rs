@@ -16,6 +16,7 @@ use crate::block::{
 };
 use crate::config::ErrorKind;
 
+mod datasets;
 mod disturbance;
 mod read_only;
 

@@ -151,7 +151,7 @@ fn a_stream_goes_over_tcp_to_who_knows_its_key() {
     to.done("pool create --size 256M pond a");
     let mut receiver = begin(
         &to,
-        "volume receive --listen 127.0.0.1:0 pond/copy",
+        &format!("volume receive --listen 127.0.0.1:0 --key {KEY} pond/copy"),
         Stdio::null(),
         Stdio::null(),
     );
@@ -173,6 +173,10 @@ fn a_stream_goes_over_tcp_to_who_knows_its_key() {
     assert!(receiver.wait().unwrap().success(), "{rest}");
     assert_holds(&to, "pond/copy", 99);
     assert_holds(&to, "pond/copy@one", 5);
+    // The history goes where the pool goes; the key does not.
+    let history = to.done("pool history pond");
+    assert!(history.contains("volume receive --listen"), "{history}");
+    assert!(!history.contains(KEY), "{history}");
 }
 
 #[test]

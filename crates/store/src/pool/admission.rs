@@ -423,9 +423,13 @@ impl Pool {
     pub(super) fn refresh_settings(&mut self, dataset: DatasetId) {
         let settings: Settings = self.catalog.settings(dataset);
         let receiving = self.catalog.receiving(dataset);
+        let attempt = receiving.map(|receiving| receiving.attempt);
         if let Some(contents) = self.contents.get_mut(&dataset) {
             contents.settings = settings;
-            contents.attempt = receiving.map(|receiving| receiving.attempt);
+            if contents.attempt.is_none() && attempt.is_some() {
+                self.cache.invalidate_volume(dataset.0.into());
+            }
+            contents.attempt = attempt;
         }
         self.count_reserved();
     }

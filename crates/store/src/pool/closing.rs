@@ -11,9 +11,9 @@ pub struct DatasetSpace {
     pub size: u64,
     /// What its blocks take as of the last checkpoint, parity not counted.
     pub referenced: u64,
-    /// What data of it may still take.
+    /// What data of it may still take, uncompressed; parity not counted.
     pub available: u64,
-    /// What data of it could take if nothing else were in the pool.
+    /// What data of it could take if nothing else were in the pool; parity not counted.
     pub capacity: u64,
 }
 
@@ -21,13 +21,13 @@ impl Pool {
     /// The space of a volume or snapshot; `None` where there is none of that number.
     pub fn dataset_space(&self, dataset: DatasetId) -> Option<DatasetSpace> {
         let contents = self.contents.get(&dataset)?;
-        let bytes = |sectors: u64| sectors * SECTOR_SIZE as u64;
         let size = self.space.counts().size;
+        let data = |sectors| self.data_in(sectors, contents.block_size);
         Some(DatasetSpace {
             size: contents.size,
-            referenced: bytes(contents.referenced.sectors),
-            available: bytes(self.unused_by_others(dataset)),
-            capacity: bytes(size.saturating_sub(self.slop())),
+            referenced: contents.referenced.sectors * SECTOR_SIZE as u64,
+            available: data(self.unused_by_others(dataset)),
+            capacity: data(size.saturating_sub(self.slop())),
         })
     }
 

@@ -42,6 +42,7 @@ mod log_vdevs;
 mod manifest;
 mod manifest_room;
 mod open;
+mod padding;
 mod prepared;
 mod read;
 mod read_ahead;
@@ -68,6 +69,7 @@ pub use open::{
     Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
     examine,
 };
+pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,

@@ -318,13 +318,17 @@ impl Pool {
         !matches!(self.find(wanted.dataset, wanted.block), Ok(Found::At(now)) if now == *pointer)
     }
 
+    /// Whether blocks of a dataset are kept in memory. Not while a stream is received into it: the cache answers whoever
+    /// asks, and nobody may see a volume that is half received.
+    pub(super) fn is_cached(&self, dataset: DatasetId) -> bool {
+        let contents = self.contents.get(&dataset);
+        contents
+            .is_some_and(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
+    }
+
     fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
         let mut evicted = Vec::new();
-        let policy = self
-            .contents
-            .get(&wanted.dataset)
-            .map(|of| of.settings.primary_cache);
-        if policy == Some(CachePolicy::All) {
+        if self.is_cached(wanted.dataset) {
             let key = cache_key(wanted.dataset, wanted.block);
             self.cache
                 .fill(key, ticket, data.clone(), |of| evicted.push(of));

@@ -10,6 +10,7 @@ mod full;
 mod log_vdevs;
 mod manifest_room;
 mod opening;
+mod padding;
 mod prepared;
 mod read_ahead;
 mod reservations;

@@ -15,7 +15,7 @@ use super::prepared::{Prepared, PreparedBlock, Recipe, written_with};
 use super::read::{Pending, Wanted, cache_key};
 use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
-use crate::catalog::{CachePolicy, Settings, SyncPolicy};
+use crate::catalog::{Settings, SyncPolicy};
 use crate::format::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
 use crate::space::{Claim, Purpose, Stream};
@@ -568,10 +568,8 @@ impl Pool {
     /// From here on a block has its new bytes.
     fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
         self.open_group();
-        let contents = self.contents.get(&dataset);
-        let policy = contents.map(|of| of.settings.primary_cache);
         let mut evicted = Vec::new();
-        if policy == Some(CachePolicy::All) {
+        if self.is_cached(dataset) {
             let key = cache_key(dataset, block);
             let data = placed.data.clone();
             self.cache.insert(key, data, |of| evicted.push(of));

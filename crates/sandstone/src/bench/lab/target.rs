@@ -22,7 +22,7 @@ use crate::control::address::SOCKET_NAME;
 use crate::control::transaction::Committed;
 use crate::control::{Client, ControlAddress};
 use crate::pool::create::CreatePool;
-use crate::pool::dataset::DatasetChange;
+use crate::pool::dataset::{Changed, DatasetChange};
 use crate::pool::status::PoolView;
 use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
@@ -205,13 +205,13 @@ impl Target {
             ("primarycache", volume.primary_cache),
         ];
         let set = DatasetChange::Set {
-            name,
+            names: vec![name],
             properties: properties
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
             shrink: false,
         };
-        let () = client
+        let _: Changed = client
             .send(&Method::POST, "/v1/volumes", &set)
             .map_err(refused)?;
         let map = AddMap {

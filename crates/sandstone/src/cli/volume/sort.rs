@@ -176,6 +176,7 @@ mod tests {
             available: None,
             origin: None,
             properties: vec![property],
+            ..DatasetView::default()
         }
     }
 

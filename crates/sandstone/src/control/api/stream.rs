@@ -23,7 +23,8 @@ use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::streaming::{PIECES, Pieces};
 use crate::pool::dataset::split;
-use crate::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
+use crate::pool::served::Served;
+use crate::pool::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendRequest};
 
 /// How long nobody may say anything before it is asked whether the daemon ends.
 const LOOK_UP: Duration = Duration::from_millis(200);
@@ -154,10 +155,11 @@ fn take(
     request: ReceiveRequest,
     mut inbox: Inbox<Piece>,
 ) -> Result<Vec<ReceiveView>, Error> {
-    let refuse_served = |name: &str| plane.refuse_if_served(name, |volume| volume == name);
-    let unchanged = plane.transactions.unchanged();
-    let mut receiver = plane.pools.receiver(request, &refuse_served)?;
-    drop(unchanged);
+    let while_served = |begin: &mut Begins<'_>| {
+        let _unchanged = plane.transactions.unchanged();
+        begin(&Served::of(&plane.config()))
+    };
+    let mut receiver = plane.pools.receiver(request, &while_served)?;
     let outcome = loop {
         match inbox.blocking_recv() {
             None => break receiver.finish(),

@@ -2,42 +2,77 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::{Answer, Shared, apart};
-use crate::control::answer::{Body, Problem};
+use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
-use crate::pool::dataset::{DatasetChange, DatasetView};
+use crate::pool::dataset::{Changed, DatasetChange, DatasetView};
 use crate::pool::served::Served;
 
-/// All datasets of all pools.
-#[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", responses((status = 200, body = Vec<DatasetView>)))]
-pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<DatasetView>> {
-    apart(move || Ok(plane.pools.datasets())).await.map(Json)
+/// Which datasets are meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Listed {
+    /// Only those of this pool; refused where it does not answer.
+    #[serde(default)]
+    pool: Option<String>,
+}
+
+/// How a change is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct How {
+    /// Only say what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// All datasets of a pool, or of all pools that answer.
+#[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", params(Listed),
+    responses((status = 200, body = Vec<DatasetView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(plane): State<Shared>,
+    Params(listed): Params<Listed>,
+) -> Answer<Vec<DatasetView>> {
+    let found = apart(move || match &listed.pool {
+        Some(pool) => plane.pools.datasets_of(pool),
+        None => Ok(plane.pools.datasets()),
+    });
+    found.await.map(Json)
 }
 
 /// Makes one change of datasets; it outlives a power cut when this is answered. Refused where it would take
 /// away what logical units serve.
-#[utoipa::path(post, path = "/v1/volumes", tag = "volume", operation_id = "volume_change", request_body = DatasetChange,
-    responses((status = 204), (status = "4XX", body = Problem)))]
+#[utoipa::path(post, path = "/v1/volumes", tag = "volume", operation_id = "volume_change", params(How), request_body = DatasetChange,
+    responses((status = 200, body = Changed), (status = "4XX", body = Problem)))]
 pub(super) async fn change(
     State(plane): State<Shared>,
     asker: Asker,
+    Params(how): Params<How>,
     Body(request): Body<DatasetChange>,
-) -> Result<StatusCode, Problem> {
-    apart(move || {
+) -> Answer<Changed> {
+    let changed = apart(move || {
+        if how.dry_run {
+            return plane.pools.preview(&request, &Served::of(&plane.config()));
+        }
         let unchanged = request
             .may_disturb()
             .then(|| plane.transactions.unchanged());
         let served = Served::of(&plane.config());
-        plane.pools.change_beneath(&request, &served)?;
-        plane.pools.note(request.pool()?, &asker.deed(&request));
+        let changed = plane.pools.change_beneath(&request, &served);
+        if changed.is_ok() {
+            plane.pools.note(request.pool()?, &asker.deed(&request));
+        }
         drop(unchanged);
+        // Of one that failed a part may have been made.
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }
-        Ok(())
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
+        changed
+    });
+    changed.await.map(Json)
 }

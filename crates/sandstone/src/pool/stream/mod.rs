@@ -5,8 +5,10 @@
 //! |---|---|
 //! | which snapshots, relative to what, does a stream carry | `package.rs` |
 //! | how large will it be; how is it read from the pool | `send.rs` |
+//! | which properties does the receiving side decide on itself | `overrides.rs` |
 //! | how does it come into a pool, and what is left where it does not | `receive.rs` |
 
+mod overrides;
 mod package;
 mod receive;
 mod send;
@@ -20,7 +22,7 @@ use store::format::DatasetId;
 use store::pool::{Answer, PoolError, Request};
 use utoipa::ToSchema;
 
-pub use receive::{ReceiveRequest, ReceiveView, Receiver, RefuseServed};
+pub use receive::{Begins, Below, ReceiveRequest, ReceiveView, Receiver, WhileServed};
 pub use send::Sender;
 
 use super::dataset::administer;

@@ -1,9 +1,7 @@
 //! Which snapshots a stream carries, each relative to which: decided by names, or by a token.
 
-use std::collections::BTreeSet;
-
 use store::catalog::request::Texts;
-use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind};
+use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind, ROOT};
 use store::format::DatasetId;
 use store::stream::{Begin, ResumeToken};
 
@@ -35,7 +33,22 @@ pub(super) fn parts(
         let (above, snapshot) = name.split_once('@').ok_or_else(|| unnamed(name))?;
         let root = catalog.find(above)?.id;
         let from = request.from.as_deref().map(|from| last(from).to_owned());
-        for volume in catalog.volumes_below(root) {
+        let volumes = catalog.volumes_below(root);
+        if let Some(from) = &from {
+            // Volumes that are newer than it are sent whole. A name that none of them has is a mistake.
+            let mut all = volumes.iter().flat_map(|of| catalog.snapshots(of.id));
+            if !all.any(|of| of.name == *from) {
+                return Err(CatalogError::new(
+                    ErrorKind::NotFound,
+                    format!(
+                        "nothing below '{}' has a snapshot '{from}'",
+                        catalog.full_name(root)
+                    ),
+                    "name one that the receiving side has too, or leave it out to send everything",
+                ));
+            }
+        }
+        for volume in volumes {
             let own = catalog.snapshots(volume.id);
             if own.is_empty() && catalog.receiving(volume.id).is_some() {
                 continue;
@@ -57,6 +70,7 @@ pub(super) fn parts(
         let prefix = catalog.name(root);
         for part in &mut parts {
             part.begin.path = below(catalog, &prefix, part.snapshot);
+            part.begin.properties = properties(catalog, part.snapshot, Some(root));
         }
     } else {
         let to = catalog.find_snapshot(name)?;
@@ -73,8 +87,8 @@ pub(super) fn parts(
     }
     for part in &mut parts {
         part.begin.pool = pool;
-        if request.properties || request.recursive {
-            part.begin.properties = properties(catalog, part.snapshot);
+        if request.properties && !request.recursive {
+            part.begin.properties = properties(catalog, part.snapshot, None);
         }
     }
     Ok(parts)
@@ -109,7 +123,7 @@ pub(super) fn rest(
     part.begin.pool = pool;
     part.begin.start = token.position.min(part.begin.blocks());
     if token.with_properties {
-        part.begin.properties = properties(catalog, part.snapshot);
+        part.begin.properties = properties(catalog, part.snapshot, None);
     }
     Ok(part)
 }
@@ -194,24 +208,29 @@ fn below(catalog: &Catalog, prefix: &str, snapshot: DatasetId) -> String {
     rest.trim_start_matches('/').to_owned()
 }
 
-/// What was set on a snapshot's volume and may go with it.
-fn properties(catalog: &Catalog, snapshot: DatasetId) -> Texts {
-    let volume = catalog
-        .volume_of(snapshot)
-        .and_then(|id| catalog.dataset(id));
-    let Some(volume) = volume else {
-        return Texts::new();
-    };
-    let names: BTreeSet<_> = (volume.properties.0.keys())
-        .chain(volume.received.0.keys())
-        .filter(|property| property.travels())
-        .collect();
-    let texts = names.into_iter().filter_map(|property| {
-        let own = volume.properties.get(property);
-        let value = own.or(volume.received.get(property))?;
-        Some((property.to_string(), value.to_string()))
-    });
-    texts.collect()
+/// What was set on a snapshot's volume and may go with it. Folders do not travel: of those up to `top`, what the volume
+/// inherits goes as its own.
+fn properties(catalog: &Catalog, snapshot: DatasetId, top: Option<DatasetId>) -> Texts {
+    let mut texts = Texts::new();
+    let mut next = catalog.volume_of(snapshot);
+    let mut is_own = true;
+    while let Some(dataset) = next.and_then(|id| catalog.dataset(id)) {
+        // What was set here counts more than what came with a stream.
+        for set in [&dataset.properties, &dataset.received] {
+            let travels = set.0.iter().filter(|(property, _)| {
+                property.travels() && (is_own || property.is_inheritable())
+            });
+            for (property, value) in travels {
+                texts
+                    .entry(property.to_string())
+                    .or_insert_with(|| value.to_string());
+            }
+        }
+        let is_last = top.is_none_or(|top| top == dataset.id || dataset.id == ROOT);
+        next = (!is_last).then_some(dataset.parent);
+        is_own = false;
+    }
+    texts
 }
 
 /// What stands behind `@`.

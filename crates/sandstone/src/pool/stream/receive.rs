@@ -15,10 +15,12 @@ use store::stream::{Begin, Decoder, Item, Packed, ResumeToken, StreamError};
 use utoipa::{IntoParams, ToSchema};
 
 use super::apply;
+use super::overrides::Overrides;
 use crate::config::{Error, ErrorKind};
 use crate::pool::Pools;
 use crate::pool::dataset::{administer, failed, refused, split};
 use crate::pool::registry::OpenPool;
+use crate::pool::served::Served;
 
 /// Bytes of blocks that the pool was given and has not taken.
 const WINDOW: usize = 16 << 20;
@@ -34,6 +36,16 @@ const NOTE_AFTER: Duration = Duration::from_secs(5);
 pub struct ReceiveRequest {
     /// The volume; of a package the folder that its volumes will lie in.
     pub name: String,
+    /// It is a folder: volumes are called in it as they were where they come from.
+    #[serde(default)]
+    #[param(inline)]
+    pub below: Option<Below>,
+    /// PROPERTY=VALUE, one a line: set on what is received, whatever comes with the stream.
+    #[serde(default)]
+    pub set: String,
+    /// Properties, one a line, that are not taken from the stream.
+    #[serde(default)]
+    pub without: String,
     /// Roll the volume back to its newest snapshot first.
     #[serde(default)]
     pub rollback: bool,
@@ -48,6 +60,16 @@ pub struct ReceiveRequest {
     pub dry_run: bool,
 }
 
+/// What of its name where it comes from a volume keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Below {
+    /// All but the pool's.
+    Path,
+    /// The last part of what was sent, and all below it.
+    Last,
+}
+
 /// A snapshot that was received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReceiveView {
@@ -59,14 +81,19 @@ pub struct ReceiveView {
     pub bytes: u64,
 }
 
-/// Refuses a volume that logical units serve.
-pub type RefuseServed<'a> = dyn Fn(&str) -> Result<(), Error> + 'a;
+/// Calls what it is given with what logical units serve, and lets none be made or changed meanwhile. A stream begins in
+/// it: what a client writes to a unit that comes then is not rolled back.
+pub type WhileServed<'a> = dyn Fn(&mut Begins<'_>) -> Result<(), Error> + 'a;
+
+/// The beginning of a stream, by what is served.
+pub type Begins<'a> = dyn FnMut(&Served) -> Result<(), Error> + 'a;
 
 /// Takes a stream, in any pieces, into a pool.
 pub struct Receiver<'a> {
     pool: Arc<OpenPool>,
     request: ReceiveRequest,
-    refuse_served: &'a RefuseServed<'a>,
+    overrides: Overrides,
+    while_served: &'a WhileServed<'a>,
     decoder: Decoder,
     part: Option<Part>,
     done: Vec<ReceiveView>,
@@ -109,16 +136,17 @@ impl Pools {
     /// Ready to take a stream.
     ///
     /// # Errors
-    /// The pool is not open.
+    /// The pool is not open; or a property cannot be what is asked for.
     pub fn receiver<'a>(
         &self,
         request: ReceiveRequest,
-        refuse_served: &'a RefuseServed<'a>,
+        while_served: &'a WhileServed<'a>,
     ) -> Result<Receiver<'a>, Error> {
         Ok(Receiver {
             pool: self.get(split(&request.name).0)?,
+            overrides: Overrides::of(&request)?,
             request,
-            refuse_served,
+            while_served,
             decoder: Decoder::new(),
             part: None,
             done: Vec::new(),
@@ -192,13 +220,10 @@ impl Receiver<'_> {
         Error::new(error.kind, error.message, next).not_changed(left)
     }
 
-    fn begin(&mut self, begin: Begin) -> Result<(), Error> {
+    fn begin(&mut self, mut begin: Begin) -> Result<(), Error> {
+        self.overrides.leave_out(&mut begin);
         let (pool, local) = split(&self.request.name);
-        let name = match (local, begin.path.as_str()) {
-            (local, "") => local.to_owned(),
-            ("", path) => path.to_owned(),
-            (local, path) => format!("{local}/{path}"),
-        };
+        let name = target(local, &begin, self.request.below);
         if name.is_empty() || name.contains('@') {
             return Err(Error::invalid(
                 format!("'{}' is no name of a volume", self.request.name),
@@ -208,18 +233,25 @@ impl Receiver<'_> {
         let mut into = None;
         if !self.request.dry_run {
             let volume = format!("{pool}/{name}");
-            (self.refuse_served)(&volume)?;
             let request = ReceiveInto {
                 name: name.clone(),
                 begin: begin.clone(),
                 attempt: super::super::random_u64(),
                 is_resumable: self.request.resumable,
-                with_parents: self.request.parents || !begin.path.is_empty(),
+                with_parents: self.request.parents
+                    || self.request.below.is_some()
+                    || !begin.path.is_empty(),
             };
-            if self.request.rollback {
-                roll_back(&self.pool, &request)?;
-            }
-            into = Some(begin_into(&self.pool, request)?);
+            let (pool, is_rolled_back) = (&self.pool, self.request.rollback);
+            (self.while_served)(&mut |served| {
+                // By its name, too: a unit may wait for a volume that is not there.
+                served.refuse(&volume, |name| name == volume)?;
+                if is_rolled_back {
+                    roll_back(pool, &request, served)?;
+                }
+                into = Some(begin_into(pool, request.clone(), served)?);
+                Ok(())
+            })?;
         }
         self.part = Some(Part {
             name,
@@ -295,11 +327,15 @@ impl Receiver<'_> {
             return Err(error);
         }
         let (pool, name) = (self.pool.host.name(), &part.name);
+        let is_changed = part.into.is_some();
         self.done.push(ReceiveView {
             snapshot: format!("{pool}/{name}@{}", part.begin.name),
             source: part.begin.source,
             bytes: part.bytes,
         });
+        if is_changed {
+            self.overrides.set_on(&self.pool, &part.name)?;
+        }
         Ok(())
     }
 
@@ -371,13 +407,34 @@ impl Target {
     }
 }
 
+/// The volume that a part of a stream goes to, without the pool's name.
+fn target(local: &str, begin: &Begin, below: Option<Below>) -> String {
+    let source = begin.source.split('@').next().unwrap_or_default();
+    let path = match below {
+        None => begin.path.as_str(),
+        Some(Below::Path) => split(source).1,
+        Some(Below::Last) => {
+            let sent = source.strip_suffix(&begin.path).unwrap_or(source);
+            let before = sent.trim_end_matches('/').rfind('/');
+            &source[before.map_or(0, |at| at + 1)..]
+        }
+    };
+    match (local, path) {
+        (local, "") => local.to_owned(),
+        ("", path) => path.to_owned(),
+        (local, path) => format!("{local}/{path}"),
+    }
+}
+
 /// The volume is the stream's from here on.
-fn begin_into(pool: &OpenPool, request: ReceiveInto) -> Result<Target, Error> {
+fn begin_into(pool: &OpenPool, request: ReceiveInto, served: &Served) -> Result<Target, Error> {
+    let served = served.clone();
     let (attempt, start) = (request.attempt, request.begin.start);
     let found: Arc<Mutex<Option<DatasetId>>> = Arc::default();
     let seen = Arc::clone(&found);
     let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
         let operation = catalog.plan_begin_receive(&request, stamp)?;
+        served.refuse_operation(catalog, &operation)?;
         let volume = match &operation {
             Operation::BeginReceive { volume, .. } => Some(*volume),
             Operation::CreateVolume { volume, .. } => Some(volume.dataset.id),
@@ -416,7 +473,7 @@ fn finish_part(pool: &OpenPool, into: &mut Target, begin: &Begin) -> Result<(), 
 
 /// The volume becomes what its newest snapshot is, where the stream goes on from that one. What was written since
 /// then is gone with it: so only where the stream may begin behind it.
-fn roll_back(pool: &OpenPool, request: &ReceiveInto) -> Result<(), Error> {
+fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<(), Error> {
     let wanted = request.clone();
     let is_needed = pool.host.ask(move |pool| {
         let planned = pool.catalog().plan_rollback_to_receive(&wanted);
@@ -431,7 +488,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto) -> Result<(), Error> {
     if !is_needed.map_err(|error| failed(&error))?? {
         return Ok(());
     }
-    let wanted = request.clone();
+    let (wanted, served) = (request.clone(), served.clone());
     apply(pool, move |catalog| {
         let planned = catalog.plan_rollback_to_receive(&wanted)?;
         let (rollback, _) = planned.ok_or_else(|| {
@@ -441,6 +498,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto) -> Result<(), Error> {
                 "receive it again",
             )
         })?;
+        served.refuse_operation(catalog, &rollback)?;
         Ok(rollback)
     })
 }
@@ -459,4 +517,38 @@ fn refused_by_pool(begin: &Begin, error: &PoolError) -> Error {
         format!("{} cannot be received: {error}", begin.source),
         "see `sandstone pool status`",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_keep_as_much_of_their_names_as_is_asked_for() {
+        let begin = |source: &str, path: &str| Begin {
+            pool: 1,
+            volume: 2,
+            snapshot: 3,
+            from: None,
+            source: source.to_owned(),
+            path: path.to_owned(),
+            name: "x".to_owned(),
+            created_s: 0,
+            size: 1 << 20,
+            block_size: 4096,
+            start: 0,
+            properties: [].into(),
+        };
+        let one = begin("tank/vms/a@x", "");
+        assert_eq!(target("copy", &one, None), "copy");
+        assert_eq!(target("copy", &one, Some(Below::Path)), "copy/vms/a");
+        assert_eq!(target("", &one, Some(Below::Path)), "vms/a");
+        assert_eq!(target("copy", &one, Some(Below::Last)), "copy/a");
+        // Of tank/vms@x with all below it.
+        let below = begin("tank/vms/a/b@x", "a/b");
+        assert_eq!(target("copy", &below, None), "copy/a/b");
+        assert_eq!(target("copy", &below, Some(Below::Path)), "copy/vms/a/b");
+        assert_eq!(target("copy", &below, Some(Below::Last)), "copy/vms/a/b");
+        assert_eq!(target("", &below, Some(Below::Last)), "vms/a/b");
+    }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::super::dataset::DatasetChange;
+use super::super::served::Served;
 use super::super::tests::{ask, create_volume, pattern, pools, read, request, write};
 use super::super::vdev_request::VdevKind;
 use super::super::{PoolVolume, Pools};
-use super::{ReceiveRequest, ReceiveView, SendRequest};
+use super::{Begins, ReceiveRequest, ReceiveView, SendRequest};
 use crate::block::{BlockErrorKind, Lane, Request};
 use crate::config::{Error, ErrorKind};
 
@@ -77,13 +78,17 @@ fn resumable(name: &str) -> ReceiveRequest {
     }
 }
 
+/// Nothing is served.
+fn by_nobody(begin: &mut Begins<'_>) -> Result<(), Error> {
+    begin(&Served::default())
+}
+
 fn receive(
     pools: &Pools,
     request: ReceiveRequest,
     stream: &[u8],
 ) -> Result<Vec<ReceiveView>, Error> {
-    let free = |_: &str| Ok(());
-    let mut receiver = pools.receiver(request, &free)?;
+    let mut receiver = pools.receiver(request, &by_nobody)?;
     let fed = stream
         .chunks(100_000)
         .try_for_each(|piece| receiver.feed(piece));
@@ -232,7 +237,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     );
     assert_eq!(names(&pools), before);
     // Served by a logical unit.
-    let served = |name: &str| Err(Error::new(ErrorKind::InUse, format!("{name} is busy"), ""));
+    let served = |begin: &mut Begins<'_>| begin(&Served::by("vm1", "tank/b"));
     let mut receiver = pools.receiver(into("tank/b"), &served).expect("begins");
     let error = receiver.feed(&first).expect_err("served");
     assert_eq!(receiver.give_up(error).kind, ErrorKind::InUse);
@@ -280,7 +285,7 @@ fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     let set = |name: &str, property: &str, value: &str| {
         let properties = [(property.to_owned(), value.to_owned())];
         let change = DatasetChange::Set {
-            name: name.to_owned(),
+            names: vec![name.to_owned()],
             properties: properties.into(),
             shrink: false,
         };
@@ -317,6 +322,32 @@ fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     pools.change(&rename).expect("renamed");
     receive(&pools, rollback(), &second).expect("received");
     assert!(bytes(&pools, "tank/b") == bytes(&pools, "tank/a@two"));
+}
+
+/// A unit that comes while a stream begins is asked for before anything is rolled back beneath it.
+#[test]
+fn nothing_is_rolled_back_beneath_a_unit_that_comes_meanwhile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = made(folder.path());
+    with_history(&pools);
+    let first = send(&pools, &whole("tank/a@one"));
+    let second = send(&pools, &since("@one", "tank/a@two"));
+    receive(&pools, into("tank/b"), &first).expect("received");
+    let request = ReceiveRequest {
+        rollback: true,
+        ..into("tank/b")
+    };
+    let written = pattern(512, 45);
+    let while_served = |begin: &mut Begins<'_>| {
+        let mut lane = Lane::standing().expect("a lane");
+        write(&open(&pools, "tank/b"), &mut lane, 0, &written, true);
+        begin(&Served::by("vm1", "tank/b"))
+    };
+    let mut receiver = pools.receiver(request, &while_served).expect("begins");
+    let error = receiver.feed(&second).expect_err("served");
+    assert_eq!(receiver.give_up(error).kind, ErrorKind::InUse);
+    let mut lane = Lane::standing().expect("a lane");
+    assert_eq!(read(&open(&pools, "tank/b"), &mut lane, 0, 512), written);
 }
 
 #[test]
@@ -419,8 +450,8 @@ fn what_was_not_to_go_on_vanishes_at_the_next_start() {
     let first_pools = made(folder.path());
     with_history(&first_pools);
     let stream = send(&first_pools, &whole("tank/a@one"));
-    let free = |_: &str| Ok(());
-    let mut receiver = first_pools.receiver(into("tank/b"), &free).expect("begins");
+    let receiver = first_pools.receiver(into("tank/b"), &by_nobody);
+    let mut receiver = receiver.expect("begins");
     receiver.feed(&stream[..stream.len() / 2]).expect("taken");
     let sender = first_pools.sender(&whole("tank/a@one")).expect("a sender");
     for (_, pool) in first_pools.all() {
@@ -440,17 +471,34 @@ fn a_package_carries_all_volumes_and_snapshots() {
     create_volume(&pools, "tank/c", SIZE);
     let properties = [("compression".to_owned(), "zstd-3".to_owned())];
     let change = DatasetChange::Set {
-        name: "tank/c".to_owned(),
+        names: vec!["tank/c".to_owned()],
         properties: properties.into(),
         shrink: false,
     };
     pools.change(&change).expect("set");
+    let sync = |value: &str| {
+        let change = DatasetChange::Set {
+            names: vec!["tank".to_owned()],
+            properties: [("sync".to_owned(), value.to_owned())].into(),
+            shrink: false,
+        };
+        pools.change(&change).expect("set");
+    };
+    // Both inherit it.
+    sync("always");
     snapshot(&pools, "tank@all");
     let package = SendRequest {
         recursive: true,
         ..whole("tank@all")
     };
     let stream = send(&pools, &package);
+    // A mistyped snapshot does not make it a whole one.
+    let mistyped = SendRequest {
+        from: Some("@x".to_owned()),
+        ..package.clone()
+    };
+    let error = pools.sender(&mistyped).expect_err("no such snapshot");
+    assert!(error.message.contains("'x'"), "{error}");
     let folder = DatasetChange::Create {
         name: "tank/copy".to_owned(),
         size: None,
@@ -460,7 +508,11 @@ fn a_package_carries_all_volumes_and_snapshots() {
         properties: [].into(),
     };
     pools.change(&folder).expect("a folder");
+    sync("standard");
     let views = receive(&pools, into("tank/copy"), &stream).expect("received");
+    for copy in ["tank/copy/a", "tank/copy/c"] {
+        assert_eq!(property(&pools, copy, "sync"), "always", "{copy}");
+    }
     let received: Vec<&str> = views.iter().map(|view| view.snapshot.as_str()).collect();
     let expected = ["a@one", "a@two", "a@all", "c@all"].map(|name| format!("tank/copy/{name}"));
     assert_eq!(received, expected);
@@ -469,6 +521,27 @@ fn a_package_carries_all_volumes_and_snapshots() {
         bytes(&pools, "tank/a@all")
     );
     assert_eq!(property(&pools, "tank/copy/c", "compression"), "zstd-3");
+    // The receiving side decides on some itself.
+    let decided = ReceiveRequest {
+        parents: true,
+        set: "sync=disabled\nmy:note=x=y".to_owned(),
+        without: "compression".to_owned(),
+        ..into("tank/other")
+    };
+    receive(&pools, decided.clone(), &stream).expect("received");
+    let of = |name: &str| property(&pools, "tank/other/c", name);
+    assert_eq!(
+        [of("sync"), of("compression"), of("my:note")],
+        ["disabled", "on", "x=y"]
+    );
+    for wrong in ["sync=never", "volsize=1G", "colour=red"] {
+        let wrong = ReceiveRequest {
+            set: wrong.to_owned(),
+            ..decided.clone()
+        };
+        let refused = pools.receiver(wrong, &by_nobody).map(drop);
+        assert_eq!(refused.expect_err("wrong").kind, ErrorKind::Invalid);
+    }
     // All in between, of one volume.
     let between = SendRequest {
         intermediate: true,

@@ -135,7 +135,7 @@ impl World {
             }
             _ => {
                 let change = DatasetChange::Set {
-                    name: self.choose(is_volume, a)?,
+                    names: vec![self.choose(is_volume, a)?],
                     properties,
                     shrink: true,
                 };

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::super::read::cache_key;
 use super::super::{Answer, Limits, Plan, PoolError, PoolErrorKind, Received, Request};
 use super::super::{Changes, WantedChanges};
 use super::world::World;
@@ -454,6 +455,26 @@ fn a_volume_that_was_modified_since_its_newest_snapshot_takes_no_changes() {
     sink.world.reopen().expect("opens");
     sink.receive(&changes).expect("received");
     assert!(sink.holds("w", &source.models[1]));
+}
+
+/// The cache answers whoever asks, without a word to the pool.
+#[test]
+fn nothing_that_is_half_received_is_in_the_cache() {
+    let (mut source, mut sink) = two_snapshots();
+    let changes = source.stream(Some(0), 1, 0);
+    let volume = sink.world.id("w");
+    sink.world.read(volume, 0, 1 << 20);
+    let cached = |sink: &mut Sink| {
+        let cache = &mut sink.world.pool.cache;
+        let has = |block: &u64| cache.get(cache_key(volume, *block)).is_some();
+        (0..SECTORS).filter(has).count()
+    };
+    assert!(cached(&mut sink) > 0);
+    sink.receive(&changes[..changes.len() / 2]).expect("a part");
+    assert_eq!(cached(&mut sink), 0);
+    sink.receive(&changes).expect("all of it");
+    sink.world.read(volume, 0, 1 << 20);
+    assert!(cached(&mut sink) > 0);
 }
 
 #[test]

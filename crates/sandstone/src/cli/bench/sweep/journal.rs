@@ -20,7 +20,7 @@ use crate::cli::{Connection, Done, Terminal};
 use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::initiator::write_cache::WriteCache;
-use crate::pool::dataset::DatasetChange;
+use crate::pool::dataset::{Changed, DatasetChange};
 
 /// Something that a sweep does to what is not its own, and how it was before.
 #[derive(Debug, Serialize, Deserialize)]
@@ -172,8 +172,9 @@ impl Entry {
     fn put_back(&self, client: &Client) -> Result<(), Error> {
         match self {
             Self::Properties { before } => before.iter().try_for_each(|change| {
-                let done = client.send(&Method::POST, "/v1/volumes", change);
-                gone_is_well(done)
+                let done: Result<Changed, Error> =
+                    client.send(&Method::POST, "/v1/volumes", change);
+                gone_is_well(done.map(drop))
             }),
             Self::Made {
                 volume,

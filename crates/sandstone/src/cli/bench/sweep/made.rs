@@ -23,7 +23,7 @@ use crate::initiator::named::NamedDevice;
 use crate::initiator::open::initiator_name;
 use crate::initiator::settings::{DeviceSettings, SessionSettings};
 use crate::initiator::url::{LunUrl, at_lun};
-use crate::pool::dataset::{DatasetChange, DatasetView};
+use crate::pool::dataset::{Changed, DatasetChange, DatasetView};
 
 /// What was made, by volblocksize.
 pub(super) struct MadeVolumes {
@@ -87,7 +87,7 @@ impl MadeVolumes {
         let volume = format!("{}{ending}", beneath.volume.name);
         let unit = format!("{}{ending}", beneath.unit.spec.name);
         let create = create_volume(beneath, block_size, &volume)?;
-        let () = self
+        let _: Changed = self
             .client
             .send(&Method::POST, "/v1/volumes", &create)
             .map_err(|error| left_over(error, &unit, &volume))?;
@@ -197,7 +197,8 @@ impl MadeVolumes {
         match self.of(setting) {
             Some(made) if !properties.is_empty() => {
                 let change = set(&made.volume, properties);
-                self.client.send(&Method::POST, "/v1/volumes", &change)
+                let _: Changed = self.client.send(&Method::POST, "/v1/volumes", &change)?;
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -258,7 +259,8 @@ fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
         recursive: false,
         clones: false,
     };
-    client.send(&Method::POST, "/v1/volumes", &destroy)
+    let _: Changed = client.send(&Method::POST, "/v1/volumes", &destroy)?;
+    Ok(())
 }
 
 /// Removes what a sweep left that was killed, where it is still there. Another one of that name is not touched.

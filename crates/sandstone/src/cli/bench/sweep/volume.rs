@@ -7,7 +7,7 @@ use hyper::Method;
 use super::beneath::Beneath;
 use crate::config::Error;
 use crate::control::Client;
-use crate::pool::dataset::DatasetChange;
+use crate::pool::dataset::{Changed, DatasetChange};
 
 /// A volume, and how it was.
 pub(super) struct Volume {
@@ -29,6 +29,7 @@ impl Volume {
                     name: name.clone(),
                     property: view.name.clone(),
                     recursive: false,
+                    received: false,
                 },
                 false => set(&name, [(view.name.clone(), view.value.clone())].into()),
             }
@@ -70,7 +71,8 @@ impl Volume {
     }
 
     fn change(&self, change: &DatasetChange) -> Result<(), Error> {
-        self.client.send(&Method::POST, "/v1/volumes", change)
+        let _: Changed = self.client.send(&Method::POST, "/v1/volumes", change)?;
+        Ok(())
     }
 }
 
@@ -81,11 +83,11 @@ pub(super) fn command(change: &DatasetChange) -> String {
             format!("sandstone volume inherit {property} {name}")
         }
         DatasetChange::Set {
-            name, properties, ..
+            names, properties, ..
         } => {
             let set = properties.iter();
             let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
-            format!("sandstone volume set {} {name}", set.join(" "))
+            format!("sandstone volume set {} {}", set.join(" "), names.join(" "))
         }
         other => format!("{other:?}"),
     }
@@ -94,7 +96,7 @@ pub(super) fn command(change: &DatasetChange) -> String {
 /// The change that sets properties of the volume of that name.
 pub(super) fn set(name: &str, properties: BTreeMap<String, String>) -> DatasetChange {
     DatasetChange::Set {
-        name: name.to_owned(),
+        names: vec![name.to_owned()],
         properties,
         shrink: false,
     }

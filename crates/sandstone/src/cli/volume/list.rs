@@ -1,0 +1,292 @@
+//! `volume list` and `volume get`: datasets, and whatever property of them.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use serde::Serialize;
+use store::catalog::Property;
+
+use super::sort::Sort;
+use crate::cli::table::{self, ListArgs, Numbers, left, print, print_cells};
+use crate::cli::{Connection, Done, Failure, Terminal};
+use crate::config::Error;
+use crate::control::client::escape;
+use crate::pool::dataset::{DatasetView, refused, split};
+use crate::pool::status::PoolView;
+
+/// What is said to people where there is nothing to list.
+const NONE: &str = "no datasets available";
+/// The columns of a listing where none are named.
+const COLUMNS: [&str; 7] = [
+    "name", "used", "avail", "refer", "volsize", "volblock", "type",
+];
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct List {
+    /// Kinds, comma-separated: folder, volume, snapshot, all
+    #[arg(short = 't', value_name = "KIND", value_delimiter = ',', default_values = ["folder", "volume"], value_parser = kinds())]
+    kinds: Vec<String>,
+    /// Those below the named ones too
+    #[arg(short = 'r')]
+    recursive: bool,
+    /// Only these
+    names: Vec<String>,
+    #[command(flatten)]
+    sort: Sort,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Get {
+    /// Kinds, comma-separated
+    #[arg(short = 't', value_name = "KIND", value_delimiter = ',', default_values = ["all"], value_parser = kinds())]
+    kinds: Vec<String>,
+    /// Those below the named ones too
+    #[arg(short = 'r')]
+    recursive: bool,
+    /// Only values from these sources, comma-separated: local, default, inherited, received, none
+    #[arg(short = 's', value_name = "SOURCE", value_delimiter = ',', value_parser = ["local", "default", "inherited", "received", "none"])]
+    sources: Vec<String>,
+    /// Properties, comma-separated, or all
+    properties: String,
+    /// Of these datasets [default: all]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// The kinds of datasets; also in zfs's words.
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new([
+        PossibleValue::new("all"),
+        PossibleValue::new("folder").alias("filesystem"),
+        PossibleValue::new("volume"),
+        PossibleValue::new("snapshot").alias("snap"),
+    ])
+}
+
+/// The datasets that a command line means.
+fn selected(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    names: &[String],
+    kinds: &[String],
+    recursive: bool,
+) -> Result<Vec<DatasetView>, Failure> {
+    let mut all = found(t, connection, names)?;
+    if let Some(missing) = names
+        .iter()
+        .find(|name| !all.iter().any(|d| d.name == **name))
+    {
+        let problem = format!("'{missing}' does not exist");
+        let next = "see which datasets there are with `sandstone volume list -t all`";
+        return Err(Error::not_found(problem, next).into());
+    }
+    let is_below = |dataset: &str, name: &str| {
+        let rest = dataset.strip_prefix(name);
+        rest.is_some_and(|rest| recursive && rest.starts_with(['/', '@']))
+    };
+    all.retain(|dataset| {
+        let is_kind = kinds.iter().any(|kind| match kind.as_str() {
+            "all" => true,
+            "filesystem" => dataset.kind == "folder",
+            "snap" => dataset.kind == "snapshot",
+            kind => dataset.kind == kind,
+        });
+        let is_named = names.is_empty()
+            || names
+                .iter()
+                .any(|name| dataset.name == *name || is_below(&dataset.name, name));
+        // What is named is meant, whatever its kind.
+        is_named && (is_kind || names.contains(&dataset.name))
+    });
+    Ok(all)
+}
+
+/// The snapshots of these names; with `is_recursive` those of all volumes below too.
+pub(super) fn snapshots(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    names: &[String],
+    is_recursive: bool,
+) -> Result<Vec<DatasetView>, Failure> {
+    let mut all = found(t, connection, names)?;
+    all.retain(|dataset| dataset.kind == "snapshot");
+    let is_meant = |name: &str, wanted: &str| {
+        let below = name.rsplit_once('@').zip(wanted.rsplit_once('@'));
+        name == wanted
+            || below.is_some_and(|((volume, own), (above, snapshot))| {
+                let rest = volume.strip_prefix(above);
+                is_recursive && own == snapshot && rest.is_some_and(|rest| rest.starts_with('/'))
+            })
+    };
+    for wanted in names {
+        if !all.iter().any(|found| is_meant(&found.name, wanted)) {
+            let problem = format!("there is no snapshot '{wanted}'");
+            let next = "see which there are with `sandstone volume list -t snapshot`";
+            return Err(Error::not_found(problem, next).into());
+        }
+    }
+    all.retain(|found| names.iter().any(|wanted| is_meant(&found.name, wanted)));
+    Ok(all)
+}
+
+/// The datasets of the pools that are named; or of all pools, and of those that do not answer it is said why.
+fn found(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    names: &[String],
+) -> Result<Vec<DatasetView>, Failure> {
+    let client = connection.client();
+    let of_pool = |pool: &str| -> Result<Vec<DatasetView>, Error> {
+        client.get(&format!("/v1/volumes?pool={}", escape(pool)))
+    };
+    if !names.is_empty() {
+        let pools: BTreeSet<&str> = names.iter().map(|name| split(name).0).collect();
+        let all: Result<Vec<_>, Error> = pools.into_iter().map(of_pool).collect();
+        return Ok(all?.concat());
+    }
+    let all: Vec<DatasetView> = client.get("/v1/volumes")?;
+    let pools: Vec<PoolView> = client.get("/v1/pools")?;
+    for PoolView { name, .. } in &pools {
+        if all.iter().any(|dataset| dataset.name == *name) {
+            continue;
+        }
+        if let Err(error) = of_pool(name) {
+            writeln!(
+                t.err,
+                "the datasets of {name} are not listed: {}",
+                error.message
+            )?;
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
+    let named = args.list.named_columns().iter();
+    let mut columns: Vec<&str> = named.map(|name| name.trim()).collect();
+    if columns.is_empty() {
+        columns.extend(COLUMNS);
+    }
+    columns
+        .iter()
+        .map(|name| full_name(name))
+        .try_for_each(known)?;
+    let mut rows = selected(t, connection, &args.names, &args.kinds, args.recursive)?;
+    args.sort.sort(&mut rows)?;
+    if args.list.json {
+        return table::json(t, &rows);
+    }
+    let numbers = args.list.numbers();
+    let line = |row: &DatasetView| -> Vec<String> {
+        let cells = columns.iter();
+        cells
+            .map(|name| cell(row, full_name(name), numbers))
+            .collect()
+    };
+    let cells: Vec<Vec<String>> = rows.iter().map(line).collect();
+    let is_number = |text: &String| text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let columns: Vec<(&str, bool)> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (*name, cells.iter().all(|row| is_number(&row[at]))))
+        .collect();
+    print_cells(t, &args.list, &columns, &cells, NONE)
+}
+
+/// A property's name, where a shorter one is given.
+fn full_name(name: &str) -> &str {
+    match name {
+        "avail" => "available",
+        "refer" => "referenced",
+        "volblock" => "volblocksize",
+        "refreserv" => "refreservation",
+        "compress" => "compression",
+        "lused" => "logicalused",
+        "lrefer" => "logicalreferenced",
+        "ratio" => "compressratio",
+        "refratio" => "refcompressratio",
+        name => name,
+    }
+}
+
+/// Refuses a property that no dataset can have.
+fn known(name: &str) -> Result<(), Error> {
+    if name == "name" {
+        return Ok(());
+    }
+    Property::parse(name).map(drop).map_err(refused)
+}
+
+fn cell(dataset: &DatasetView, property: &str, numbers: Numbers) -> String {
+    if property == "name" {
+        return dataset.name.clone();
+    }
+    let found = dataset.properties.iter().find(|p| p.name == property);
+    let value = found.map(|found| match numbers {
+        Numbers::Short => &found.rounded,
+        Numbers::Exact => &found.value,
+    });
+    let value = value.filter(|value| !value.is_empty());
+    value.cloned().unwrap_or_else(|| "-".to_owned())
+}
+
+/// A property of a dataset, as `get` shows it.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    property: String,
+    value: String,
+    #[serde(skip)]
+    rounded: String,
+    source: String,
+}
+
+pub(super) fn get(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> Done {
+    let properties: Vec<&str> = args.properties.split(',').map(full_name).collect();
+    let is_all = properties.contains(&"all");
+    let named = properties.iter().filter(|name| **name != "all");
+    named.copied().try_for_each(known)?;
+    let datasets = selected(t, connection, &args.names, &args.kinds, args.recursive)?;
+    let mut rows = Vec::new();
+    for dataset in &datasets {
+        if is_all {
+            let all = dataset.properties.iter().map(|p| p.name.as_str());
+            rows.extend(all.map(|name| row(dataset, name)));
+        } else {
+            rows.extend(properties.iter().map(|name| row(dataset, name)));
+        }
+    }
+    rows.retain(|row: &Row| {
+        args.sources.is_empty()
+            || args.sources.iter().any(|source| match source.as_str() {
+                "none" => row.source == "-",
+                source => row.source.starts_with(source),
+            })
+    });
+    let columns = [
+        left("name", |r: &Row, _| r.name.clone()),
+        left("property", |r: &Row, _| r.property.clone()),
+        left("value", |r: &Row, n| match n {
+            Numbers::Short => r.rounded.clone(),
+            Numbers::Exact => r.value.clone(),
+        }),
+        left("source", |r: &Row, _| r.source.clone()),
+    ];
+    print(t, &args.list, &columns, &rows, NONE)
+}
+
+fn row(dataset: &DatasetView, name: &str) -> Row {
+    let found = dataset.properties.iter().find(|p| p.name == name);
+    let dash = || "-".to_owned();
+    Row {
+        name: dataset.name.clone(),
+        property: name.to_owned(),
+        value: found.map_or_else(dash, |p| p.value.clone()),
+        rounded: found.map_or_else(dash, |p| p.rounded.clone()),
+        source: found.map_or_else(dash, |p| p.source.clone()),
+    }
+}

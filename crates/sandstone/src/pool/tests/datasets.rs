@@ -1,0 +1,151 @@
+//! Changes of datasets: all of one or nothing.
+
+use super::super::Pools;
+use super::super::dataset::{DatasetChange, DatasetView};
+use super::super::served::Served;
+use super::super::vdev_request::VdevKind;
+use super::{create_volume, pattern, pools, request, write};
+use crate::block::Lane;
+use crate::config::ErrorKind;
+
+fn set(name: &str, properties: &[(&str, &str)]) -> DatasetChange {
+    let properties = properties
+        .iter()
+        .map(|(of, to)| (of.to_string(), to.to_string()));
+    DatasetChange::Set {
+        names: vec![name.to_owned()],
+        properties: properties.collect(),
+        shrink: true,
+    }
+}
+
+fn found(pools: &Pools, name: &str) -> DatasetView {
+    let all = pools.datasets().into_iter();
+    let mut named = all.filter(|of| of.name == name);
+    named.next().expect("a dataset")
+}
+
+#[test]
+fn a_pool_that_does_not_answer_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    create_volume(&pools, "tank/a", 32 << 20);
+    assert_eq!(pools.datasets_of("tank").expect("answers").len(), 2);
+    for (_, pool) in pools.all() {
+        pool.host.abandon();
+    }
+    let error = pools.datasets_of("tank").expect_err("it is over");
+    assert_ne!(error.kind, ErrorKind::NotFound, "{error}");
+    let error = pools.datasets_of("pond").expect_err("no such pool");
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+}
+
+#[test]
+fn all_datasets_are_set_or_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    create_volume(&pools, "tank/a", 32 << 20);
+    let compression = |name: &str| {
+        let dataset = found(&pools, name);
+        let mut properties = dataset.properties.into_iter();
+        let property = properties.find(|of| of.name == "compression");
+        property.expect("a property").value
+    };
+    let mut change = set("tank/a", &[("compression", "zstd")]);
+    let DatasetChange::Set { names, .. } = &mut change else {
+        unreachable!("it was made so");
+    };
+    names.push("tank/b".to_owned());
+    pools.change(&change).expect_err("no tank/b");
+    assert_eq!(compression("tank/a"), "on");
+    create_volume(&pools, "tank/b", 32 << 20);
+    pools.change(&change).expect("both");
+    assert_eq!(
+        [compression("tank/a"), compression("tank/b")],
+        ["zstd", "zstd"]
+    );
+}
+
+#[test]
+fn a_volume_gets_the_block_size_that_suits_its_pool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Raidz1, 3);
+    pools.create(&request).expect("a pool");
+    let create = |name: &str, block_size| DatasetChange::Create {
+        name: name.to_owned(),
+        size: Some(32 << 20),
+        block_size,
+        sparse: true,
+        parents: false,
+        properties: [].into(),
+    };
+    let told = pools.change(&create("tank/a", None)).expect("made").notices;
+    assert_eq!(told, [""; 0]);
+    assert_eq!(found(&pools, "tank/a").block_size, Some(64 << 10));
+    let told = pools.change(&create("tank/b", Some(4096))).expect("made");
+    assert!(told.notices[0].contains("75 %"), "{told:?}");
+    assert!(told.notices[0].contains("volblocksize=16K"), "{told:?}");
+}
+
+#[test]
+fn what_would_be_destroyed_is_told_and_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    create_volume(&pools, "tank/a", 32 << 20);
+    let mut lane = Lane::standing().expect("a lane");
+    let volume = pools.open_volume("tank/a", 512).expect("opens");
+    write(&volume, &mut lane, 0, &pattern(1 << 20, 3), true);
+    let snapshot = DatasetChange::Snapshot {
+        names: vec!["tank/a@1".to_owned()],
+        recursive: false,
+        properties: [].into(),
+    };
+    pools.change(&snapshot).expect("a snapshot");
+    let clone = DatasetChange::Clone {
+        snapshot: "tank/a@1".to_owned(),
+        name: "tank/c".to_owned(),
+        parents: false,
+        properties: [].into(),
+    };
+    pools.change(&clone).expect("a clone");
+    let destroy = |clones| DatasetChange::Destroy {
+        names: vec!["tank/a".to_owned()],
+        recursive: true,
+        clones,
+    };
+    let served = Served::by("vm1", "tank/c");
+    let error = pools
+        .preview(&destroy(false), &served)
+        .expect_err("a clone");
+    assert!(error.message.contains("tank/c"), "{error}");
+    let told = pools
+        .preview(&destroy(true), &served)
+        .expect("told")
+        .destroyed;
+    let told = told.iter().map(|of| (of.name.as_str(), of.units.len()));
+    let expected = [("tank/a", 0), ("tank/a@1", 0), ("tank/c", 1)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(pools.datasets().len(), 4);
+}
+
+#[test]
+fn a_value_that_is_refused_leaves_the_size_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    create_volume(&pools, "tank/a", 32 << 20);
+    let change = set("tank/a", &[("volsize", "16M"), ("compression", "bogus")]);
+    pools.change(&change).expect_err("no such compression");
+    assert_eq!(found(&pools, "tank/a").size, Some(32 << 20));
+    let change = set("tank/a", &[("volsize", "16M"), ("compression", "zstd")]);
+    pools.change(&change).expect("set");
+    assert_eq!(found(&pools, "tank/a").size, Some(16 << 20));
+}
