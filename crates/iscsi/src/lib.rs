@@ -22,6 +22,7 @@ pub mod chap;
 pub mod digest;
 pub mod initiator;
 pub mod isns;
+pub mod lun;
 pub mod negotiation;
 pub mod payload;
 pub mod pdu;

@@ -120,6 +120,45 @@ fn a_command_that_waits_for_its_turn_is_aborted() {
     assert_eq!(responses(&target), 2, "who was aborted is not answered");
 }
 
+/// A function that names its unit in flat space addressing (SAM-5 4.7.7.3). Commands name it the other way.
+fn in_flat_space(function: RawBhs) -> RawBhs {
+    let mut bhs = function;
+    bhs[8] = 0x40;
+    bhs
+}
+
+#[test]
+fn both_ways_to_write_a_lun_mean_the_same_unit() {
+    // A command that waits for its turn.
+    let mut target = new();
+    on_the_other(&mut target, &write(2));
+    let abort = in_flat_space(function(Function::AbortTask, 3, 2));
+    assert_eq!(target.functions(&abort), []);
+    assert_eq!(answers(&target), [(903, Answer::Complete)]);
+    assert_eq!(target.in_flight(), 0);
+    assert_eq!(target.functions(&write(1)), []);
+    assert_eq!(written(&target), [1]);
+    // One whose data is still to come.
+    let mut target = new();
+    let stream = write(1);
+    on_the_other(&mut target, &stream[..BHS_LENGTH]);
+    let abort = in_flat_space(function(Function::AbortTask, 2, 1));
+    assert_eq!(target.functions(&abort).len(), 1);
+    on_the_other(&mut target, &stream[BHS_LENGTH..]);
+    assert_eq!(written(&target), []);
+    // All that wait for one that comes no more.
+    let mut target = new();
+    let reset = in_flat_space(function(Function::LogicalUnitReset, 4, 0));
+    let stream = [&write(2)[..], &write(3), &reset].concat();
+    assert_eq!(target.functions(&stream), []);
+    target.lose_the_other();
+    let told = target.functions(&ping(4, true));
+    assert_eq!(told, [(Function::LogicalUnitReset, 0)]);
+    assert_eq!(target.in_flight(), 0);
+    assert_eq!(target.functions(&write(1)), []);
+    assert_eq!(written(&target), [1]);
+}
+
 #[test]
 fn a_command_that_has_not_come_is_dropped_when_it_comes() {
     // Before the one that is due, after it, and after one that is behind it.

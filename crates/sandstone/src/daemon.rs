@@ -157,7 +157,7 @@ impl Daemon {
         self.stop();
     }
 
-    /// No new logins, a logout request to every initiator, everything answered that was begun.
+    /// No new logins, every initiator told that its session ends, everything answered that was begun.
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);

@@ -259,6 +259,8 @@ pub enum BlockError {
         /// The first bad block, where known.
         lba: Option<u64>,
     },
+    /// The blocks lie behind the end, which moved since the CDB was looked at (05/21/00).
+    OutOfRange,
     /// No space: 07/27/07 SPACE ALLOCATION FAILED WRITE PROTECT.
     NoSpace,
     /// The backend is read-only (07/27/00).

@@ -5,7 +5,7 @@
 //! drop it silently. The caller adds a checksum and stores the image atomically.
 
 use crate::alua::UnitAccess;
-use crate::logical_unit::State;
+use crate::logical_unit::{SanitizeFailure, State};
 use crate::persistent_reservation::PersistentReservations;
 
 /// "SLU" and the version of the layout.
@@ -16,6 +16,8 @@ const SECTION_MODE_PAGES: u16 = 1;
 const SECTION_ACCESS_STATES: u16 = 2;
 /// Persistent reservations with APTPL.
 const SECTION_RESERVATIONS: u16 = 3;
+/// A SANITIZE that has not ended, or that failed: AUSE. Only while there is one.
+const SECTION_SANITIZE: u16 = 4;
 
 /// Why an image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,10 @@ pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
         SECTION_RESERVATIONS,
         &state.reservations.to_bytes(),
     );
+    if let Some(failure) = state.readiness.unfinished_sanitize() {
+        let ause = [u8::from(failure.allow_exit)];
+        section(&mut out, SECTION_SANITIZE, &ause);
+    }
     out
 }
 
@@ -84,6 +90,7 @@ pub(crate) fn restore(
     let mut mode = state.mode.clone();
     let mut access_states: &[u8] = &[];
     let mut reservations = PersistentReservations::default();
+    let mut sanitize_failed = None;
     let mut rest = &image[16..];
     while !rest.is_empty() {
         let (tag, body, after) = split_section(rest).ok_or(RestoreError::Truncated)?;
@@ -96,6 +103,14 @@ pub(crate) fn restore(
                 reservations = PersistentReservations::from_bytes(body)
                     .map_err(|_| RestoreError::Damaged(tag))?;
             }
+            SECTION_SANITIZE => {
+                let &[ause @ 0..=1] = body else {
+                    return Err(RestoreError::Damaged(tag));
+                };
+                sanitize_failed = Some(SanitizeFailure {
+                    allow_exit: ause == 1,
+                });
+            }
             unknown => return Err(RestoreError::UnknownSection(unknown)),
         }
         rest = after;
@@ -105,6 +120,8 @@ pub(crate) fn restore(
         .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_STATES))?;
     state.mode = mode;
     state.reservations = reservations;
+    // Where it ended is not known: what the blocks hold is not, either.
+    state.readiness.sanitize_failed = sanitize_failed;
     state.image_generation = number;
     Ok(())
 }

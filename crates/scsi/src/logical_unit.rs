@@ -193,6 +193,10 @@ pub(crate) struct Sanitizing {
     pub(crate) progress: u16,
     /// The target port group that it was asked for through.
     pub(crate) target_port_group: u16,
+    /// How it may be left where it fails.
+    pub(crate) on_failure: SanitizeFailure,
+    /// Everything is overwritten; all that is left is to store that.
+    pub(crate) is_complete: bool,
 }
 
 /// How a SANITIZE that did not end well may be left.
@@ -487,7 +491,8 @@ impl LogicalUnit {
     }
 
     /// Changes WCE, current, saved and default, live (06/2A/01). Where it switches the cache off, the
-    /// caller has emptied it and holds a [`crate::WriteThrough`].
+    /// caller has emptied it and holds a [`crate::WriteThrough`]. What is saved changes in memory only: the
+    /// caller stores [`Self::image_to_save`].
     pub fn set_write_cache(&self, enabled: bool) {
         let mut state = self.state();
         if state.mode.set_write_cache(enabled) {
@@ -721,6 +726,12 @@ impl LogicalUnit {
         }
     }
 
+    /// The unit's persistent state, for whoever stores it after an administrator's change, which no
+    /// [`crate::Step::Save`] follows.
+    pub fn image_to_save(&self) -> Vec<u8> {
+        self.image(&mut self.state())
+    }
+
     /// The unit's persistent state as bytes for [`crate::Step::Save`].
     pub(crate) fn image(&self, state: &mut State) -> Vec<u8> {
         image::make(state, &self.access)
@@ -759,6 +770,14 @@ impl Readiness {
             return Err(Sense::new(SenseKey::MediumError, asc));
         }
         Ok(())
+    }
+
+    /// What a restart must find: that a SANITIZE failed, or that one had not ended.
+    pub(crate) fn unfinished_sanitize(&self) -> Option<SanitizeFailure> {
+        match self.sanitizing {
+            Some(sanitizing) => (!sanitizing.is_complete).then_some(sanitizing.on_failure),
+            None => self.sanitize_failed,
+        }
     }
 
     /// As [`Self::check`] for SANITIZE, which leads out of a failed SANITIZE.

@@ -230,22 +230,31 @@ impl ModePages {
         self.saved = before.saved;
     }
 
-    /// The saved values as a byte.
-    pub(crate) fn to_bytes(&self) -> [u8; 1] {
+    /// The saved values as a byte, and the default WCE under which they were saved.
+    pub(crate) fn to_bytes(&self) -> [u8; 2] {
         let saved = self.saved;
-        [u8::from(saved.write_cache)
+        let bits = u8::from(saved.write_cache)
             | u8::from(saved.descriptor_sense) << 1
             | u8::from(saved.software_write_protect) << 2
             | u8::from(saved.task_aborted_status) << 3
             | saved.queue_error << 4
-            | saved.task_set_type << 6]
+            | saved.task_set_type << 6;
+        [bits, u8::from(self.default.write_cache)]
     }
 
-    /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that. WCE is taken
-    /// over only where initiators may change it: else the administrator's word stands.
+    /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that.
+    ///
+    /// WCE is taken over only where initiators may change it, and only while the administrator's word is
+    /// still the one under which it was saved: who has changed the configuration since, has decided
+    /// anew. Images of earlier versions do not say under which word they were saved. Of them only a cache
+    /// that is off is believed.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Option<()> {
-        let &[bits @ 0..=0x7f] = bytes else {
-            return None;
+        let configured = self.default.write_cache;
+        let (bits, write_cache) = match *bytes {
+            [bits @ 0..=0x7f] => (bits, configured && bits & 1 != 0),
+            [bits @ 0..=0x7f, then @ 0..=1] if (then == 1) == configured => (bits, bits & 1 != 0),
+            [bits @ 0..=0x7f, 0..=1] => (bits, configured),
+            _ => return None,
         };
         let queue_error = bits >> 4 & 0b11;
         if queue_error == RESERVED_QUEUE_ERROR {
@@ -254,7 +263,7 @@ impl ModePages {
         self.saved.queue_error = queue_error;
         self.saved.task_set_type = bits >> 6;
         if self.changeable.write_cache {
-            self.saved.write_cache = bits & 1 != 0;
+            self.saved.write_cache = write_cache;
         }
         self.saved.descriptor_sense = bits & 2 != 0;
         self.saved.software_write_protect = bits & 4 != 0;

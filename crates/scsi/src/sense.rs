@@ -270,6 +270,7 @@ impl Sense {
         let (key, asc, lba) = match error {
             BlockError::Medium { lba } => (SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR, lba),
             BlockError::Write { lba } => (SenseKey::MediumError, Asc::WRITE_ERROR, lba),
+            BlockError::OutOfRange => return Self::lba_out_of_range(),
             BlockError::NoSpace => (
                 SenseKey::DataProtect,
                 Asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT,

@@ -13,6 +13,7 @@ use super::command::cmd_sn;
 use super::early::Early;
 use super::session::{Event, Session};
 use super::task_table::{Task, TaskId};
+use crate::lun;
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{
     RawBhs, ScsiCommand, TaskManagementFunction, TaskManagementRequest, TaskManagementResult,
@@ -96,7 +97,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     fn task_to_abort(&self, index: usize, request: &TaskManagementRequest) -> Option<TaskId> {
         let mut tasks = self.tasks.iter();
         let named = tasks.find(|(_, task)| task.itt == request.referenced_task_tag)?;
-        let meant = named.1.lun == request.lun && named.1.is_before(request, index);
+        let meant = lun::is_same(named.1.lun, request.lun) && named.1.is_before(request, index);
         meant.then_some(named.0)
     }
 
@@ -234,12 +235,12 @@ impl Early {
     }
 
     fn is_for(&self, lun: u64) -> bool {
-        ScsiCommand::parse(&self.bhs).is_ok_and(|command| command.lun == lun)
+        ScsiCommand::parse(&self.bhs).is_ok_and(|command| lun::is_same(command.lun, lun))
     }
 
     fn is_task(&self, request: &TaskManagementRequest) -> bool {
         ScsiCommand::parse(&self.bhs).is_ok_and(|command| {
-            command.itt == request.referenced_task_tag && command.lun == request.lun
+            command.itt == request.referenced_task_tag && lun::is_same(command.lun, request.lun)
         })
     }
 }

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{
-    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, Request, Submitted, Ticket,
-    Usage,
-};
+use super::layer::Layer;
+use super::{BlockDevice, Lane, Request, Submitted, Ticket};
 
 /// A device behind a delay. Requests are held back before they start, so a flush covers exactly
 /// what it would cover without.
@@ -49,13 +47,9 @@ impl DelayDevice {
     }
 }
 
-impl BlockDevice for DelayDevice {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn fault(&self) -> Option<String> {
-        self.inner.fault()
+impl Layer for DelayDevice {
+    fn beneath(&self) -> &dyn BlockDevice {
+        &*self.inner
     }
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
@@ -68,41 +62,5 @@ impl BlockDevice for DelayDevice {
             request,
             ticket,
         )
-    }
-
-    fn reads_in_place(&self) -> bool {
-        self.inner.reads_in_place()
-    }
-
-    fn has_read_cache(&self) -> bool {
-        self.inner.has_read_cache()
-    }
-
-    fn foresees(&self) -> bool {
-        self.inner.foresees()
-    }
-
-    fn foresee(&self, accesses: &[Foreseen]) {
-        self.inner.foresee(accesses);
-    }
-
-    fn durability(&self) -> Option<Durability> {
-        self.inner.durability()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn reopenings(&self) -> u64 {
-        self.inner.reopenings()
-    }
-
-    fn usage(&self) -> Result<Usage, BlockError> {
-        self.inner.usage()
-    }
-
-    fn refresh(&self) -> Result<Geometry, BlockError> {
-        self.inner.refresh()
     }
 }

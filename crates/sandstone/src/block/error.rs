@@ -20,8 +20,9 @@ pub enum BlockErrorKind {
     /// What the device lies on is away, and will be used again by itself when it is back: the same request may
     /// succeed then.
     Away,
-    /// The request broke the rules of [`super::BlockDevice`]: outside the capacity, or not a
-    /// multiple of the granularity.
+    /// The request lies outside the capacity, which may have become less since its range was checked.
+    OutOfRange,
+    /// The request broke the rules of [`super::BlockDevice`]: it is no multiple of the granularity, say.
     Invalid,
 }
 
@@ -34,6 +35,7 @@ impl BlockErrorKind {
             Self::ReadOnly => "device is read-only",
             Self::Gone => "device is gone",
             Self::Away => "device is away for a while",
+            Self::OutOfRange => "outside the device",
             Self::Invalid => "invalid request",
         }
     }

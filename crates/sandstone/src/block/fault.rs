@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lane::{Observer, Outcome};
+use super::layer::Layer;
 use super::statistics::Kind;
-use super::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, Request,
-    Submitted, Ticket, Usage,
-};
+use super::{BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,13 +181,9 @@ impl FaultDevice {
     }
 }
 
-impl BlockDevice for FaultDevice {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn fault(&self) -> Option<String> {
-        self.inner.fault()
+impl Layer for FaultDevice {
+    fn beneath(&self) -> &dyn BlockDevice {
+        &*self.inner
     }
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
@@ -203,42 +197,6 @@ impl BlockDevice for FaultDevice {
             return Submitted::Ready(Err(injected(BlockErrorKind::Write, None)));
         }
         self.inner.submit(request, ticket, lane)
-    }
-
-    fn reads_in_place(&self) -> bool {
-        self.inner.reads_in_place()
-    }
-
-    fn has_read_cache(&self) -> bool {
-        self.inner.has_read_cache()
-    }
-
-    fn foresees(&self) -> bool {
-        self.inner.foresees()
-    }
-
-    fn foresee(&self, accesses: &[Foreseen]) {
-        self.inner.foresee(accesses);
-    }
-
-    fn durability(&self) -> Option<Durability> {
-        self.inner.durability()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn reopenings(&self) -> u64 {
-        self.inner.reopenings()
-    }
-
-    fn usage(&self) -> Result<Usage, BlockError> {
-        self.inner.usage()
-    }
-
-    fn refresh(&self) -> Result<Geometry, BlockError> {
-        self.inner.refresh()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Block I/O on an open descriptor: what a file and a block device node have in common.
 //!
-//! Reads and writes go through the lane's io_uring, or through the thread pool where there is
-//! none; everything else blocks in the kernel anyway and goes through the pool. Either way the
+//! Reads and writes go through the lane's io_uring, or to threads that may block where there is
+//! none; everything else blocks in the kernel anyway and goes to these threads. Either way the
 //! same [`Transfer`] decides when a request is done and what its failure means.
 
 use std::fmt;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::Errno;
 
+use super::blocking_threads::Share;
 use super::flush::{Flushes, Waiter};
 use super::lane::{Outcome, Remote};
 use super::transfer::{Bytes, Progress, Transfer};
 use super::{
     BlockError, BlockErrorKind, Done, Geometry, Lane, Pages, PagesMut, Request, Submitted, Ticket,
-    pool,
 };
 use pages::PAGE_SIZE;
 
@@ -51,6 +51,8 @@ pub(super) struct KernelFile {
     /// Whether the kernel knows RWF_DSYNC here.
     dsync: AtomicBool,
     flushes: Flushes,
+    /// For what blocks in the kernel.
+    threads: Share,
 }
 
 /// What remains of a transfer after its last byte.
@@ -78,6 +80,7 @@ impl KernelFile {
             holes,
             dsync: AtomicBool::new(true),
             flushes: Flushes::default(),
+            threads: Share::default(),
         })
     }
 
@@ -157,14 +160,13 @@ impl KernelFile {
                     ticket,
                 };
                 if self.flushes.join(waiter) {
-                    let file = Arc::clone(self);
-                    pool::run(Box::new(move || file.run_flushes()));
+                    self.begin_flushes();
                 }
                 Submitted::Pending
             }
             Request::Discard { offset, len } => {
                 let file = Arc::clone(self);
-                lane.run_blocking(ticket, move || file.discard(offset, len))
+                lane.run_blocking_in(&self.threads, ticket, move || file.discard(offset, len))
             }
             Request::WriteZeroes {
                 offset,
@@ -174,7 +176,7 @@ impl KernelFile {
             } => self.start_zeroing(offset, len, unmap, durable, ticket, lane),
             Request::Extents { offset, len } => {
                 let file = Arc::clone(self);
-                lane.run_blocking(ticket, move || file.extents(offset, len))
+                lane.run_blocking_in(&self.threads, ticket, move || file.extents(offset, len))
             }
         }
     }
@@ -255,11 +257,11 @@ impl KernelFile {
             }
         };
         if !durable {
-            return lane.run_blocking(ticket, zero);
+            return lane.run_blocking_in(&self.threads, ticket, zero);
         }
         lane.count_pending();
         let (file, remote) = (Arc::clone(self), lane.remote());
-        pool::run(Box::new(move || match zero() {
+        self.threads.run(Box::new(move || match zero() {
             Ok(_) => {
                 if file.flushes.join(Waiter {
                     lane: remote,
@@ -271,6 +273,11 @@ impl KernelFile {
             failed => remote.complete(ticket, failed),
         }));
         Submitted::Pending
+    }
+
+    fn begin_flushes(self: &Arc<Self>) {
+        let file = Arc::clone(self);
+        self.threads.run(Box::new(move || file.run_flushes()));
     }
 
     fn run_flushes(&self) {
@@ -422,7 +429,7 @@ pub(super) fn answered(mut transfer: Transfer, moved: io::Result<usize>, lane: &
         && (error.kind() == io::ErrorKind::WouldBlock || refuses_dsync(&transfer, error))
     {
         // A thread may wait, and try other ways.
-        return run_in_pool(transfer, lane.remote());
+        return run_on_thread(transfer, lane.remote());
     }
     let file = Arc::clone(&transfer.file);
     match file.settle(transfer, result) {
@@ -432,15 +439,16 @@ pub(super) fn answered(mut transfer: Transfer, moved: io::Result<usize>, lane: &
                 lane: lane.remote(),
                 ticket,
             }) {
-                pool::run(Box::new(move || file.run_flushes()));
+                file.begin_flushes();
             }
         }
     }
 }
 
 /// Runs a transfer, or the rest of it, to its end on a thread that may block.
-pub(super) fn run_in_pool(mut transfer: Transfer, remote: Remote) {
-    pool::run(Box::new(move || {
+pub(super) fn run_on_thread(mut transfer: Transfer, remote: Remote) {
+    let file = Arc::clone(&transfer.file);
+    file.threads.run(Box::new(move || {
         let mut result = transfer.run();
         if let Err(error) = &result
             && refuses_dsync(&transfer, error)

@@ -1,4 +1,4 @@
-//! A loop's own I/O lane: its io_uring (or thread pool), its timers, its completion queue.
+//! A loop's own I/O lane: its io_uring (or threads that may block), its timers, its completion queue.
 //!
 //! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
 //! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::blocking_threads::{self, Share};
 use super::transfer::Transfer;
 use super::uring::Ring;
-use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file, pool};
+use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file};
 
 mod resident;
 mod standing;
@@ -115,12 +116,12 @@ struct Timer {
 
 impl Lane {
     /// A lane for the loop that `waker` wakes: with io_uring where the kernel allows it, else with
-    /// the thread pool.
+    /// threads that may block.
     pub fn new(waker: Waker) -> Self {
         Self::with(Ring::new().ok(), waker)
     }
 
-    /// A lane that uses the thread pool only.
+    /// A lane that uses threads that may block only.
     pub fn without_io_uring(waker: Waker) -> Self {
         Self::with(None, waker)
     }
@@ -247,15 +248,34 @@ impl Lane {
         ticket: Ticket,
         job: impl FnOnce() -> Outcome + Send + 'static,
     ) -> Submitted {
+        blocking_threads::run(self.blocking_job(ticket, job));
+        Submitted::Pending
+    }
+
+    /// The same for a job that a device may keep for long: on a thread of that device's share.
+    pub(super) fn run_blocking_in(
+        &mut self,
+        share: &Share,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Submitted {
+        share.run(self.blocking_job(ticket, job));
+        Submitted::Pending
+    }
+
+    fn blocking_job(
+        &mut self,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Box<dyn FnOnce() + Send> {
         self.in_flight += 1;
         let remote = self.remote();
-        pool::run(Box::new(move || {
+        Box::new(move || {
             // A request is answered whatever happens to it.
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(job))
                 .unwrap_or_else(|_| Err(BlockError::new(BlockErrorKind::Gone, "a job panicked")));
             remote.complete(ticket, outcome);
-        }));
-        Submitted::Pending
+        })
     }
 
     /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program that ends
@@ -278,7 +298,7 @@ impl Lane {
     pub(super) fn start(&mut self, transfer: Transfer) {
         match &mut self.ring {
             Some(ring) => ring.push(transfer),
-            None => kernel_file::run_in_pool(transfer, self.remote()),
+            None => kernel_file::run_on_thread(transfer, self.remote()),
         }
     }
 

@@ -10,17 +10,19 @@
 //! # Invariants
 //! - `Ready(Ok)` or a completion with `Ok` means what [`Request`] promises, nothing less; a failed
 //!   write or flush is never reported as done.
-//! - After a failed flush the device keeps failing flushes until every lost write was rewritten or
-//!   the device is reopened: a second flush must not report success for data the first one lost.
+//! - After a failed flush the device keeps failing flushes until it is opened anew: a second flush
+//!   must not report success for data the first one lost. Writing that data again is not enough, since
+//!   nobody knows which writes were lost.
 //! - In memory, each 4 KiB-aligned page of a write is applied whole or not at all with respect to
 //!   readers. On a file or disk, requests that overlap and are in flight at once see what the
 //!   kernel gives, which may be a mix; whoever needs more keeps them apart (COMPARE AND WRITE).
 //! - A discard frees what the device can free and the whole range reads as zeros afterwards.
 //! - A request's range was checked by the caller to lie inside [`Geometry::len`], and to be a
 //!   multiple of [`Geometry::granularity`]; a device that is handed anything else answers
-//!   [`BlockErrorKind::Invalid`].
+//!   [`BlockErrorKind::OutOfRange`] or [`BlockErrorKind::Invalid`].
 
 pub mod backing;
+mod blocking_threads;
 pub mod budget;
 pub mod delay;
 pub mod device;
@@ -30,10 +32,10 @@ pub mod file;
 mod flush;
 mod kernel_file;
 pub mod lane;
+pub mod layer;
 pub mod memory;
 pub mod memory_pool;
 pub mod open;
-mod pool;
 pub mod statistics;
 mod transfer;
 mod uring;
@@ -88,8 +90,13 @@ impl Geometry {
         if aligned && inside && len > 0 {
             return Ok(());
         }
+        let kind = if inside {
+            BlockErrorKind::Invalid
+        } else {
+            BlockErrorKind::OutOfRange
+        };
         Err(BlockError::new(
-            BlockErrorKind::Invalid,
+            kind,
             format!(
                 "{len} bytes at {offset} of {} in blocks of {}",
                 self.len, self.granularity

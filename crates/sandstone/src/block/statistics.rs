@@ -8,10 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::lane::{Observer, Outcome};
-use super::{
-    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, Request, Submitted, Ticket,
-    Usage,
-};
+use super::layer::Layer;
+use super::{BlockDevice, Lane, Request, Submitted, Ticket};
 
 /// Lanes beyond this many share cells.
 const SHARDS: usize = 32;
@@ -131,13 +129,9 @@ impl StatisticsDevice {
     }
 }
 
-impl BlockDevice for StatisticsDevice {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn fault(&self) -> Option<String> {
-        self.inner.fault()
+impl Layer for StatisticsDevice {
+    fn beneath(&self) -> &dyn BlockDevice {
+        &*self.inner
     }
 
     fn submit(&self, request: Request, mut ticket: Ticket, lane: &mut Lane) -> Submitted {
@@ -156,42 +150,6 @@ impl BlockDevice for StatisticsDevice {
             self.counters.count(cookie, 0, outcome);
         }
         submitted
-    }
-
-    fn reads_in_place(&self) -> bool {
-        self.inner.reads_in_place()
-    }
-
-    fn has_read_cache(&self) -> bool {
-        self.inner.has_read_cache()
-    }
-
-    fn foresees(&self) -> bool {
-        self.inner.foresees()
-    }
-
-    fn foresee(&self, accesses: &[Foreseen]) {
-        self.inner.foresee(accesses);
-    }
-
-    fn durability(&self) -> Option<Durability> {
-        self.inner.durability()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn reopenings(&self) -> u64 {
-        self.inner.reopenings()
-    }
-
-    fn usage(&self) -> Result<Usage, BlockError> {
-        self.inner.usage()
-    }
-
-    fn refresh(&self) -> Result<Geometry, BlockError> {
-        self.inner.refresh()
     }
 }
 

@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use hyper::Method;
 
 use super::edit::{EditArgs, RemovalArgs, Request, make, remove, write_preview};
+use super::host::SecretArgs;
+use super::lu::yes_no;
 use super::{Connection, Done, Failure, Terminal, table};
+use crate::config::change::SetDiscovery;
 use crate::config::diff::Action;
 use crate::config::import::{self, Imported};
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind};
+use crate::control::Client;
 use crate::control::answer::ConfigDocument;
 use crate::control::api::Apply;
 use crate::control::transaction::Committed;
@@ -27,6 +31,10 @@ pub(super) enum Verb {
     Diff(FileArgs),
     /// Read SCST's scst.conf or LIO's saveconfig.json and print it as TOML
     Import(Import),
+    /// Choose whether initiators must prove who they are before they are told of targets
+    DiscoveryAuth(DiscoveryAuth),
+    /// Choose what initiators are answered that ask for a proof in a discovery session (mutual CHAP)
+    DiscoverySecret(DiscoverySecret),
     /// List the earlier generations
     History(Show),
     /// Go back to an earlier generation
@@ -55,6 +63,23 @@ pub(super) struct ApplyArgs {
     file: PathBuf,
     #[command(flatten)]
     removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiscoveryAuth {
+    /// yes: who belongs to a host with a secret must know it, and who can see nothing is refused
+    #[arg(value_name = "yes|no", value_parser = yes_no, action = ArgAction::Set)]
+    wanted: bool,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiscoverySecret {
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    edit: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +148,22 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             remove(t, &client, &args.removal, &request, grave)
         }
         Verb::Import(args) => run_import(&args, connection, t),
+        Verb::DiscoveryAuth(args) => {
+            let body = SetDiscovery {
+                auth: Some(args.wanted),
+                ..SetDiscovery::default()
+            };
+            set_discovery(t, &client, &args.edit, &body)
+        }
+        Verb::DiscoverySecret(args) => {
+            let mutual_chap = args.secret.read(t)?;
+            let body = SetDiscovery {
+                no_mutual_chap: mutual_chap.is_none(),
+                mutual_chap,
+                ..SetDiscovery::default()
+            };
+            set_discovery(t, &client, &args.edit, &body)
+        }
         Verb::History(args) => {
             let generations: Vec<u64> = client.get("/v1/config/generations")?;
             if args.json {
@@ -138,6 +179,16 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         }
         Verb::Rollback(args) => rollback(&args, connection, t),
     }
+}
+
+fn set_discovery(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    edit: &EditArgs,
+    body: &SetDiscovery,
+) -> Done {
+    let request = Request::with(Method::PUT, "/v1/discovery", body);
+    make(t, client, edit, &request)
 }
 
 fn diff(args: &FileArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {

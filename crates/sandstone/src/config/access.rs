@@ -64,6 +64,8 @@ pub enum Refusal {
     WrongPortal,
     /// No map gives the initiator anything here.
     NotMapped,
+    /// Discovery is for those who can see something.
+    UnknownInitiator,
     /// The administrator took the target offline.
     TargetOffline,
     /// Go elsewhere.
@@ -85,7 +87,7 @@ impl Refusal {
             Self::Redirect {
                 permanent: true, ..
             } => (0x01, 0x02),
-            Self::NotMapped => (0x02, 0x02),
+            Self::NotMapped | Self::UnknownInitiator => (0x02, 0x02),
             Self::UnknownTarget | Self::WrongPortal => (0x02, 0x03),
             Self::TargetOffline => (0x03, 0x01),
         }
@@ -98,6 +100,9 @@ impl std::fmt::Display for Refusal {
             Self::UnknownTarget => f.write_str("there is no target of that name"),
             Self::WrongPortal => f.write_str("the target does not listen at that address"),
             Self::NotMapped => f.write_str("nothing is mapped to this initiator at this target"),
+            Self::UnknownInitiator => f.write_str(
+                "discovery is for known initiators (discovery_auth), and this one belongs to no host",
+            ),
             Self::TargetOffline => f.write_str("the target is offline"),
             Self::Redirect { address, .. } => write!(f, "the target redirects to {address}"),
         }
@@ -163,13 +168,23 @@ pub fn granted(
     })
 }
 
-/// How `initiator` must prove who it is in a discovery session.
-pub fn discovery_authentication(config: &Config, initiator: &str) -> Authentication {
-    if config.discovery_auth {
-        authentication(&hosts(config, initiator), None)
-    } else {
-        Authentication::None
+/// How `initiator` must prove who it is in a discovery session. Where that is asked for, it is what it must
+/// prove at a target; who belongs to no host discovers only where there is a map for every host.
+///
+/// # Errors
+/// The login must not go on.
+pub fn discovery(config: &Config, initiator: &str) -> Result<Authentication, Refusal> {
+    if !config.discovery_auth {
+        return Ok(Authentication::None);
     }
+    let hosts = hosts(config, initiator);
+    if hosts.is_empty() && config.maps.iter().all(|map| map.host.is_some()) {
+        return Err(Refusal::UnknownInitiator);
+    }
+    Ok(authentication(
+        &hosts,
+        config.discovery_mutual_chap.as_ref(),
+    ))
 }
 
 /// The hosts that `initiator` belongs to, narrowest matching pattern first.

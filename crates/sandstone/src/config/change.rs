@@ -25,7 +25,7 @@ mod target;
 mod target_group;
 mod unit;
 
-pub use host::{CreateHost, SetChap};
+pub use host::{CreateHost, SetChap, SetDiscovery};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
@@ -95,6 +95,8 @@ pub enum Change {
     RemoveClaimRule(RuleText),
     /// `initiator satp set`
     SetDefaultPsp(SetDefaultPsp),
+    /// `config discovery-auth`, `config discovery-secret`
+    SetDiscovery(SetDiscovery),
     /// `config apply`: this is to be the configuration.
     Replace(Box<Config>),
 }
@@ -139,6 +141,10 @@ impl Change {
             Self::AddClaimRule(rule) => edit.add_claim_rule(rule),
             Self::RemoveClaimRule(rule) => edit.remove_claim_rule(rule),
             Self::SetDefaultPsp(request) => edit.set_default_psp(request),
+            Self::SetDiscovery(request) => {
+                edit.set_discovery(request);
+                Ok(())
+            }
             Self::Replace(wanted) => edit.replace(wanted),
         }?;
         let Edit {

@@ -121,6 +121,7 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
     let mut objects = BTreeMap::new();
     let settings = serde_json::json!({
         "discovery_auth": config.discovery_auth,
+        "discovery_mutual_chap": config.discovery_mutual_chap,
         "isns_servers": config.isns_servers,
     });
     objects.insert((Kind::Setting, "daemon".to_owned()), settings);
@@ -252,6 +253,15 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         new: Some("(another, not shown)".into()),
     };
     let mut out = Vec::new();
+    let discovery = (&old.discovery_mutual_chap, &new.discovery_mutual_chap);
+    if let (Some(a), Some(b)) = discovery
+        && a.secret != b.secret
+    {
+        out.push((
+            (Kind::Setting, "daemon".to_owned()),
+            change("discovery_mutual_chap.secret"),
+        ));
+    }
     for host in &new.hosts {
         let before = old.host(&host.name).and_then(|host| host.chap.as_ref());
         if let (Some(a), Some(b)) = (before, &host.chap)

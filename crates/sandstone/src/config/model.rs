@@ -21,10 +21,14 @@ pub struct Config {
     /// What makes identities unique; the daemon's own, a file to apply may leave it out.
     #[serde(default)]
     pub identity: IdentitySpec,
-    /// Ask for a host's CHAP secret in discovery sessions too. Without it, anyone who claims an
-    /// initiator's name may learn the names of its targets, never their contents.
+    /// Ask for a host's CHAP secret in discovery sessions too, and refuse them to who can see nothing. Without it,
+    /// anyone who claims an initiator's name may learn the names of its targets, never their contents.
     #[serde(default)]
     pub discovery_auth: bool,
+    /// What this machine answers in discovery sessions when it is asked to prove who it is (mutual CHAP): user and
+    /// secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery_mutual_chap: Option<ChapSecret>,
     /// Logical units, by name.
     #[serde(default)]
     pub units: Vec<UnitSpec>,

@@ -158,6 +158,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(rules::satps))
         .routes(routes!(rules::set_satp))
         .routes(routes!(config::show, config::apply))
+        .routes(routes!(config::set_discovery))
         .routes(routes!(config::generations))
         .routes(routes!(config::rollback))
         .routes(routes!(status::status))

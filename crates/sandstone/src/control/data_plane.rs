@@ -49,7 +49,7 @@ pub trait DataPlane: Send + Sync {
     /// made of none, or the disk does not tell.
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
-    /// Begins an orderly end: no new logins, logout requests to all, everything flushed.
+    /// Begins an orderly end: no new logins, all initiators told that their sessions end, everything flushed.
     fn shutdown(&self);
 }
 

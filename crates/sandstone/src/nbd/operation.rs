@@ -182,7 +182,9 @@ fn refuse(
     let (code, message) = match error.kind() {
         BlockErrorKind::NoSpace => (ErrorCode::NoSpc, "no space left on the device"),
         BlockErrorKind::ReadOnly => (ErrorCode::Perm, "the device is read-only"),
-        BlockErrorKind::Invalid => (ErrorCode::Inval, "the device does not take this"),
+        BlockErrorKind::Invalid | BlockErrorKind::OutOfRange => {
+            (ErrorCode::Inval, "the device does not take this")
+        }
         BlockErrorKind::Medium => (ErrorCode::Io, "the device cannot read this"),
         BlockErrorKind::Write => (ErrorCode::Io, "the device cannot write this"),
         BlockErrorKind::Gone => (ErrorCode::Io, "the device is gone"),

@@ -338,7 +338,11 @@ impl Op {
             (BlockErrorKind::ReadOnly | BlockErrorKind::Invalid, Self::Trim) => {
                 DeviceErrorKind::Unsupported
             }
-            (BlockErrorKind::ReadOnly | BlockErrorKind::Invalid, _) => DeviceErrorKind::Failed,
+            (BlockErrorKind::OutOfRange, Self::Trim) => DeviceErrorKind::Unsupported,
+            (
+                BlockErrorKind::ReadOnly | BlockErrorKind::Invalid | BlockErrorKind::OutOfRange,
+                _,
+            ) => DeviceErrorKind::Failed,
         };
         let context = match kind {
             // These say the same in the engine's words.

@@ -145,7 +145,7 @@ impl EventLoop {
     /// Gives a logged-in connection to its session, which begins with its first one.
     pub(super) fn attach(&mut self, logged_in: LoggedIn) {
         let name = logged_in.name();
-        if self.ending.iter().any(|(ending, _)| *ending == name) {
+        if self.ending.contains_key(&name) {
             // Writes of the session before are still under way. A retried or newer write of the same
             // blocks must not be overtaken by them.
             self.let_wait(logged_in);

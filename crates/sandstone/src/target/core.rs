@@ -15,7 +15,8 @@ use scsi::range_lock::Hold;
 use scsi::{BlockRange, Response, Status};
 
 use super::message::{AbortOrder, Message, QuietSignal};
-use super::operation::{Operation, Operations, SessionKey, TaskRun, Token, Waiting, Work};
+use super::operation::{Operation, SessionKey, TaskRun, Token, Waiting, Work};
+use super::operations::Operations;
 use super::payload::DataIn;
 use super::shared::Shared;
 use super::step_requests::scsi_error;
@@ -432,10 +433,10 @@ impl Core {
         };
         if operation.outlives_its_command() {
             // For its session, and for who waits until its commands are quiet, it is over.
-            operation.session = SessionKey::NONE;
             operation
                 .observers
                 .retain(|signal| signal.waits_for_the_task());
+            self.operations.disown(token);
             return true;
         }
         operation.cancelled = true;
@@ -515,6 +516,7 @@ impl Core {
             waiting,
             held: Vec::new(),
             cancelled: false,
+            fenced_off: false,
             data_out_wanted: None,
             observers: Vec::new(),
         })

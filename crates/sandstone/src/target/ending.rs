@@ -44,23 +44,25 @@ impl EventLoop {
         Some(key)
     }
 
-    /// Cancels operations of a session whose tasks are gone from it or aborted.
+    /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off what a device still
+    /// writes for them: nobody waits for that, and what is written from now on must come after it.
     pub(super) fn cancel_orphans(&mut self, key: SessionKey) {
         for token in self.core.operations.of_session(key) {
-            let Some(task) = self
-                .core
-                .operations
-                .get_mut(token)
-                .map(|operation| operation.task)
-            else {
+            let Some(operation) = self.core.operations.get_mut(token) else {
                 continue;
             };
+            let task = operation.task;
             let alive = self
                 .sessions
                 .get_mut(&key)
                 .is_some_and(|session| session.protocol.is_alive(task));
-            if !alive && self.core.cancel(token) {
+            if alive {
+                continue;
+            }
+            if self.core.cancel(token) {
                 self.complete(key, task, super::core::good(None));
+            } else {
+                self.core.fence_off(token);
             }
         }
     }
@@ -71,11 +73,21 @@ impl EventLoop {
         };
         session.detach();
         self.cancel_orphans(key);
-        self.core.fence_off(key);
-        // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
-        // waits for them.
-        self.ending.push((session.name, session.registered));
-        self.finish_ending();
+        let operations = &mut self.core.operations;
+        if operations.has_any(key) {
+            // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
+            // waits for them.
+            self.ending.insert(session.name, session.registered);
+        } else {
+            let mut registry = self.core.shared.registry();
+            registry.remove(&session.name, &session.registered);
+        }
+        // A login that was to join it waits in vain.
+        let mut delayed = self.delayed.iter();
+        if delayed.any(|login| login.seat.session.key == key) {
+            operations.note_end();
+            self.finish_ending();
+        }
     }
 
     /// Tells the initiator that the target ends this session, and closes it.
@@ -103,16 +115,19 @@ impl EventLoop {
 
     /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
     pub(super) fn finish_ending(&mut self) {
-        if self.ending.is_empty() && self.delayed.is_empty() {
+        let awaited = !(self.ending.is_empty() && self.delayed.is_empty());
+        // What they wait for is the end of an operation.
+        if !awaited || !self.core.operations.take_ends() {
             return;
         }
-        for (name, session) in std::mem::take(&mut self.ending) {
-            if self.core.operations.of_session(session.key).is_empty() {
-                self.core.shared.registry().remove(&name, &session);
-            } else {
-                self.ending.push((name, session));
+        let (operations, shared) = (&self.core.operations, &self.core.shared);
+        self.ending.retain(|name, session| {
+            let goes_on = operations.has_any(session.key);
+            if !goes_on {
+                shared.registry().remove(name, session);
             }
-        }
+            goes_on
+        });
         for logged_in in std::mem::take(&mut self.delayed) {
             self.attach(logged_in);
         }

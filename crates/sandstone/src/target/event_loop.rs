@@ -21,7 +21,8 @@ use super::directory::Directory;
 use super::gathering;
 use super::login::LoggedIn;
 use super::message::Message;
-use super::operation::{Operations, SessionKey, Token, Waiting, Work};
+use super::operation::{SessionKey, Token, Waiting, Work};
+use super::operations::Operations;
 use super::registry::{RegisteredSession, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
@@ -48,7 +49,7 @@ pub(super) struct EventLoop {
     pub(super) connections: Slab<Connection>,
     pub(super) sessions: HashMap<SessionKey, ServedSession>,
     /// Sessions that have ended but whose tasks are not over.
-    pub(super) ending: Vec<(SessionName, Arc<RegisteredSession>)>,
+    pub(super) ending: HashMap<SessionName, Arc<RegisteredSession>>,
     /// Logins that wait for the end of such a session.
     pub(super) delayed: Vec<LoggedIn>,
     /// Connections with output.
@@ -108,7 +109,7 @@ impl EventLoop {
             inbox,
             connections: Slab::new(),
             sessions: HashMap::new(),
-            ending: Vec::new(),
+            ending: HashMap::new(),
             delayed: Vec::new(),
             dirty: Vec::new(),
             ready: Vec::new(),
@@ -404,21 +405,27 @@ impl EventLoop {
             if session.nexus.is_none() {
                 continue;
             }
-            let slot = session.connections.values().next().copied();
-            let Some(local) = slot.and_then(|slot| Some(self.connections.get(slot)?.local)) else {
+            let slots = session.connections.values();
+            let portals: Vec<_> = slots
+                .filter_map(|slot| Some(self.connections.get(*slot)?.local))
+                .collect();
+            let Some(accesses) = session.accesses(&directory.config, &portals) else {
+                self.dismiss_session(key, "no longer allowed by the configuration");
                 continue;
             };
-            match session.access(&directory.config, local) {
-                None => self.dismiss_session(key, "no longer allowed by the configuration"),
-                Some(access) => {
-                    let (left, changed) = session.set_view(&access, directory);
-                    if changed {
-                        session.raise_luns_changed();
-                    }
-                    for mapped in left {
-                        self.abort_lun(key, mapped.lun);
-                    }
-                }
+            if accesses.iter().any(|access| session.has_other_port(access)) {
+                self.dismiss_session(key, "its portal belongs to another portal group now");
+                continue;
+            }
+            let Some(access) = accesses.first() else {
+                continue;
+            };
+            let (left, changed) = session.set_view(access, directory);
+            if changed {
+                session.raise_luns_changed();
+            }
+            for mapped in left {
+                self.abort_lun(key, mapped.lun);
             }
         }
     }

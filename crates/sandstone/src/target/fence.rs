@@ -1,5 +1,6 @@
-//! Fences behind the writes of a lost session: a device may hold them up, and the initiator writes the
-//! same blocks again meanwhile, through another path. What it writes then must come after them.
+//! Fences behind the writes of a lost session or connection: a device may hold them up, and the initiator
+//! writes the same blocks again meanwhile, by another path or another connection of the session. What it writes
+//! then must come after them.
 //!
 //! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever wants the
 //! range later waits behind it. As soon as it is granted, the writes before are over and it goes away.
@@ -15,21 +16,22 @@ use super::operation::{Operation, SessionKey, Token, Waiting, Work};
 use super::unit::Unit;
 
 impl Core {
-    /// Puts a fence behind everything that a session, which is lost, still has under way.
-    pub(super) fn fence_off(&mut self, lost: SessionKey) {
-        for token in self.operations.of_session(lost) {
-            let Some(operation) = self.operations.get_mut(token) else {
-                continue;
-            };
-            // Behind what is held exclusively everybody waits anyhow.
-            let shared = operation.held.iter();
-            let shared = shared.filter(|(_, _, hold)| *hold == Hold::Shared);
-            let ranges: Vec<_> = shared
-                .map(|(unit, range, _)| (unit.clone(), *range))
-                .collect();
-            for (unit, range) in ranges {
-                self.fence(unit, range);
-            }
+    /// Puts a fence behind what a cancelled operation still has under way. Once is enough.
+    pub(super) fn fence_off(&mut self, token: Token) {
+        let Some(operation) = self.operations.get_mut(token) else {
+            return;
+        };
+        if std::mem::replace(&mut operation.fenced_off, true) {
+            return;
+        }
+        // Behind what is held exclusively everybody waits anyhow.
+        let shared = operation.held.iter();
+        let shared = shared.filter(|(_, _, hold)| *hold == Hold::Shared);
+        let ranges: Vec<_> = shared
+            .map(|(unit, range, _)| (unit.clone(), *range))
+            .collect();
+        for (unit, range) in ranges {
+            self.fence(unit, range);
         }
     }
 
@@ -42,6 +44,7 @@ impl Core {
             waiting: Waiting::Range(range, Hold::Exclusive),
             held: Vec::new(),
             cancelled: false,
+            fenced_off: false,
             data_out_wanted: None,
             observers: Vec::new(),
         });

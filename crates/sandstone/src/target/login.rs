@@ -16,7 +16,8 @@ use iscsi::target::login::{
 };
 
 use super::directory::Directory;
-use super::registry::{RegisteredSession, Seat, SessionName};
+use super::message::Message;
+use super::registry::{RegisteredSession, Registry, Seat, SessionName};
 use super::shared::Shared;
 use crate::config::access::{self, Access};
 use crate::config::model::{ChapSecret, TargetParameters, TargetSpec};
@@ -138,7 +139,6 @@ impl LoginConnection {
     }
 }
 
-/// Random bytes of the kernel.
 /// What the configuration and the sessions that exist say of one login.
 struct Policy<'a> {
     shared: &'a Arc<Shared>,
@@ -160,15 +160,16 @@ impl<'a> Policy<'a> {
     }
 
     fn discovery(&self, identity: &LoginIdentity) -> Authorization {
-        let authentication =
-            access::discovery_authentication(&self.directory.config, &identity.initiator_name);
-        Authorization::Allowed(LoginTerms {
-            authentication: authentication_terms(&authentication),
-            limits: limits(&TargetParameters::default()),
-            portal_group_tag: 0,
-            target_alias: String::new(),
-            command_window: 4,
-        })
+        match access::discovery(&self.directory.config, &identity.initiator_name) {
+            Err(refusal) => refused(&refusal),
+            Ok(authentication) => Authorization::Allowed(LoginTerms {
+                authentication: authentication_terms(&authentication),
+                limits: limits(&TargetParameters::default()),
+                portal_group_tag: 0,
+                target_alias: String::new(),
+                command_window: 4,
+            }),
+        }
     }
 
     fn access(&self, identity: &LoginIdentity) -> Option<(Access, &TargetSpec)> {
@@ -194,6 +195,33 @@ impl<'a> Policy<'a> {
     }
 }
 
+impl Policy<'_> {
+    /// Whether there is room for one more session of this name, `at_most` so many at its target. Discovery
+    /// sessions make it themselves.
+    fn make_room(
+        &self,
+        registry: &mut Registry,
+        name: &SessionName,
+        at_most: Option<u32>,
+    ) -> Result<(), LoginStatus> {
+        if name.is_discovery() {
+            if let Some(oldest) = registry.make_room_for_discovery() {
+                tracing::warn!("too many discovery sessions: the oldest is ended");
+                let message = Message::Dismiss(oldest.key, "too many discovery sessions");
+                self.shared.send(oldest.loop_index, message);
+            }
+            return Ok(());
+        }
+        let (all, at_target) = registry.count(&name.target);
+        let most = self.shared.limits.max_sessions;
+        if all >= most || at_target >= at_most.unwrap_or(4096) as usize {
+            tracing::warn!(sessions = all, "login refused: too many sessions");
+            return Err(LoginStatus::OUT_OF_RESOURCES);
+        }
+        Ok(())
+    }
+}
+
 impl LoginPolicy for Policy<'_> {
     fn authorize(&mut self, identity: &LoginIdentity) -> Authorization {
         if identity.session_kind == SessionKind::Discovery {
@@ -209,13 +237,7 @@ impl LoginPolicy for Policy<'_> {
             Err(access::Refusal::Redirect { address, permanent }) => {
                 Authorization::Redirect { address, permanent }
             }
-            Err(refusal) => {
-                let (class, detail) = refusal.login_status();
-                Authorization::Refused {
-                    status: LoginStatus(u16::from_be_bytes([class, detail])),
-                    reason: refusal.to_string(),
-                }
-            }
+            Err(refusal) => refused(&refusal),
             Ok(access) => {
                 let target = self.directory.config.target(&name.to_ascii_lowercase());
                 let parameters = target
@@ -263,17 +285,13 @@ impl LoginPolicy for Policy<'_> {
             return Ok(session.tsih);
         }
         let name = SessionName::of(identity, login.portal_group_tag);
-        let target = self
+        let at_most = self
             .access(identity)
             .and_then(|(_, target)| target.parameters.max_sessions);
         let mut registry = self.shared.registry();
-        let (all, at_target) = registry.count(&name.target);
-        let over =
-            all >= self.shared.limits.max_sessions || at_target >= target.unwrap_or(4096) as usize;
         let known = registry.find(&name);
-        if over && known.is_none() {
-            tracing::warn!(sessions = all, "login refused: too many sessions");
-            return Err(LoginStatus::OUT_OF_RESOURCES);
+        if known.is_none() {
+            self.make_room(&mut registry, &name, at_most)?;
         }
         // A session that comes back stays on its loop: there its old tasks end before new ones start.
         let loop_index = known.map_or(self.loop_index, |old| old.loop_index);
@@ -286,6 +304,14 @@ impl LoginPolicy for Policy<'_> {
         let seat = seat.ok_or(LoginStatus::OUT_OF_RESOURCES)?;
         self.admitted = Some((seat, replaced));
         Ok(session.tsih)
+    }
+}
+
+fn refused(refusal: &access::Refusal) -> Authorization {
+    let (class, detail) = refusal.login_status();
+    Authorization::Refused {
+        status: LoginStatus(u16::from_be_bytes([class, detail])),
+        reason: refusal.to_string(),
     }
 }
 

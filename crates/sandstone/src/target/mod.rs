@@ -49,6 +49,7 @@ mod made_files;
 mod message;
 mod opening;
 mod operation;
+mod operations;
 mod payload;
 mod queue_error;
 mod recurring;

@@ -33,7 +33,8 @@ impl Token {
         (self.0 >> 56) as usize
     }
 
-    fn index(self) -> usize {
+    /// Its place in the table of that loop.
+    pub(super) fn index(self) -> usize {
         self.0 as u32 as usize
     }
 }
@@ -188,6 +189,8 @@ pub(super) struct Operation {
     pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
     /// Aborted: nothing further is started for it.
     pub cancelled: bool,
+    /// There is a fence behind what it has under way.
+    pub fenced_off: bool,
     /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
     /// collected them: for the residual.
     pub data_out_wanted: Option<u32>,
@@ -215,130 +218,5 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         self.release();
-    }
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    operation: Option<Operation>,
-}
-
-/// The operations of one loop.
-#[derive(Debug)]
-pub(super) struct Operations {
-    loop_index: usize,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-const GENERATION_BITS: u32 = 24;
-
-impl Operations {
-    /// None yet.
-    pub(super) fn new(loop_index: usize) -> Self {
-        Self {
-            loop_index,
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    /// The token that the next [`Operations::insert`] gives.
-    #[inline]
-    pub(super) fn next_token(&mut self) -> Token {
-        if self.free.is_empty() {
-            self.free.push(self.slots.len() as u32);
-            self.slots.push(Slot {
-                generation: 0,
-                operation: None,
-            });
-        }
-        self.token(self.free[self.free.len() - 1])
-    }
-
-    fn token(&self, index: u32) -> Token {
-        let generation = self.slots[index as usize].generation & ((1 << GENERATION_BITS) - 1);
-        Token((self.loop_index as u64) << 56 | u64::from(generation) << 32 | u64::from(index))
-    }
-
-    /// Adds an operation.
-    pub(super) fn insert(&mut self, operation: Operation) -> Token {
-        let token = self.next_token();
-        self.free.pop();
-        self.slots[token.index()].operation = Some(operation);
-        token
-    }
-
-    /// Puts back an operation that [`Operations::take`] took: it keeps its token.
-    pub(super) fn put_back(&mut self, token: Token, operation: Operation) {
-        self.slots[token.index()].operation = Some(operation);
-    }
-
-    /// Takes an operation out for a moment: either [`Operations::put_back`] or
-    /// [`Operations::retire`] must follow. `None` where the token is stale.
-    pub(super) fn take(&mut self, token: Token) -> Option<Operation> {
-        let current = self.token_at(token.index())?;
-        if current == token {
-            self.slots[token.index()].operation.take()
-        } else {
-            None
-        }
-    }
-
-    fn token_at(&self, index: usize) -> Option<Token> {
-        (index < self.slots.len()).then(|| self.token(index as u32))
-    }
-
-    /// Forgets the token of an operation that was taken.
-    pub(super) fn retire(&mut self, token: Token) {
-        let slot = &mut self.slots[token.index()];
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(token.index() as u32);
-    }
-
-    /// The tokens of a session's operations.
-    pub(super) fn of_session(&self, session: SessionKey) -> Vec<Token> {
-        let indices = self.slots.iter().enumerate().filter(|(_, slot)| {
-            slot.operation
-                .as_ref()
-                .is_some_and(|operation| operation.session == session)
-        });
-        indices.map(|(index, _)| self.token(index as u32)).collect()
-    }
-
-    /// The operations that have their place in a task set, of any unit.
-    pub(super) fn entered(&mut self) -> impl Iterator<Item = (&mut Operation, Arc<MappedUnit>)> {
-        let operations = self.slots.iter_mut();
-        operations.filter_map(|slot| {
-            let operation = slot.operation.as_mut()?;
-            let mapped = operation.entry.as_ref()?.mapped.clone();
-            Some((operation, mapped))
-        })
-    }
-
-    /// Whether a device works on any of them.
-    pub(super) fn any_on_device(&self) -> bool {
-        let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());
-        operations.any(|operation| operation.waiting == Waiting::Device)
-    }
-
-    /// The token of the operation that runs this task.
-    pub(super) fn find(&self, session: SessionKey, task: TaskId) -> Option<Token> {
-        let at = self.slots.iter().position(|slot| {
-            slot.operation
-                .as_ref()
-                .is_some_and(|operation| operation.session == session && operation.task == task)
-        })?;
-        self.token_at(at)
-    }
-
-    /// Looks at an operation.
-    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Operation> {
-        if self.token_at(token.index())? == token {
-            self.slots[token.index()].operation.as_mut()
-        } else {
-            None
-        }
     }
 }

@@ -10,6 +10,10 @@ use iscsi::target::login::LoginIdentity;
 
 use super::operation::SessionKey;
 
+/// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets one who asks,
+/// also without proof of who it is: the oldest makes room, and they take none from other sessions.
+const MAX_DISCOVERY_SESSIONS: usize = 256;
+
 /// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
 /// port. Names are kept in lower case, since they compare without regard to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +38,11 @@ impl SessionName {
             target: target.to_ascii_lowercase().into(),
             portal_group_tag,
         }
+    }
+
+    /// Whether it is for discovery.
+    pub(super) fn is_discovery(&self) -> bool {
+        self.target.is_empty()
     }
 }
 
@@ -77,15 +86,30 @@ impl Registry {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
-    /// How many sessions there are, and at this target.
+    /// How many sessions there are but those for discovery, and at this target.
     pub(super) fn count(&self, target: &str) -> (usize, usize) {
-        (
-            self.by_name.len(),
-            self.by_name
-                .keys()
-                .filter(|name| &*name.target == target)
-                .count(),
-        )
+        let (mut all, mut at_target) = (0, 0);
+        for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
+            all += 1;
+            at_target += usize::from(&*name.target == target);
+        }
+        (all, at_target)
+    }
+
+    /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.
+    pub(super) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
+        let discovery = || {
+            let sessions = self.by_name.iter();
+            sessions.filter(|(name, _)| name.is_discovery())
+        };
+        if discovery().count() < MAX_DISCOVERY_SESSIONS {
+            return None;
+        }
+        // Keys are given in order.
+        let (name, session) = discovery().min_by_key(|(_, session)| session.key.0)?;
+        let (name, session) = (name.clone(), Arc::clone(session));
+        self.remove(&name, &session);
+        Some(session)
     }
 
     /// Registers a session, replacing one of the same name, which is returned to be closed. `None`

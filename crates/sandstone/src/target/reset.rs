@@ -28,6 +28,7 @@ impl Core {
             waiting: Waiting::Device,
             held: Vec::new(),
             cancelled: false,
+            fenced_off: false,
             data_out_wanted: None,
             observers: vec![answer],
         });

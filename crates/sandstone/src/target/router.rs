@@ -275,6 +275,7 @@ impl Router<'_> {
             waiting: Waiting::Turn,
             held: Vec::new(),
             cancelled: false,
+            fenced_off: false,
             data_out_wanted: None,
             observers: Vec::new(),
         });

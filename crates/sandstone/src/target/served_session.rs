@@ -135,6 +135,24 @@ impl ServedSession {
         access::granted(config, &self.name.initiator, &self.name.target, Some(local)).ok()
     }
 
+    /// [`Self::access`] by each of these portals; `None` where one of them leads to nothing.
+    pub(super) fn accesses(&self, config: &Config, portals: &[SocketAddr]) -> Option<Vec<Access>> {
+        let portals = portals.iter();
+        portals.map(|local| self.access(config, *local)).collect()
+    }
+
+    /// Whether that is access by another target port than its nexus has: one with other access states, which
+    /// other designators name.
+    pub(super) fn has_other_port(&self, access: &Access) -> bool {
+        let (group, port) = (&access.portal_group, self.nexus.as_ref());
+        port.is_some_and(|nexus| {
+            let port = &nexus.target_port;
+            port.portal_group_tag != group.tag
+                || port.relative_port_id != group.relative_port_id
+                || port.target_port_group != group.target_port_group
+        })
+    }
+
     fn make_nexus(&self, access: &Access, shared: &Shared) -> Nexus {
         Nexus {
             id: shared.new_nexus(),

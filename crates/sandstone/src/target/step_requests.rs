@@ -174,6 +174,7 @@ pub(super) fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
     let lba = error.offset().map(|offset| unit.blocks(offset));
     match error.kind() {
         BlockErrorKind::Medium | BlockErrorKind::Invalid => scsi::BlockError::Medium { lba },
+        BlockErrorKind::OutOfRange => scsi::BlockError::OutOfRange,
         BlockErrorKind::Write => scsi::BlockError::Write { lba },
         BlockErrorKind::NoSpace => scsi::BlockError::NoSpace,
         BlockErrorKind::ReadOnly => scsi::BlockError::ReadOnly,

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use iscsi::lun;
 use iscsi::pdu::{
     TaskManagementFunction as Function, TaskManagementRequest, TaskManagementResult as Answer,
     TextRequest,
@@ -22,7 +23,6 @@ use super::message::{AbortOrder, Message, QuietSignal, Whose};
 use super::operation::{Operation, SessionKey, Waiting, Work};
 use super::served_session::Visible;
 use super::unit::MappedUnit;
-use super::view::lun_from_wire;
 
 /// Task management functions that may wait beside one for each task of a session.
 const FUNCTIONS_BESIDE_TASKS: u32 = 8;
@@ -108,6 +108,7 @@ impl EventLoop {
             waiting: Waiting::Quiet,
             held: Vec::new(),
             cancelled: false,
+            fenced_off: false,
             data_out_wanted: None,
             observers: Vec::new(),
         });
@@ -245,7 +246,7 @@ impl EventLoop {
                     continue;
                 };
                 let tell = order.tell && nexus.id != order.by;
-                let of_unit = |lun| lun_from_wire(lun) == Some(mapped.lun);
+                let of_unit = |lun| lun::from_wire(lun) == Some(mapped.lun);
                 let tasks = match &order.function {
                     Some((request, connection)) if nexus.id == order.by => {
                         let protocol = &session.protocol;
@@ -275,7 +276,7 @@ impl EventLoop {
         };
         for task in session
             .protocol
-            .tasks(|wire| lun_from_wire(wire) == Some(lun))
+            .tasks(|wire| lun::from_wire(wire) == Some(lun))
         {
             session.protocol.abort(task, true);
         }

@@ -16,7 +16,7 @@ use super::step_requests::{prepare, scsi_error, to_extents};
 use super::unit::{TaskEntry, Unit};
 use super::{turn, unit_state};
 use crate::block::lane::Outcome;
-use crate::block::{Done, Pages, Request, Submitted, Ticket};
+use crate::block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
 
 impl Core {
     /// Starts a task of the device server with its data-out.
@@ -103,6 +103,11 @@ impl Core {
             }
             match self.begin_step(token, &mut operation, step) {
                 Begun::Requests => {}
+                Begun::Gone => {
+                    let gone = BlockError::new(BlockErrorKind::Gone, "the unit was deleted");
+                    step = self.answer(&mut operation, Err(gone));
+                    continue;
+                }
                 Begun::Waits(waiting) => {
                     operation.waiting = waiting;
                     self.operations.put_back(token, operation);
@@ -143,12 +148,7 @@ impl Core {
             Step::On { unit, step } => {
                 run.on = self.shared.unit_of(&unit);
                 if run.on.is_none() {
-                    // The unit was deleted meanwhile: the request below fails as "gone".
-                    run.requests.push_back(Request::Read {
-                        offset: u64::MAX,
-                        len: 0,
-                    });
-                    return Begun::Requests;
+                    return Begun::Gone;
                 }
                 *step
             }
@@ -269,6 +269,8 @@ impl Core {
 
 enum Begun {
     Requests,
+    /// The unit that the step runs on was deleted meanwhile.
+    Gone,
     Waits(Waiting),
 }
 

@@ -18,7 +18,8 @@ use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
 use super::message::{Message, QuietSignal};
-use super::operation::{Operation, Operations, Token, Work};
+use super::operation::{Operation, Token, Work};
+use super::operations::Operations;
 use super::shared::Shared;
 use super::unit::{MappedUnit, Unit};
 use crate::control::ApplyError;

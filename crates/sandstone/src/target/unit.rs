@@ -13,6 +13,7 @@ use scsi::range_lock::RangeLock;
 use scsi::task_set::{Entered, NexusTasks, TaskSets, Wake};
 use scsi::{BlockRange, TaskAttribute, WriteThrough};
 
+use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::budget::Reservation;
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, lane};
@@ -75,6 +76,16 @@ impl Unit {
             logical,
             errors: AtomicU64::new(0),
             following: Mutex::default(),
+        }
+    }
+
+    /// Stores the unit's persistent state after an administrator changed what a restart takes from it. Where that
+    /// fails the change holds all the same: what was stored under another configuration counts for nothing. May
+    /// block.
+    pub fn store_state(&self) {
+        let image = self.logical.image_to_save();
+        if let Err(error) = unit_state::save(&self.state_file, &image) {
+            tracing::warn!(unit = self.name, %error, "the state of a changed unit could not be stored");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The suite over the wrappers, and what each of them adds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sandstone::block::delay::DelayDevice;
@@ -8,7 +9,10 @@ use sandstone::block::fault::{Fault, FaultDevice, Rule, When};
 use sandstone::block::file::{FileDevice, FileOptions};
 use sandstone::block::memory::MemoryDevice;
 use sandstone::block::statistics::{Kind, StatisticsDevice};
-use sandstone::block::{BlockDevice, BlockErrorKind, Request};
+use sandstone::block::{
+    BlockDevice, BlockError, BlockErrorKind, Durability, Foreseen, Geometry, Lane, LatencySplit,
+    Request, Submitted, Ticket, Usage,
+};
 
 use crate::driver::{Driver, Path};
 use crate::suite;
@@ -33,6 +37,105 @@ fn file() -> (tempfile::TempDir, Arc<dyn BlockDevice>) {
         folder,
         Arc::new(FileDevice::open(&name, options).expect("opens")),
     )
+}
+
+/// A device of which everything is unlike what a device says by itself.
+#[derive(Debug)]
+struct Unusual {
+    memory: Arc<dyn BlockDevice>,
+    foreseen: AtomicUsize,
+}
+
+impl BlockDevice for Unusual {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        self.memory.submit(request, ticket, lane)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
+    fn has_read_cache(&self) -> bool {
+        true
+    }
+
+    fn foresees(&self) -> bool {
+        true
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.foreseen.fetch_add(accesses.len(), Ordering::SeqCst);
+    }
+
+    fn latency_split(&self) -> Option<LatencySplit> {
+        Some(LatencySplit {
+            commands: 7,
+            ..LatencySplit::default()
+        })
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        Some(Durability::Never)
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        Err(BlockError::new(BlockErrorKind::Gone, "of the usage"))
+    }
+
+    fn reopenings(&self) -> u64 {
+        7
+    }
+
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    fn fault(&self) -> Option<String> {
+        Some("a fault".into())
+    }
+
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        Err(BlockError::new(BlockErrorKind::Gone, "of the refresh"))
+    }
+}
+
+#[test]
+fn what_a_device_says_of_itself_passes_through_every_wrapper() {
+    let wrap: [fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>; 3] = [
+        |inner| Arc::new(DelayDevice::new(inner, Duration::ZERO, None)),
+        |inner| Arc::new(FaultDevice::new(inner, 1)),
+        |inner| Arc::new(StatisticsDevice::new(inner)),
+    ];
+    for wrap in wrap {
+        let unusual = Arc::new(Unusual {
+            memory: memory(),
+            foreseen: AtomicUsize::new(0),
+        });
+        let device = wrap(unusual.clone());
+        assert_eq!(device.geometry(), unusual.geometry());
+        assert!(device.reads_in_place() && device.has_read_cache() && device.foresees());
+        device.foresee(&[Foreseen {
+            offset: 0,
+            is_read: true,
+        }]);
+        assert_eq!(unusual.foreseen.load(Ordering::SeqCst), 1);
+        assert_eq!(device.latency_split().map(|split| split.commands), Some(7));
+        assert_eq!(device.durability(), Some(Durability::Never));
+        assert!(device.is_read_only() && device.is_over());
+        assert_eq!(device.reopenings(), 7);
+        assert_eq!(device.fault().as_deref(), Some("a fault"));
+        let said = |error: BlockError| error.to_string();
+        assert!(said(device.usage().expect_err("it says so")).contains("of the usage"));
+        assert!(said(device.refresh().expect_err("it says so")).contains("of the refresh"));
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod process;
 mod queue_error;
 mod reinstatement;
 mod sanitize;
+mod saved_write_cache;
 mod served;
 mod small_folder;
 mod stream;

@@ -1,4 +1,5 @@
-//! SANITIZE OVERWRITE goes on to its end although the session that asked for it is gone (SBC-4 4.11.2).
+//! SANITIZE OVERWRITE goes on to its end although the session that asked for it is gone (SBC-4 4.11.2). Where the
+//! daemon is killed meanwhile, the next one knows that it did not end.
 
 use std::fs::File;
 use std::thread;
@@ -7,7 +8,10 @@ use std::time::{Duration, Instant};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 use sandstone::initiator::connection::Connection;
 
-use crate::served::{BLOCK, Served, read, test_unit_ready, unit};
+use crate::process::Process;
+use crate::served::{
+    BLOCK, Served, TARGET, free_portal, log_in, read, sense, settings, test_unit_ready, unit,
+};
 
 const SIZE: u64 = 32 << 20;
 /// Enough passes that it is still going on when its session ends.
@@ -15,9 +19,11 @@ const PASSES: u8 = 15;
 const PATTERN: u8 = 0xa5;
 const IN_PROGRESS: [u8; 3] = [0x02, 0x04, 0x1b];
 
+const FAILED: [u8; 3] = [0x03, 0x31, 0x03];
+
 /// SANITIZE OVERWRITE with a pattern of one byte, and its parameter list.
-fn overwrite() -> ([u8; 10], Vec<u8>) {
-    let list = vec![PASSES, 0, 0, 1, PATTERN];
+fn overwrite(passes: u8) -> ([u8; 10], Vec<u8>) {
+    let list = vec![passes, 0, 0, 1, PATTERN];
     ([0x48, 0x01, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], list)
 }
 
@@ -54,7 +60,7 @@ fn a_sanitize_outlives_its_session() {
     let mut first = served.log_in(1);
     let mut second = served.log_in(2);
     let asking = thread::spawn(move || {
-        let (cdb, list) = overwrite();
+        let (cdb, list) = overwrite(PASSES);
         first.write(0, &cdb, list).map(|outcome| outcome.status)
     });
     wait_for(&mut second, Some(IN_PROGRESS), None);
@@ -68,4 +74,40 @@ fn a_sanitize_outlives_its_session() {
         assert_eq!(read(&mut second, lba, 1), [PATTERN; BLOCK]);
     }
     drop(again);
+}
+
+#[test]
+fn a_sanitize_that_a_kill_cut_short_is_a_failed_one() {
+    let mut process = Process::start();
+    let portal = free_portal();
+    process.done(&format!(
+        "lu create disk --file disk.img --size {SIZE} --preallocate"
+    ));
+    process.done(&format!("target create {TARGET} --portal {portal}"));
+    process.done(&format!(
+        "map add disk --every-host --target {TARGET} --lun 0"
+    ));
+    let mut first = log_in(portal, settings(1));
+    let mut second = log_in(portal, settings(2));
+    let asking = thread::spawn(move || {
+        let (cdb, list) = overwrite(PASSES);
+        first.write(0, &cdb, list).map(|outcome| outcome.status)
+    });
+    wait_for(&mut second, Some(IN_PROGRESS), None);
+    process.kill();
+    assert!(asking.join().unwrap().is_err(), "it was answered");
+    process.restart();
+    let mut session = log_in(portal, settings(1));
+    assert_eq!(test_unit_ready(&mut session), Some(FAILED));
+    // Without AUSE only another SANITIZE leads out.
+    let exit = [0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0];
+    let refused = session.write(0, &exit, Vec::new()).unwrap();
+    assert_eq!(sense(&refused), Some([0x05, 0x24, 0x00]));
+    let (cdb, list) = overwrite(1);
+    assert_eq!(sense(&session.write(0, &cdb, list).unwrap()), None);
+    process.kill();
+    process.restart();
+    let mut session = log_in(portal, settings(1));
+    assert_eq!(test_unit_ready(&mut session), None);
+    assert_eq!(read(&mut session, 0, 1), [PATTERN; BLOCK]);
 }

@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use iscsi::initiator::LoginSettings;
+use iscsi::pdu::Isid;
 use sandstone::target::DaemonLimits;
 
 use super::kill::settings;
@@ -53,6 +55,44 @@ fn sessions_are_bounded() {
     sessions[3].wait_until_ready(0);
     sessions[0].cut();
     session(portal, 6).log_in();
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
+}
+
+/// A discovery session under a name that nobody knows.
+fn discovery(portal: SocketAddr, number: u16) -> PipelinedSession {
+    let [high, low] = number.to_be_bytes();
+    let name = format!("iqn.2026-01.io.sandstone:stranger-{number}");
+    let isid = Isid([0x80, 0, 0, 1, high, low]);
+    PipelinedSession::new(portal, LoginSettings::new(name, None, isid))
+}
+
+/// Anyone may discover, without proof of who it is: that must not keep those out who have something mapped.
+#[test]
+fn discovery_sessions_take_no_room_from_others_and_the_oldest_make_room() {
+    let (served, portal) = serve(DaemonLimits {
+        max_sessions: 2,
+        ..limits()
+    });
+    let mut strangers: Vec<PipelinedSession> = Vec::new();
+    for number in 0..300 {
+        let mut stranger = discovery(portal, number);
+        stranger.try_log_in(PATIENCE).unwrap();
+        strangers.push(stranger);
+    }
+    let mut sessions = [session(portal, 0), session(portal, 1)];
+    for session in &mut sessions {
+        session.log_in();
+        session.wait_until_ready(0);
+    }
+    let refused = session(portal, 2).try_log_in(PATIENCE).unwrap_err();
+    assert!(refused.to_string().contains("0302"), "{refused}");
+    // The oldest of the strangers has gone, the newest has not.
+    strangers[0].wait_for_end();
+    let newest = strangers.last_mut().unwrap();
+    newest.pump(&mut Vec::new()).unwrap();
+    assert!(served.sessions() < 300);
+    drop(strangers);
     sessions.iter_mut().for_each(PipelinedSession::cut);
     served.stop();
 }

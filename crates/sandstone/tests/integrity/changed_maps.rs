@@ -11,6 +11,7 @@ use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use super::process::free_portal;
 use super::served::{Served, limits, unit};
 use super::session::{PipelinedSession, wait};
+use iscsi::pdu::AsyncEvent;
 
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
@@ -159,5 +160,39 @@ fn a_target_that_leaves_its_group_loses_the_groups_maps() {
     let gone = session.run(1, [0; 16], 0, Vec::new());
     assert_eq!(gone.asc(), Some(LOGICAL_UNIT_NOT_SUPPORTED));
     session.cut();
+    served.stop();
+}
+
+/// Its nexus is one with a target port: another portal group is another one, with other access states and other
+/// designators.
+#[test]
+fn a_portal_that_moves_to_another_group_ends_the_sessions_that_came_by_it() {
+    let portals = [free_portal(), free_portal()];
+    let units = vec![unit(0, 8, BLOCK as u32, true)];
+    let mut served = Served::start(&portals, units, Vec::new(), limits());
+    let mut sessions = [0, 1].map(|at| {
+        let mut session = PipelinedSession::new(portals[at], settings(at as u8));
+        session.log_in();
+        session.wait_until_ready(0);
+        session
+    });
+    served.change(|config| {
+        let groups = &mut config.targets[0].portal_groups;
+        groups.remove(1);
+        groups[0].portals.push(portals[1]);
+    });
+    assert_eq!(sessions[1].wait_for_end(), [AsyncEvent::DropAllConnections]);
+    // It may come back, to the group that the portal belongs to now. Who came by the other one has stayed.
+    sessions[1].log_in();
+    sessions[1].wait_until_ready(0);
+    sessions[0].pump(&mut Vec::new()).unwrap();
+    sessions[0].wait_until_ready(0);
+    // The same group as another target port: here, in another target port group.
+    served.change(|config| {
+        config.targets[0].portal_groups[0].target_port_group = 7;
+    });
+    for session in &mut sessions {
+        assert_eq!(session.wait_for_end(), [AsyncEvent::DropAllConnections]);
+    }
     served.stop();
 }

@@ -1,10 +1,15 @@
 //! A reservation that was granted holds against commands that came before it and whose data comes after
-//! it: a cluster's fenced node must not change one more block.
+//! it: a cluster's fenced node must not change one more block. And a connection that is lost is fenced off from
+//! those that are left: what the initiator writes by them comes after what it wrote by that one.
+
+use std::sync::Arc;
 
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
 
+use super::kill::settings;
+use super::late_write::{FirstWriteWaits, write_cdb};
 use super::process::{TARGET, free_portal};
 use super::served::{self, Served};
 use super::session::{PipelinedSession, wait};
@@ -103,4 +108,57 @@ fn data_that_comes_after_a_reservation_changes_nothing() {
         drop((owner, fenced));
         served.stop();
     }
+}
+
+/// Connections of the one session that there is.
+fn wait_for_connections(served: &Served, wanted: usize) {
+    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    while served.connections() != wanted {
+        assert!(std::time::Instant::now() < give_up, "not {wanted} in time");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_write_of_a_lost_connection_never_overtakes_those_of_the_other_connection() {
+    let portal = free_portal();
+    let device = Arc::new(FirstWriteWaits::new());
+    let units = vec![served::unit(0, 8, BLOCK as u32, true)];
+    let served = Served::start(&[portal], units, vec![device.clone()], served::limits());
+    let mut first = PipelinedSession::new(portal, settings(0));
+    first.settings.limits.max_connections = 2;
+    first.log_in();
+    first.wait_until_ready(0);
+    let mut second = first.second_connection(1);
+    first.write(1, 0, write_cdb(), vec![b'a'; BLOCK]);
+    first.pump(&mut Vec::new()).unwrap();
+    device.wait_until_held();
+    second.log_in();
+    wait_for_connections(&served, 2);
+    first.cut();
+    wait_for_connections(&served, 1);
+    // A target that does not wait answers this write, which comes after it in order, at once.
+    second.write(2, 0, write_cdb(), vec![b'b'; BLOCK]);
+    let mut test = [0; 16];
+    test[0] = 0x12;
+    let mut ended = Vec::new();
+    second.read(3, 0, test, 36);
+    while ended.is_empty() {
+        second.pump(&mut ended).unwrap();
+        if ended.is_empty() {
+            wait(std::slice::from_ref(&second));
+        }
+    }
+    assert_eq!(ended[0].cookie, 3, "the write waits");
+    device.let_go();
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        wait(std::slice::from_ref(&second));
+        second.pump(&mut ended).unwrap();
+    }
+    assert_eq!((ended[0].cookie, ended[0].status), (2, GOOD));
+    let read = second.run(0, one_block(0x88), BLOCK, Vec::new());
+    assert!(read.data_in == [b'b'; BLOCK], "the first write came last");
+    second.cut();
+    served.stop();
 }

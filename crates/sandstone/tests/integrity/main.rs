@@ -39,6 +39,7 @@ mod sanitize_and_changes;
 mod served;
 mod session;
 mod session_end;
+mod shrunk_device;
 mod task_functions;
 mod task_set_type;
 mod tries_at_once;

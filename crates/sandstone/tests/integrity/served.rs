@@ -142,6 +142,15 @@ impl Served {
         self.service.sessions().len()
     }
 
+    /// How many connections there are, over all sessions.
+    pub(crate) fn connections(&self) -> usize {
+        let sessions = self.service.sessions();
+        sessions
+            .iter()
+            .map(|session| session.connections.len())
+            .sum()
+    }
+
     /// Ends it; its portals are free again.
     pub(crate) fn stop(self) {
         self.service.shutdown();

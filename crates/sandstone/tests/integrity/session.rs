@@ -317,7 +317,10 @@ impl PipelinedSession {
 
     /// Waits until the target closes the connection; returns what it announced until then.
     pub(crate) fn wait_for_end(&mut self) -> Vec<AsyncEvent> {
+        // Pings may come all the while.
+        let give_up = Instant::now() + PATIENCE;
         while self.pump(&mut Vec::new()).is_ok() {
+            assert!(Instant::now() < give_up, "the connection stays");
             wait(std::slice::from_ref(self));
         }
         std::mem::take(&mut self.announced)

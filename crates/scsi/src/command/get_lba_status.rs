@@ -14,8 +14,15 @@ const MAX_DESCRIPTORS: usize = 1024;
 /// the allocation length has room for.
 const MAX_STEPS: u32 = 256;
 
+/// REPORT TYPE: all logical blocks, whatever their status. The only one offered.
+const ALL_LOGICAL_BLOCKS: u8 = 0x00;
+
 /// GET LBA STATUS(16).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
+    // Who asks for some of the blocks only would take an answer about all of them for those.
+    if request.cdb.u8(14) != ALL_LOGICAL_BLOCKS {
+        return Err(Sense::invalid_field_in_cdb(14));
+    }
     let lba = request.cdb.u64(2);
     let blocks = request.unit.blocks();
     if lba >= blocks {

@@ -1,7 +1,5 @@
 //! REPORT LUNS (SPC-4 6.33): exactly the units in the initiator's view.
 
-use std::sync::Arc;
-
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::sense::Sense;
@@ -12,14 +10,14 @@ use crate::{Start, UnitAttention};
 /// (SPC-4 6.33).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let start = report(request.cdb, request.view)?;
-    let own = std::iter::once(Arc::clone(request.nexus));
-    for nexus in request.view.itl_nexuses().into_iter().chain(own) {
-        nexus.clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
-    }
+    // It may have left the view.
+    request
+        .nexus
+        .clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
     Ok(start)
 }
 
-/// The LUN list of a view. SELECT REPORT 00h and 02h give the same list and 01h an empty one: there
+/// The same, whatever the LUN that it was sent to. SELECT REPORT 00h and 02h give the same list and 01h an empty one: there
 /// are no well known logical units.
 pub(crate) fn report(cdb: Cdb<'_>, view: &dyn TargetView) -> Result<Start, Sense> {
     let allocation_length = cdb.u32(6);
@@ -31,6 +29,9 @@ pub(crate) fn report(cdb: Cdb<'_>, view: &dyn TargetView) -> Result<Start, Sense
         0x01 => Vec::new(),
         _ => return Err(Sense::invalid_field_in_cdb(2)),
     };
+    for nexus in view.itl_nexuses() {
+        nexus.clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
+    }
     let mut out = ((luns.len() * 8) as u32).to_be_bytes().to_vec();
     out.extend_from_slice(&[0; 4]);
     for lun in luns {

@@ -7,6 +7,10 @@
 //! whatever becomes of its command and its I_T nexus (SBC-4 4.11.2). One that fails leaves the unit in
 //! the failed state, in which nothing is read or written, until another SANITIZE succeeds or, if AUSE
 //! allowed it, EXIT FAILURE MODE ends it.
+//!
+//! # Across a restart
+//! That one has begun is stored before its first write, and taken back after its last flush. A restart
+//! that finds it does not know how far it came: the unit is in the failed state.
 
 use std::sync::Arc;
 
@@ -29,25 +33,37 @@ pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
         return Err(Sense::invalid_field_in_cdb(7));
     }
     let range = BlockRange::new(0, request.unit.blocks()).ok_or(Sense::lba_out_of_range())?;
-    request
-        .unit
-        .state()
-        .readiness
-        .check_but_sanitize_failure()?;
+    let failure = SanitizeFailure {
+        allow_exit: cdb.bit(1, 5),
+    };
+    request.unit.state().readiness.check_overwrite(failure)?;
     Ok(Start::Task(Box::new(Overwrite {
         unit: Arc::clone(request.unit),
         nexus: Arc::clone(request.nexus),
         list_len,
         range,
-        allow_exit: cdb.bit(1, 5),
-        started: false,
+        failure,
+        stage: Stage::Asked,
         invert: false,
         pattern: Vec::new(),
         passes: 0,
         passes_left: 0,
         rest: range,
-        flushing: false,
     })))
+}
+
+impl Readiness {
+    /// Whether an OVERWRITE may begin that can be left in this way where it fails. One without AUSE that
+    /// failed must not be left by way of one with AUSE (SBC-4 4.11.4).
+    fn check_overwrite(&self, failure: SanitizeFailure) -> Result<(), Sense> {
+        self.check_but_sanitize_failure()?;
+        match self.sanitize_failed {
+            Some(SanitizeFailure { allow_exit: false }) if failure.allow_exit => {
+                Err(Sense::invalid_bit_in_cdb(1, 5))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// SANITIZE EXIT FAILURE MODE.
@@ -56,16 +72,52 @@ pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Se
     if request.cdb.u16(7) != 0 {
         return Err(Sense::invalid_field_in_cdb(7));
     }
-    let mut state = request.unit.state();
-    state.readiness.check_but_sanitize_failure()?;
-    if let Some(failure) = state.readiness.sanitize_failed {
-        if !failure.allow_exit {
-            return Err(Sense::invalid_bit_in_cdb(1, 4));
-        }
-        state.readiness.sanitize_failed = None;
-        request.unit.publish(&state);
+    let readiness = request.unit.state().readiness;
+    readiness.check_but_sanitize_failure()?;
+    match readiness.sanitize_failed {
+        None => Ok(Start::good()),
+        Some(SanitizeFailure { allow_exit: false }) => Err(Sense::invalid_bit_in_cdb(1, 4)),
+        Some(failure) => Ok(Start::Task(Box::new(ExitFailureMode {
+            unit: Arc::clone(request.unit),
+            failure,
+        }))),
     }
-    Ok(Start::good())
+}
+
+/// Leaves the failed state, also for the next restart.
+#[derive(Debug)]
+struct ExitFailureMode {
+    unit: Arc<LogicalUnit>,
+    failure: SanitizeFailure,
+}
+
+impl Task for ExitFailureMode {
+    fn data_out_len(&self) -> u32 {
+        0
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Begin { .. } => {
+                let mut state = self.unit.state();
+                // Another SANITIZE may have begun, and failed, meanwhile.
+                if state.readiness.sanitize_failed == Some(self.failure) {
+                    state.readiness.sanitize_failed = None;
+                }
+                self.unit.publish(&state);
+                Step::Save {
+                    image: self.unit.image(&mut state),
+                }
+            }
+            Input::Failed(error) => {
+                let mut state = self.unit.state();
+                state.readiness.sanitize_failed = Some(self.failure);
+                self.unit.publish(&state);
+                Step::Done(self.unit.sense_for(error))
+            }
+            _ => Step::Done(Response::good()),
+        }
+    }
 }
 
 /// ZNR is for zoned media; bytes 2 to 6 are reserved. What is set there asks for something this unit
@@ -86,17 +138,32 @@ struct Overwrite {
     nexus: Arc<ItlNexus>,
     list_len: u16,
     range: BlockRange,
-    /// AUSE.
-    allow_exit: bool,
-    /// The unit shows SANITIZE IN PROGRESS.
-    started: bool,
+    /// How it may be left where it fails.
+    failure: SanitizeFailure,
+    stage: Stage,
     invert: bool,
     /// One logical block.
     pattern: Vec<u8>,
     passes: u64,
     passes_left: u64,
     rest: BlockRange,
-    flushing: bool,
+}
+
+/// How far an OVERWRITE is. Between the first stage and the last the unit shows SANITIZE IN PROGRESS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its parameter list or its turn is awaited.
+    Asked,
+    /// That it has begun is being stored. Nothing has been overwritten: `before` holds again where that fails.
+    Beginning { before: Option<SanitizeFailure> },
+    /// A pass is under way.
+    Writing,
+    /// A pass is being made durable.
+    Flushing,
+    /// That it has ended is being stored.
+    Ending,
+    /// It is over.
+    Over,
 }
 
 impl Task for Overwrite {
@@ -115,45 +182,57 @@ impl Task for Overwrite {
     }
 
     fn outlives_its_command(&self) -> bool {
-        self.started
+        self.is_under_way()
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
-        match input {
-            Input::Begin { data_out } => {
+        match (self.stage, input) {
+            (_, Input::Begin { data_out }) => {
                 // Its list and its turn took their time, and from here on nothing stops it.
-                if let Err(response) = self.nexus.may_still_sanitize() {
-                    return Step::Done(response);
-                }
-                if let Err(response) = self.begin(data_out) {
-                    return Step::Done(response);
+                let may_begin = self.nexus.may_still_sanitize();
+                match may_begin.and_then(|()| self.begin(data_out)) {
+                    Ok(image) => Step::Save { image },
+                    Err(response) => Step::Done(response),
                 }
             }
-            Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
-            _ => {}
+            (Stage::Beginning { before }, Input::Failed(error)) => {
+                self.leave(before);
+                Step::Done(self.unit.sense_for(error))
+            }
+            (_, Input::Failed(error)) => Step::Done(self.unit.sense_for(error)),
+            (Stage::Flushing, _) => self.end_pass(),
+            (Stage::Ending, _) => {
+                self.leave(None);
+                Step::Done(Response::good())
+            }
+            (Stage::Asked | Stage::Over, _) => Step::Done(Response::good()),
+            (Stage::Beginning { .. } | Stage::Writing, _) => self.next_piece(),
         }
-        self.next_piece()
     }
 }
 
 impl Overwrite {
-    /// From here on it shows, and goes on to its end.
-    fn begin(&mut self, list: &[u8]) -> Result<(), Response> {
+    fn is_under_way(&self) -> bool {
+        !matches!(self.stage, Stage::Asked | Stage::Over)
+    }
+
+    /// From here on it shows, and goes on to its end. Returns what must be stored first.
+    fn begin(&mut self, list: &[u8]) -> Result<Vec<u8>, Response> {
         self.read(list)
             .map_err(|sense| self.unit.check_condition(&sense))?;
         let mut state = self.unit.state();
         state
             .readiness
-            .check_but_sanitize_failure()
+            .check_overwrite(self.failure)
             .map_err(|sense| self.unit.check_condition(&sense))?;
         if state.readiness.sanitize_forbidden {
             return Err(Response::busy());
         }
-        state.readiness.sanitize_failed = None;
+        let before = state.readiness.sanitize_failed.take();
         state.readiness.sanitizing = Some(self.at(0));
         self.unit.publish(&state);
-        self.started = true;
-        Ok(())
+        self.stage = Stage::Beginning { before };
+        Ok(self.unit.image(&mut state))
     }
 
     /// SBC-4 table 86: OVERWRITE COUNT, INVERT and the pattern, which starts anew in every block.
@@ -175,27 +254,26 @@ impl Overwrite {
         self.invert = list[0] & 0x80 != 0;
         self.passes = passes;
         self.passes_left = passes;
+        // What the last pass leaves is the pattern as it was given.
+        if passes % 2 == 0 {
+            self.invert_pattern();
+        }
         Ok(())
     }
 
+    /// Between two passes, where INVERT asks for it.
+    fn invert_pattern(&mut self) {
+        if self.invert {
+            self.pattern.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+
     fn next_piece(&mut self) -> Step {
-        if self.rest.is_empty() && !self.flushing {
-            self.flushing = true;
+        if self.rest.is_empty() {
+            self.stage = Stage::Flushing;
             return Step::Flush;
         }
-        if self.flushing {
-            self.flushing = false;
-            self.passes_left -= 1;
-            if self.passes_left == 0 {
-                self.end(|readiness| readiness.sanitizing = None);
-                self.started = false;
-                return Step::Done(Response::good());
-            }
-            self.rest = self.range;
-            if self.invert {
-                self.pattern.iter_mut().for_each(|byte| *byte = !*byte);
-            }
-        }
+        self.stage = Stage::Writing;
         self.tell_progress();
         let (range, rest) = self.rest.split_at_most(limits::blocks_per_step(&self.unit));
         self.rest = rest;
@@ -203,6 +281,24 @@ impl Overwrite {
             range,
             pattern: self.pattern.clone(),
             fua: false,
+        }
+    }
+
+    /// A pass is durable.
+    fn end_pass(&mut self) -> Step {
+        self.passes_left -= 1;
+        if self.passes_left > 0 {
+            self.rest = self.range;
+            self.invert_pattern();
+            return self.next_piece();
+        }
+        self.stage = Stage::Ending;
+        let mut state = self.unit.state();
+        if let Some(sanitizing) = &mut state.readiness.sanitizing {
+            sanitizing.is_complete = true;
+        }
+        Step::Save {
+            image: self.unit.image(&mut state),
         }
     }
 
@@ -220,12 +316,17 @@ impl Overwrite {
         Sanitizing {
             progress,
             target_port_group: self.nexus.nexus().target_port.target_port_group,
+            on_failure: self.failure,
+            is_complete: false,
         }
     }
 
-    fn end(&self, change: impl FnOnce(&mut Readiness)) {
+    /// It is over; what is left is no failure, or this one.
+    fn leave(&mut self, failed: Option<SanitizeFailure>) {
+        self.stage = Stage::Over;
         let mut state = self.unit.state();
-        change(&mut state.readiness);
+        state.readiness.sanitizing = None;
+        state.readiness.sanitize_failed = failed;
         self.unit.publish(&state);
     }
 }
@@ -233,14 +334,8 @@ impl Overwrite {
 impl Drop for Overwrite {
     /// Failed, or dropped with its unit: what the blocks hold is unknown, so nothing may read them.
     fn drop(&mut self) {
-        if self.started {
-            let failure = SanitizeFailure {
-                allow_exit: self.allow_exit,
-            };
-            self.end(|readiness| {
-                readiness.sanitizing = None;
-                readiness.sanitize_failed = Some(failure);
-            });
+        if self.is_under_way() {
+            self.leave(Some(self.failure));
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::{Input, Response, Start, Step, Task};
 /// START and STOP. Power conditions other than START_VALID, and loading or ejecting a medium that is
 /// not removable, are refused.
 ///
-/// With IMMED, too, GOOD of a STOP means that what was cached is durable: a flush that failed after the status would
-/// be told to nobody.
+/// IMMED is ignored: with it, too, GOOD of a STOP means that what was cached is durable. A flush that
+/// failed after the status would be told to nobody.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let readiness = request.unit.state().readiness;

@@ -21,6 +21,9 @@ pub(crate) const SERVICE_ACTION_POPULATE: u8 = 0x10;
 pub(crate) const SERVICE_ACTION_WRITE_USING: u8 = 0x11;
 
 const RANGE_LEN: usize = 16;
+/// What the data length of two bytes at the beginning of a list can speak of. A list with more ranges than
+/// are offered is read, so that it can be told what is wrong with it.
+const LONGEST_LIST: usize = 2 + u16::MAX as usize;
 /// Where the range descriptors of POPULATE TOKEN begin.
 const POPULATE_HEADER_LEN: usize = 16;
 /// Where the range descriptors of WRITE USING TOKEN begin.
@@ -60,8 +63,7 @@ fn start(
     if list_len == 0 {
         return Ok(Start::good());
     }
-    let longest = header_len + usize::from(MAX_RANGES) * RANGE_LEN;
-    if (list_len as usize) < header_len || list_len as usize > longest {
+    if (list_len as usize) < header_len || list_len as usize > LONGEST_LIST {
         return Err(Sense::parameter_list_length_error());
     }
     Ok(Start::Task(task(Common {
@@ -96,6 +98,9 @@ impl Common {
             return Err(Sense::invalid_field_in_parameter_list(
                 header_len as u16 - 2,
             ));
+        }
+        if ranges_len / RANGE_LEN > usize::from(MAX_RANGES) {
+            return Err(Sense::illegal(Asc::TOO_MANY_SEGMENT_DESCRIPTORS));
         }
         let unit = self.nexus.unit();
         let mut ranges = Vec::new();

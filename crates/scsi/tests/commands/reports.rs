@@ -84,12 +84,51 @@ fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
     assert_eq!(usage(0x57, None)[1], 0x11);
     // POWER CONDITION MODIFIER belongs to power conditions, of which there is none.
     assert_eq!(usage(0x1B, None)[3], 0);
+    // IMMED of START STOP UNIT changes nothing.
+    assert_eq!(usage(0x1B, None)[1], 0);
+    // REPORT TYPE of GET LBA STATUS(16): what is not offered is refused.
+    assert_eq!(usage(0x9E, Some(0x12))[14], 0xFF);
     // REGISTER, CLEAR, REGISTER AND IGNORE EXISTING KEY and REGISTER AND MOVE ignore SCOPE and TYPE.
     for action in 0..=7 {
         let ignores = [0, 3, 6, 7].contains(&action);
         let map = if ignores { 0 } else { 0xFF };
         assert_eq!(usage(0x5F, Some(action))[2], map, "{action}");
     }
+}
+
+/// SPC-4 6.33: REPORT LUNS tells all that the condition would, whatever the LUN that it was sent to.
+#[test]
+fn luns_that_were_reported_are_no_news_any_more() {
+    let device = Device::new(&[config(1), config(2)]);
+    let a = device.login(1, 1);
+    let report = [0xA0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    let command = scsi::Command {
+        cdb: &report,
+        attribute: scsi::TaskAttribute::Simple,
+        data_out_len: 0,
+        data_in_len: 256,
+    };
+    let raise = || {
+        let ua = UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED;
+        a.itls.iter().for_each(|itl| itl.raise(ua));
+    };
+    let is_news = || a.itls.iter().any(|itl| itl.ua_pending());
+    raise();
+    assert!(matches!(
+        scsi::start_without_unit(&command, &a),
+        scsi::Start::Respond(_)
+    ));
+    assert!(!is_news(), "by way of a LUN without a unit");
+    raise();
+    good(a.run(&report, &[]));
+    assert!(!is_news(), "by way of a unit");
+    raise();
+    let wrong = scsi::Command {
+        cdb: &[0xA0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0],
+        ..command
+    };
+    let _ = scsi::start_without_unit(&wrong, &a);
+    assert!(is_news(), "nothing was reported");
 }
 
 #[test]

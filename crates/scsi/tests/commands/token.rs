@@ -341,7 +341,7 @@ fn wrong_parameter_lists_are_refused() {
     good(a.run(&cdb(0x10, 1, 0), &[]));
     good(a.run(&cdb(0x11, 1, 0), &[]));
     let list = populate_list(&[(0, 8)]);
-    for len in [1, 15, 16 + 65 * 16] {
+    for len in [1, 15, 2 + 65_536] {
         fails(a.run(&cdb(0x10, 1, len), &vec![0; len]), LIST_LENGTH);
     }
     fails(a.run(&cdb(0x10, 1, list.len()), &list[..31]), LIST_LENGTH);
@@ -369,6 +369,20 @@ fn wrong_parameter_lists_are_refused() {
         fails(populate(&a, 1, &populate_list(&ranges)), sense);
     }
     fails(information(&a, 0, 99), INVALID_IN_CDB);
+}
+
+#[test]
+fn more_ranges_than_are_offered_are_too_many() {
+    let (_device, a) = two_units();
+    let ranges = |count: u64| (0..count).map(|at| (at * 2, 1)).collect::<Vec<_>>();
+    let token = token_of(&a, 1, &ranges(64));
+    good(write_using(&a, 1, 2, &write_list(&token, 0, &ranges(64))));
+    let too_many = (5, 0x26, 0x08);
+    for count in [65, 1000] {
+        fails(populate(&a, 1, &populate_list(&ranges(count))), too_many);
+        let list = write_list(&token, 0, &ranges(count));
+        fails(write_using(&a, 1, 2, &list), too_many);
+    }
 }
 
 #[test]

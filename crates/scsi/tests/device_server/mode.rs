@@ -263,6 +263,61 @@ fn saved_values_survive_a_reset_and_a_restart() {
     assert!(fixed.unit().write_cache_enabled());
 }
 
+/// Whether the cache is on after a restart with that configuration.
+fn after_restart(image: &[u8], write_cache: bool) -> bool {
+    let bench = Harness::new(scsi::logical_unit::UnitConfig {
+        write_cache,
+        ..config()
+    });
+    bench.unit().restore(image).unwrap();
+    bench.unit().write_cache_enabled()
+}
+
+#[test]
+fn a_saved_wce_does_not_outlive_the_configuration_it_was_saved_under() {
+    let of_unit = |write_cache, is_turned: bool| {
+        let bench = Harness::new(scsi::logical_unit::UnitConfig {
+            write_cache,
+            ..config()
+        });
+        if is_turned {
+            let nexus = bench.login(1);
+            let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
+            assert_good(bench.run(&nexus, &cdb, &list));
+        }
+        bench.unit().image_to_save()
+    };
+    // Nobody selected anything: the configuration holds, whatever was stored.
+    for (stored, configured) in [(true, false), (false, true), (true, true), (false, false)] {
+        let image = of_unit(stored, false);
+        assert_eq!(after_restart(&image, configured), configured);
+    }
+    // What an initiator saved holds until the administrator decides anew.
+    for default in [true, false] {
+        let image = of_unit(default, true);
+        assert_eq!(after_restart(&image, default), !default);
+        assert_eq!(after_restart(&image, !default), !default);
+    }
+}
+
+#[test]
+fn of_an_older_image_only_a_cache_that_is_off_is_believed() {
+    let older = |bits: u8| {
+        let header = [&b"SLUIMG\0\x01"[..], &7u64.to_be_bytes()].concat();
+        [&header[..], &[0, 1, 0, 0, 0, 1, bits]].concat()
+    };
+    for (saved, configured) in [(true, false), (false, true), (true, true), (false, false)] {
+        let is_on = after_restart(&older(u8::from(saved)), configured);
+        assert_eq!(is_on, saved && configured);
+    }
+    let bench = Harness::new(config());
+    let unknown = [&older(0)[..16], &[0, 1, 0, 0, 0, 2, 0, 2]].concat();
+    assert_eq!(
+        bench.unit().restore(&unknown),
+        Err(RestoreError::Damaged(1))
+    );
+}
+
 #[test]
 fn a_failed_save_takes_the_change_back() {
     let bench = Harness::new(config());

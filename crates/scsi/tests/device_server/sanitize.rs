@@ -31,17 +31,38 @@ fn overwrite_repeats_its_pattern_in_every_block() {
     }
 }
 
+/// The first pass is inverted where their number is even: the last one leaves the pattern as it was given.
 #[test]
 fn passes_are_flushed_and_inverted() {
-    let bench = Harness::new(config());
-    let nexus = bench.login(1);
-    let list = overwrite_list(0x82, &[0xf0]);
-    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
-    assert_eq!(
-        bench.disk().read(BlockRange::new(2047, 1).unwrap()),
-        vec![0x0f; 512]
-    );
-    assert_eq!(bench.disk().flushes.get(), 2);
+    for passes in 1..=4 {
+        let bench = Harness::new(config());
+        let nexus = bench.login(1);
+        let (mut task, _) = begun_with(&bench, &nexus, 0, 0x80 | passes);
+        let mut input = Input::Done;
+        let mut written = Vec::new();
+        loop {
+            match task.step(input) {
+                Step::WritePattern { range, pattern, .. } => {
+                    if range.start.0 == 0 {
+                        written.push(pattern[0]);
+                    }
+                }
+                Step::Flush => written.push(0xff),
+                Step::Save { .. } => {}
+                step => {
+                    break assert!(
+                        matches!(step, Step::Done(response) if response.status == Status::Good)
+                    );
+                }
+            }
+            input = Input::Done;
+        }
+        let first = if passes % 2 == 0 { 0x0f } else { 0xf0 };
+        let expected =
+            (0..passes).flat_map(|pass| [if pass % 2 == 0 { first } else { !first }, 0xff]);
+        assert_eq!(written, expected.collect::<Vec<_>>(), "{passes} passes");
+        assert_eq!(written[written.len() - 2], 0xf0);
+    }
 }
 
 #[test]
@@ -162,19 +183,104 @@ fn asked(
     task
 }
 
-/// An OVERWRITE that has done its first step.
+/// An OVERWRITE that has asked to store that it has begun, and what it asked to store.
+fn begun_with(
+    bench: &Harness,
+    nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
+    flags: u8,
+    first: u8,
+) -> (Box<dyn Task>, Vec<u8>) {
+    let mut task = asked(bench, nexus, flags);
+    let list = overwrite_list(first, &[0xf0]);
+    match task.step(Input::Begin { data_out: &list }) {
+        Step::Save { image } => (task, image),
+        step => panic!("it stores that it has begun before it writes: {step:?}"),
+    }
+}
+
+/// An OVERWRITE that is about to write.
 fn begun(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
     flags: u8,
 ) -> Box<dyn Task> {
-    let mut task = asked(bench, nexus, flags);
-    let list = overwrite_list(1, &[5]);
-    assert!(matches!(
-        task.step(Input::Begin { data_out: &list }),
-        Step::WritePattern { .. }
-    ));
+    let (mut task, _) = begun_with(bench, nexus, flags, 1);
+    assert!(matches!(task.step(Input::Done), Step::WritePattern { .. }));
     task
+}
+
+/// A unit that starts with what was stored last, and a nexus that was told of the start.
+fn restarted(image: &[u8]) -> (Harness, std::sync::Arc<scsi::itl_nexus::ItlNexus>) {
+    let bench = Harness::new(config());
+    bench.unit().restore(image).unwrap();
+    let nexus = bench.login(1);
+    (bench, nexus)
+}
+
+#[test]
+fn a_restart_finds_a_sanitize_that_did_not_end() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    for (flags, may_exit) in [(0x20, true), (0, false)] {
+        let (task, image) = begun_with(&bench, &nexus, flags, 1);
+        // What others store meanwhile tells it too.
+        let others = bench.unit().image_to_save();
+        for image in [image, others] {
+            let (again, nexus) = restarted(&image);
+            assert_sense(&again.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+            if may_exit {
+                assert_good(again.run(&nexus, &EXIT_FAILURE_MODE, &[]));
+            } else {
+                assert_sense(&again.run(&nexus, &EXIT_FAILURE_MODE, &[]), 5, 0x24, 0x00);
+                let list = overwrite_list(1, &[9]);
+                assert_good(again.run(&nexus, &overwrite_cdb(0, 5), &list));
+            }
+            assert_good(again.run(&nexus, &TEST_UNIT_READY, &[]));
+            // And the next restart finds nothing any more.
+            let stored = again.saved.take().expect("the end was stored");
+            let (again, nexus) = restarted(&stored);
+            assert_good(again.run(&nexus, &TEST_UNIT_READY, &[]));
+        }
+        drop(task);
+        let (again, nexus) = restarted(&bench.unit().image_to_save());
+        assert_sense(&again.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+    }
+}
+
+#[test]
+fn a_sanitize_whose_beginning_cannot_be_stored_overwrites_nothing() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let (mut task, _) = begun_with(&bench, &nexus, 0, 1);
+    let failed = BlockError::Write { lba: None };
+    let Step::Done(response) = task.step(Input::Failed(failed)) else {
+        panic!("it goes on");
+    };
+    assert_sense(&response, 3, 0x0c, 0x00);
+    drop(task);
+    assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+    // A failure of before holds on.
+    drop(begun(&bench, &nexus, 0));
+    let (mut task, _) = begun_with(&bench, &nexus, 0, 1);
+    assert!(matches!(task.step(Input::Failed(failed)), Step::Done(_)));
+    assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
+}
+
+#[test]
+fn a_failure_without_ause_is_not_left_by_way_of_a_sanitize_with_ause() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    drop(begun(&bench, &nexus, 0));
+    let list = overwrite_list(1, &[9]);
+    let refused = bench.run(&nexus, &overwrite_cdb(0x20, 5), &list);
+    assert_sense(&refused, 5, 0x24, 0x00);
+    assert_eq!(refused.sense[15..18], [0xcd, 0, 1], "points at AUSE");
+    assert!(bench.disk().bytes.borrow().iter().all(|&byte| byte == 0));
+    assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
+    assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
+    // After a failure with AUSE either leads out.
+    drop(begun(&bench, &nexus, 0x20));
+    assert_good(bench.run(&nexus, &overwrite_cdb(0x20, 5), &list));
 }
 
 #[test]
@@ -237,17 +343,13 @@ fn exit_failure_mode_works_where_ause_allowed_it() {
 fn a_failed_write_fails_the_sanitize() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
-    bench
-        .disk()
-        .fail
-        .set(Some(BlockError::Write { lba: Some(1) }));
-    let list = overwrite_list(1, &[9]);
-    assert_sense(
-        &bench.run(&nexus, &overwrite_cdb(0, 5), &list),
-        3,
-        0x0c,
-        0x00,
-    );
+    let mut task = begun(&bench, &nexus, 0);
+    let failed = BlockError::Write { lba: Some(1) };
+    let Step::Done(response) = task.step(Input::Failed(failed)) else {
+        panic!("it goes on");
+    };
+    assert_sense(&response, 3, 0x0c, 0x00);
+    drop(task);
     assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 3, 0x31, 0x03);
 }
 

@@ -259,6 +259,14 @@ fn get_lba_status_of_an_empty_unit_is_one_run() {
             0x00,
         );
     }
+    // REPORT TYPE: mapped blocks only, and others that are not offered.
+    for report_type in [1, 2, 3, 4, 0x10, 0xff] {
+        let mut cdb = cdb_16(0x9e, 0x12, 0, 256);
+        cdb[14] = report_type;
+        let refused = bench.run(&nexus, &cdb, &[]);
+        assert_sense(&refused, 5, 0x24, 0x00);
+        assert_eq!(refused.sense[15..18], [0xc0, 0, 14]);
+    }
 }
 
 #[test]

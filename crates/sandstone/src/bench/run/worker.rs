@@ -481,6 +481,7 @@ fn kind_name(kind: BlockErrorKind) -> &'static str {
         BlockErrorKind::ReadOnly => "read-only",
         BlockErrorKind::Gone => "gone",
         BlockErrorKind::Away => "away",
+        BlockErrorKind::OutOfRange => "out of range",
         BlockErrorKind::Invalid => "invalid",
     }
 }

@@ -187,7 +187,15 @@ fn a_request_that_breaks_the_rules_is_refused() {
         (0, 0),
     ] {
         let error = run(&device, Request::Read { offset, len }).expect_err("breaks a rule");
-        assert_eq!(error.kind(), BlockErrorKind::Invalid, "{offset}+{len}");
+        let fits = offset
+            .checked_add(u64::from(len))
+            .is_some_and(|end| end <= MIB);
+        let expected = if fits {
+            BlockErrorKind::Invalid
+        } else {
+            BlockErrorKind::OutOfRange
+        };
+        assert_eq!(error.kind(), expected, "{offset}+{len}");
     }
     assert!(MemoryDevice::new(0, 512, 0).is_err());
     assert!(MemoryDevice::new(1000, 512, 0).is_err());

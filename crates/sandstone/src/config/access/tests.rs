@@ -111,12 +111,38 @@ fn the_narrowest_host_with_a_secret_decides() {
         ("all".into(), Some("target".into())),
         "a wide secret binds narrow hosts without one"
     );
-    assert_eq!(discovery_authentication(&config, ESX), Authentication::None);
+}
+
+#[test]
+fn discovery_asks_for_what_targets_ask_for_and_answers_with_its_own_secret() {
+    let mut config = good();
+    let stranger = "iqn.2000-01.org.other:x";
+    for name in [ESX, DEBIAN, stranger] {
+        assert_eq!(discovery(&config, name), Ok(Authentication::None));
+    }
     config.discovery_auth = true;
-    assert!(matches!(
-        discovery_authentication(&config, ESX),
-        Authentication::Chap { target: None, .. }
-    ));
+    let user = |config: &Config, name| match discovery(config, name) {
+        Ok(Authentication::Chap { initiator, target }) => {
+            Some((initiator.user, target.map(|t| t.user)))
+        }
+        Ok(Authentication::None) => None,
+        Err(refusal) => panic!("{refusal}"),
+    };
+    assert_eq!(user(&config, DEBIAN), Some(("debian".into(), None)));
+    config.discovery_mutual_chap = chap("discovery");
+    let expected = ("debian".into(), Some("discovery".into()));
+    assert_eq!(user(&config, DEBIAN), Some(expected));
+    // A host without a secret is asked for none, here as at its targets.
+    assert_eq!(user(&config, ESX), None);
+    // Who belongs to no host is told nothing, unless there is something for everybody.
+    config.maps.iter_mut().for_each(|map| {
+        map.host.get_or_insert_with(|| "esx".into());
+    });
+    let refusal = discovery(&config, stranger).unwrap_err();
+    assert_eq!(refusal, Refusal::UnknownInitiator);
+    assert_eq!(refusal.login_status(), (2, 2));
+    config.maps[0].host = None;
+    assert_eq!(user(&config, stranger), None);
 }
 
 #[test]

@@ -42,7 +42,32 @@ impl std::fmt::Debug for SetChap {
     }
 }
 
+/// How initiators are met that ask which targets there are; what is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetDiscovery {
+    /// Whether they must prove who they are as they must at a target.
+    #[serde(default)]
+    pub auth: Option<bool>,
+    /// What they are answered when they ask for a proof in their turn.
+    #[serde(default)]
+    pub mutual_chap: Option<SetChap>,
+    /// Forget that secret.
+    #[serde(default)]
+    pub no_mutual_chap: bool,
+}
+
 impl Edit {
+    pub(super) fn set_discovery(&mut self, request: &SetDiscovery) {
+        if let Some(auth) = request.auth {
+            self.config.discovery_auth = auth;
+        }
+        if request.mutual_chap.is_some() || request.no_mutual_chap {
+            let secret = request.mutual_chap.as_ref().map(SetChap::secret);
+            self.config.discovery_mutual_chap = secret;
+        }
+    }
+
     pub(super) fn create_host(&mut self, request: &CreateHost) -> Result<(), Error> {
         let initiators = request
             .initiators

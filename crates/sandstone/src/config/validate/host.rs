@@ -4,11 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::{chap, object_name, taken};
 use crate::config::error::Error;
-use crate::config::model::{Config, HostSpec};
+use crate::config::model::{ChapSecret, Config, HostSpec};
 use crate::config::name;
 
 pub(super) fn hosts(config: &Config) -> Result<(), Error> {
     let (mut names, mut initiators) = (HashSet::new(), HashMap::new());
+    if let Some(secret) = &config.discovery_mutual_chap {
+        chap("discovery", secret)?;
+    }
     for host in &config.hosts {
         object_name("host", &host.name)?;
         if !names.insert(host.name.as_str()) {
@@ -28,24 +31,26 @@ pub(super) fn hosts(config: &Config) -> Result<(), Error> {
         }
         if let Some(secret) = &host.chap {
             chap(&format!("host {}", host.name), secret)?;
-            let reused = config.targets.iter().find(|target| {
-                target
-                    .mutual_chap
-                    .as_ref()
-                    .is_some_and(|mutual| mutual.secret == secret.secret)
-            });
-            if let Some(target) = reused {
-                return Err(Error::invalid(
-                    format!(
-                        "host {} and target {} have the same CHAP secret",
-                        host.name, target.iqn
-                    ),
-                    "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
-                ));
-            }
+            not_reflected(config, host, secret)?;
         }
     }
     Ok(())
+}
+
+/// A host's secret must not be one that this side answers with.
+fn not_reflected(config: &Config, host: &HostSpec, secret: &ChapSecret) -> Result<(), Error> {
+    let is_same =
+        |mutual: &Option<ChapSecret>| mutual.as_ref().is_some_and(|m| m.secret == secret.secret);
+    let target = config.targets.iter().find(|t| is_same(&t.mutual_chap));
+    let other = match target {
+        Some(target) => format!("target {}", target.iqn),
+        None if is_same(&config.discovery_mutual_chap) => "discovery".to_owned(),
+        None => return Ok(()),
+    };
+    Err(Error::invalid(
+        format!("host {} and {other} have the same CHAP secret", host.name),
+        "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
+    ))
 }
 
 fn initiator_pattern(host: &HostSpec, initiator: &str) -> Result<(), Error> {

@@ -387,6 +387,16 @@ fn chap_secrets_have_a_length_and_are_not_shared_both_ways() {
         ErrorKind::Invalid,
         "the same CHAP secret",
     );
+    says(
+        refusal(|c| c.discovery_mutual_chap = secret("twelve bytes")),
+        ErrorKind::Invalid,
+        "and discovery have the same CHAP secret",
+    );
+    says(
+        refusal(|c| c.discovery_mutual_chap = secret("too short")),
+        ErrorKind::Invalid,
+        "discovery",
+    );
     let nameless = Some(ChapSecret {
         user: String::new(),
         secret: "long enough for it".into(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Answer, Shared, apart};
-use crate::config::change::Change;
+use crate::config::change::{Change, SetDiscovery};
 use crate::config::redact::redacted;
 use crate::config::{Config, Error};
 use crate::control::answer::{Body, ConfigDocument, Params, Problem};
@@ -63,6 +63,17 @@ pub(super) async fn apply(
         }
     };
     plane.commit(Change::Replace(wanted), how).await
+}
+
+/// Sets how initiators are met that ask which targets there are.
+#[utoipa::path(put, path = "/v1/discovery", tag = "config", operation_id = "config_set_discovery", params(Commit), request_body = SetDiscovery,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_discovery(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetDiscovery>,
+) -> Answer<Committed> {
+    plane.commit(Change::SetDiscovery(request), how).await
 }
 
 /// The earlier generations that can be gone back to, ascending.

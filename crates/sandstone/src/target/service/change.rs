@@ -245,6 +245,7 @@ impl Service {
             }
             if before.write_cache != spec.write_cache {
                 unit.logical.set_write_cache(spec.write_cache);
+                unit.store_state();
             }
         }
     }

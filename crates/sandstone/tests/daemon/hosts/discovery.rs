@@ -4,7 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use iscsi::chap::ChapCredential;
+use iscsi::initiator::LoginSettings;
 use iscsi::isns::{Assembler, Flags, Function, Message};
+use iscsi::pdu::Isid;
+use sandstone::initiator::connection::Connection;
 use sandstone::isns::find_targets;
 
 use super::{back, run};
@@ -50,15 +54,9 @@ fn chap_is_asked_for_and_a_wrong_secret_is_said() {
         &format!("host auth h --user me --secret-file {file}"),
     )
     .good();
-    let mut config = run(back.folder(), "config show").good();
-    config = config.replace("discovery_auth = false", "discovery_auth = true");
-    let path = folder.path().join("config.toml");
-    std::fs::write(&path, config).unwrap();
-    run(
-        back.folder(),
-        &format!("config apply {} --yes", path.display()),
-    )
-    .good();
+    run(back.folder(), "config discovery-auth yes").good();
+    let shown = run(back.folder(), "config show").good();
+    assert!(shown.contains("discovery_auth = true"), "{shown}");
     let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:y");
     let error = run(folder.path(), &line).bad();
     assert!(error.contains("next:"), "{error}");
@@ -80,6 +78,91 @@ fn chap_is_asked_for_and_a_wrong_secret_is_said() {
     // Nobody is there to be asked.
     let error = run(folder.path(), &format!("{line} --user me")).bad();
     assert!(error.contains("SANDSTONE_CHAP_SECRET"), "{error}");
+}
+
+/// Logs in for discovery with CHAP both ways; the outcome in words where it failed.
+fn discovery_by_mutual_chap(portal: SocketAddr, theirs: &str) -> Result<Connection, String> {
+    let name = "iqn.2026-01.x:y";
+    let mut settings = LoginSettings::new(name, None, Isid([0x80, 0, 0, 0, 0, 1]));
+    let credential = |user: &str, secret: &str| ChapCredential {
+        name: user.into(),
+        secret: secret.as_bytes().to_vec(),
+    };
+    settings.credential = Some(credential("me", "twelve bytes and more"));
+    settings.target_credential = Some(credential("them", theirs));
+    let opened = Connection::open(portal, settings);
+    opened.map_err(|error| error.to_string())
+}
+
+#[test]
+fn both_sides_prove_who_they_are_before_targets_are_told() {
+    let back = back();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, secret: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, secret).unwrap();
+        path.display().to_string()
+    };
+    let ours = file("ours", "twelve bytes and more\n");
+    let theirs = file("theirs", "another secret, and long\n");
+    run(back.folder(), "host create h --initiator iqn.2026-01.x:y").good();
+    run(
+        back.folder(),
+        &format!("host auth h --user me --secret-file {ours}"),
+    )
+    .good();
+    run(back.folder(), "config discovery-auth yes").good();
+    let secret = "another secret, and long";
+    // There is nothing to prove it with.
+    assert!(discovery_by_mutual_chap(back.portal, secret).is_err());
+    let same = format!("config discovery-secret --user them --secret-file {ours}");
+    let error = run(back.folder(), &same).bad();
+    assert!(error.contains("the same CHAP secret"), "{error}");
+    let set = format!("config discovery-secret --user them --secret-file {theirs}");
+    run(back.folder(), &set).good();
+    discovery_by_mutual_chap(back.portal, secret).unwrap();
+    assert!(discovery_by_mutual_chap(back.portal, "not that secret").is_err());
+    // It is shown nowhere, and stays where what is shown is applied again.
+    let shown = run(back.folder(), "config show").good();
+    assert!(
+        shown.contains("user = \"them\"") && !shown.contains(secret),
+        "{shown}"
+    );
+    let json = run(back.folder(), "config show --json").good();
+    assert!(!json.contains(secret), "{json}");
+    let again = file(
+        "config.toml",
+        &shown.replace("discovery_auth = true", "discovery_auth = false"),
+    );
+    let told = run(back.folder(), &format!("config apply {again} --yes")).good();
+    assert!(!told.contains(secret), "{told}");
+    run(back.folder(), "config discovery-auth yes").good();
+    discovery_by_mutual_chap(back.portal, secret).unwrap();
+    run(back.folder(), "config discovery-secret --none").good();
+    assert!(discovery_by_mutual_chap(back.portal, secret).is_err());
+}
+
+#[test]
+fn who_can_see_nothing_is_refused_where_discovery_asks_for_proof() {
+    let back = back();
+    let portal = back.portal;
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:nobody");
+    run(back.folder(), "config discovery-auth yes").good();
+    // What everybody may log in to everybody may find.
+    let told = run(folder.path(), &format!("{line} -H")).good();
+    assert_eq!(told, format!("{TARGET}\t{portal}\t1\n"));
+    run(back.folder(), "host create h --initiator iqn.2026-01.x:y").good();
+    run(back.folder(), "map remove vol --yes").good();
+    let map = format!("map add vol --host h --target {TARGET} --lun 0");
+    run(back.folder(), &map).good();
+    let error = run(folder.path(), &line).bad();
+    assert!(error.contains("0202") || error.contains("not"), "{error}");
+    let known = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:y -H");
+    let told = run(folder.path(), &known).good();
+    assert_eq!(told, format!("{TARGET}\t{portal}\t1\n"));
+    run(back.folder(), "config discovery-auth no").good();
+    run(folder.path(), &line).good();
 }
 
 /// A server that sends these bytes to whoever comes, and closes or stays.

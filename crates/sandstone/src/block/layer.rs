@@ -1,0 +1,79 @@
+//! What lies on a device and is one itself: it changes how requests come and go, and is the device beneath in all
+//! else.
+//!
+//! A layer says only what it does with requests. So a question that devices learn to answer is answered through
+//! every layer, and none can forget to pass it on.
+
+use std::fmt;
+
+use super::{
+    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, LatencySplit, Request,
+    Submitted, Ticket, Usage,
+};
+
+/// A layer on a device.
+pub trait Layer: Send + Sync + fmt::Debug {
+    /// The device beneath.
+    fn beneath(&self) -> &dyn BlockDevice;
+
+    /// [`BlockDevice::submit`].
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
+}
+
+impl<L: Layer> BlockDevice for L {
+    fn geometry(&self) -> Geometry {
+        self.beneath().geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        Layer::submit(self, request, ticket, lane)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        self.beneath().reads_in_place()
+    }
+
+    fn has_read_cache(&self) -> bool {
+        self.beneath().has_read_cache()
+    }
+
+    fn foresees(&self) -> bool {
+        self.beneath().foresees()
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        self.beneath().foresee(accesses);
+    }
+
+    fn latency_split(&self) -> Option<LatencySplit> {
+        self.beneath().latency_split()
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        self.beneath().durability()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.beneath().is_read_only()
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.beneath().usage()
+    }
+
+    fn reopenings(&self) -> u64 {
+        self.beneath().reopenings()
+    }
+
+    fn is_over(&self) -> bool {
+        self.beneath().is_over()
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.beneath().fault()
+    }
+
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        self.beneath().refresh()
+    }
+}
