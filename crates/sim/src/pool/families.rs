@@ -147,16 +147,19 @@ impl Family {
         }
     }
 
-    /// The pool and the climate of a seed.
-    pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
-        let shapes = match self {
+    fn shapes(self) -> &'static [&'static Shape] {
+        match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared => REDUNDANT,
             Self::Apart => PARTING,
-        };
-        let mut setup = PoolSetup::random(seed, shapes);
+        }
+    }
+
+    /// The pool and the climate of a seed.
+    pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
+        let mut setup = PoolSetup::random(seed, self.shapes());
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
         }
