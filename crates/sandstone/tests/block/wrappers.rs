@@ -39,6 +39,9 @@ fn file() -> (tempfile::TempDir, Arc<dyn BlockDevice>) {
     )
 }
 
+/// Puts a wrapper on a device.
+type Wrap = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
+
 /// A device of which everything is unlike what a device says by itself.
 #[derive(Debug)]
 struct Unusual {
@@ -109,7 +112,7 @@ impl BlockDevice for Unusual {
 
 #[test]
 fn what_a_device_says_of_itself_passes_through_every_wrapper() {
-    let wrap: [fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>; 3] = [
+    let wrap: [Wrap; 3] = [
         |inner| Arc::new(DelayDevice::new(inner, Duration::ZERO, None)),
         |inner| Arc::new(FaultDevice::new(inner, 1)),
         |inner| Arc::new(StatisticsDevice::new(inner)),

@@ -269,7 +269,7 @@ fn after_restart(image: &[u8], write_cache: bool) -> bool {
         write_cache,
         ..config()
     });
-    bench.unit().restore(image).unwrap();
+    assert_eq!(bench.unit().restore(image), Ok(()));
     bench.unit().write_cache_enabled()
 }
 

@@ -212,7 +212,7 @@ fn begun(
 /// A unit that starts with what was stored last, and a nexus that was told of the start.
 fn restarted(image: &[u8]) -> (Harness, std::sync::Arc<scsi::itl_nexus::ItlNexus>) {
     let bench = Harness::new(config());
-    bench.unit().restore(image).unwrap();
+    assert_eq!(bench.unit().restore(image), Ok(()));
     let nexus = bench.login(1);
     (bench, nexus)
 }

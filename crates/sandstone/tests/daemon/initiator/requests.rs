@@ -133,7 +133,7 @@ fn a_request_beyond_the_end_is_refused_before_it_is_sent() {
     let error = driver
         .write(SIZE - 512, &[0; 1024], false)
         .expect_err("beyond");
-    assert_eq!(error.kind(), BlockErrorKind::Invalid);
+    assert_eq!(error.kind(), BlockErrorKind::OutOfRange);
 }
 
 #[test]
