@@ -16,6 +16,7 @@ use crate::block::{
 };
 use crate::config::ErrorKind;
 
+mod administration;
 mod disturbance;
 mod read_only;
 
@@ -42,6 +43,7 @@ pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool
         spares: Vec::new(),
         force: false,
         file_size: Some(FILE),
+        dry_run: false,
     }
 }
 
