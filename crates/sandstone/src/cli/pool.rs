@@ -8,7 +8,7 @@ use hyper::Method;
 use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
-use super::table::{Column, ListArgs, Numbers, extra, json, left, print, right};
+use super::table::json;
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 use crate::config::quantity::format_size;
@@ -24,6 +24,7 @@ mod history;
 mod import;
 mod iostat;
 mod layout;
+mod list;
 mod named_vdevs;
 mod rewind;
 mod vdev;
@@ -33,7 +34,7 @@ pub(super) enum Verb {
     /// Make a pool on files, devices and other machines' disks (naa.…)
     Create(Create),
     /// List pools
-    List(List),
+    List(list::List),
     /// How pools are: what happened, what it means, what to do
     Status(Status),
     /// Properties of pools
@@ -102,15 +103,6 @@ pub(super) struct Create {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct List {
-    /// Only these
-    #[arg(add = pool_names())]
-    names: Vec<String>,
-    #[command(flatten)]
-    list: ListArgs,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct Status {
     /// Only these
     #[arg(add = pool_names())]
@@ -129,7 +121,7 @@ pub(super) struct Status {
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
         Verb::Create(args) => create(t, connection, &args),
-        Verb::List(args) => list(t, connection, &args),
+        Verb::List(args) => list::run(t, connection, &args),
         Verb::Status(args) => status(t, connection, &args),
         Verb::Get(args) => get::run(t, connection, &args),
         Verb::Iostat(args) => iostat::run(t, connection, &args),
@@ -191,37 +183,6 @@ fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Er
             .iter()
             .map(|name| client.get(&format!("/v1/pools/{}", escape(name))))
             .collect(),
-    }
-}
-
-fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
-    let pools = wanted(connection, &args.names)?;
-    let none = "no pools available; make one with `sandstone pool create NAME VDEV…`";
-    print(t, &args.list, &COLUMNS, &pools, none)
-}
-
-const COLUMNS: [Column<PoolView>; 9] = [
-    left("name", |p, _| p.name.clone()),
-    right("size", |p, n| n.size(p.size)),
-    right("alloc", |p, n| n.size(p.allocated)),
-    right("free", |p, n| n.size(p.free)),
-    right("freeing", |p, n| n.size(p.freeing)),
-    right("frag", fragmentation),
-    right("cap", |p, _| format!("{}%", capacity(p))),
-    left("health", |p, _| p.state.clone()),
-    extra(left("guid", |p, _| p.guid.clone())),
-];
-
-/// Per cent that is not free, with what was freed and is not free yet.
-fn capacity(pool: &PoolView) -> u64 {
-    (pool.size - pool.free.min(pool.size)) * 100 / pool.size.max(1)
-}
-
-fn fragmentation(pool: &PoolView, numbers: Numbers) -> String {
-    match (pool.fragmentation, numbers) {
-        (None, _) => "-".to_owned(),
-        (Some(percent), Numbers::Short) => format!("{percent}%"),
-        (Some(percent), Numbers::Exact) => percent.to_string(),
     }
 }
 

@@ -182,7 +182,10 @@ impl Pools {
                     Error::new(
                         ErrorKind::Refused,
                         format!("pool {name} cannot be exported: {error}"),
-                        format!("see `sandstone pool status {name}`"),
+                        format!(
+                            "see `sandstone pool status {name}`; where its devices are gone for good, `sandstone pool clear \
+                             {name}` lets go of them, and then this forgets the pool"
+                        ),
                     )
                 })?;
                 None

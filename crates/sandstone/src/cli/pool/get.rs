@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::super::completion::pool_names;
 use super::super::table::{ListArgs, Numbers, left, print};
 use super::super::{Connection, Done, Terminal};
-use super::{capacity, fragmentation, wanted};
+use super::list::{capacity, fragmentation, space};
+use super::wanted;
 use crate::config::Error;
 use crate::pool::status::PoolView;
 
@@ -31,7 +32,7 @@ struct Property {
 const PROPERTIES: [Property; 9] = [
     Property {
         name: "size",
-        value: |pool, numbers| figure(pool, numbers, pool.size),
+        value: |pool, numbers| space(pool, numbers, pool.size),
     },
     Property {
         name: "capacity",
@@ -55,27 +56,21 @@ const PROPERTIES: [Property; 9] = [
     },
     Property {
         name: "free",
-        value: |pool, numbers| figure(pool, numbers, pool.free),
+        value: |pool, numbers| space(pool, numbers, pool.free),
     },
     Property {
         name: "allocated",
-        value: |pool, numbers| figure(pool, numbers, pool.allocated),
+        value: |pool, numbers| space(pool, numbers, pool.allocated),
     },
     Property {
         name: "freeing",
-        value: |pool, numbers| figure(pool, numbers, pool.freeing),
+        value: |pool, numbers| space(pool, numbers, pool.freeing),
     },
     Property {
         name: "fragmentation",
         value: fragmentation,
     },
 ];
-
-/// Bytes; nobody knows them while the pool is not open.
-fn figure(pool: &PoolView, numbers: Numbers, bytes: u64) -> String {
-    pool.open_for_us
-        .map_or_else(|| "-".to_owned(), |_| numbers.size(bytes))
-}
 
 /// A property of a pool, as `get` shows it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
