@@ -210,17 +210,17 @@ impl Pools {
 }
 
 impl Site<'_> {
+    /// Does what was asked for; the labels have it later.
     fn change(&self, change: &VdevChange) -> Result<(), Error> {
-        let site = self;
         match change {
-            VdevChange::Offline { devices } => site.offline(devices),
-            VdevChange::Online { devices, expand } => site.online(devices, *expand),
+            VdevChange::Offline { devices } => self.offline(devices),
+            VdevChange::Online { devices, expand } => self.online(devices, *expand),
             VdevChange::Attach {
                 device,
                 new,
                 force,
                 file_size,
-            } => site.with_file(new, *file_size, || site.attach(device, new, *force)),
+            } => self.with_file(new, *file_size, || self.attach(device, new, *force)),
             VdevChange::Replace {
                 device,
                 new,
@@ -229,12 +229,12 @@ impl Site<'_> {
             } => {
                 let at = match new {
                     Some(new) => new.clone(),
-                    None => site.find(device)?.path,
+                    None => self.find(device)?.path,
                 };
                 let new = new.as_deref();
-                site.with_file(&at, *file_size, || site.replace(device, new, *force))
+                self.with_file(&at, *file_size, || self.replace(device, new, *force))
             }
-            VdevChange::Detach { device } => site.detach(device),
+            VdevChange::Detach { device } => self.detach(device),
             VdevChange::Add {
                 vdevs,
                 logs,
@@ -250,10 +250,10 @@ impl Site<'_> {
                     caches,
                     spares,
                 };
-                site.add(what, *force, *file_size)
+                self.add(what, *force, *file_size)
             }
-            VdevChange::Remove { devices } => site.remove(devices),
-            VdevChange::Clear { devices } => site.clear(devices),
+            VdevChange::Remove { devices } => self.remove(devices),
+            VdevChange::Clear { devices } => self.clear(devices),
         }
     }
 }

@@ -136,6 +136,9 @@ pub(super) fn found(
     let size = geometry.len;
     let offset = size.saturating_sub(TAIL) / block * block;
     let len = (size - offset) / block * block;
+    if len == 0 {
+        return Ok(None);
+    }
     let request = Request::Read {
         offset,
         // At most TAIL and one block.

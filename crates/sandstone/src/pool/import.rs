@@ -96,9 +96,9 @@ impl Pools {
         self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
         let mut devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
         self.check_owner(&devices.examined.config, request.force)?;
-        if devices.examined.config.name != pool.name {
+        if let Some(new) = &request.new_name {
             // The labels have it when the pool is open.
-            devices.examined.config.name.clone_from(&pool.name);
+            devices.examined.config.name.clone_from(new);
             devices.examined.is_config_new = true;
         }
         if !request.force {

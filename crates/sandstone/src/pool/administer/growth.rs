@@ -63,10 +63,14 @@ impl Site<'_> {
         let config = self.pool.host.ask(|pool| pool.config().clone());
         let config = config.map_err(|error| failed(self.name, "add devices to", &error))?;
         new.label_beside(&config)?;
-        let added = self.handle("add devices to", move |hands| {
-            settle_all(hands, &new).inspect_err(|_| new.unlabel_beside())
+        let (added, new) = self.handle("add devices to", move |hands| {
+            (settle_all(hands, &new), new)
         })?;
-        added.map_err(|error| refused("add", &first.unwrap_or_default(), &error))
+        added.map_err(|error| {
+            // Not on the pool's thread: a device that hangs must not keep that waiting.
+            new.unlabel_beside();
+            refused("add", &first.unwrap_or_default(), &error)
+        })
     }
 
     /// Vdevs that are added may lose as many devices as those that there are.
