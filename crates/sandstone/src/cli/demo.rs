@@ -217,6 +217,7 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         spares: Vec::new(),
         force: false,
         file_size: Some(size + size / 8 + (256 << 20)),
+        dry_run: false,
     })?;
     daemon.plane().pools.note(POOL, &deed());
     Ok(())

@@ -5,22 +5,26 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueHint};
 use hyper::Method;
 
+use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
-use super::table::{Column, ListArgs, json, left, print, right};
+use super::table::json;
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
 use crate::pool::create::CreatePool;
 use crate::pool::disks::is_remote;
-use crate::pool::import::{FoundPool, ImportPool};
-use crate::pool::rewind::Reach;
-use crate::pool::status::{PoolView, VdevView};
+use crate::pool::status::{NO_ERRORS, PoolView, VdevView};
 
 mod check;
+mod ending;
+mod get;
 mod history;
+mod import;
 mod iostat;
+mod layout;
+mod list;
 mod named_vdevs;
 mod rewind;
 mod vdev;
@@ -30,9 +34,11 @@ pub(super) enum Verb {
     /// Make a pool on files, devices and other machines' disks (naa.…)
     Create(Create),
     /// List pools
-    List(List),
+    List(list::List),
     /// How pools are: what happened, what it means, what to do
     Status(Status),
+    /// Properties of pools
+    Get(get::Get),
     /// What pools and their devices read and write, and how long that takes
     ///
     /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is interrupted. The
@@ -42,11 +48,11 @@ pub(super) enum Verb {
     /// What was freed and is not free yet counts as allocated. Flushes and trims are not counted.
     Iostat(iostat::Iostat),
     /// Find pools on files and devices, and open one
-    Import(Import),
-    /// Let a pool go, so that any host may import it
-    Export(Export),
+    Import(import::Import),
+    /// Let a pool go, so that any host may import it; forget one that is not open
+    Export(ending::Export),
     /// End a pool; everything in it is lost
-    Destroy(Destroy),
+    Destroy(ending::Destroy),
     /// Verify every copy of everything, and repair what is bad
     Scrub(vdev::Scrub),
     /// Put devices aside
@@ -75,9 +81,12 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Use devices that hold another pool's labels, and vdevs that differ in redundancy
+    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
+    /// Only show how the pool would be laid out; change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
     /// Make files of this size where paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
@@ -94,15 +103,6 @@ pub(super) struct Create {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct List {
-    /// Only these
-    #[arg(add = pool_names())]
-    names: Vec<String>,
-    #[command(flatten)]
-    list: ListArgs,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct Status {
     /// Only these
     #[arg(add = pool_names())]
@@ -110,85 +110,31 @@ pub(super) struct Status {
     /// Only pools that are not well
     #[arg(short = 'x')]
     unwell: bool,
+    /// Name the volumes and bytes that could not be read
+    #[arg(short = 'v')]
+    verbose: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Import {
-    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev, and
-    /// other machines' disks]
-    #[arg(short = 'd', value_name = "PATH")]
-    paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels, where devices are away that may have newer changes or that others
-    /// were being rebuilt from, and with disks that logical units had meanwhile
-    #[arg(short = 'f', long)]
-    force: bool,
-    /// Without log devices that are missing: durable writes that are there and nowhere else are lost
-    #[arg(short = 'm', long)]
-    without_log: bool,
-    /// Where it is damaged, give up its newest changes: the end of the log, and at most one checkpoint
-    #[arg(short = 'F', long, requires = "pool")]
-    rewind: bool,
-    /// With -F: give up as many checkpoints as it takes; blocks of what is left may be lost
-    #[arg(short = 'X', long, requires = "rewind")]
-    extreme: bool,
-    /// With -F: only tell what would be given up
-    #[arg(short = 'n', long, requires = "rewind")]
-    dry_run: bool,
-    /// readonly=on: only to be read; nothing is written to its devices, not even to repair them
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = ["readonly=on", "readonly=off"],
-          requires = "pool")]
-    property: Option<String>,
-    /// JSON, as the control API gives it
-    #[arg(long)]
-    json: bool,
-    /// The pool's name or number; without it, pools that could be imported are listed
-    pool: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Export {
-    /// Also while logical units serve volumes of it: they are closed, and served again when it is imported
-    #[arg(short = 'f', long)]
-    force: bool,
-    /// The pool
-    #[arg(add = pool_names())]
-    name: String,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Destroy {
-    /// Do not ask
-    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
-    yes: bool,
-    /// The pool
-    #[arg(add = pool_names())]
-    name: String,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
         Verb::Create(args) => create(t, connection, &args),
-        Verb::List(args) => list(t, connection, &args),
+        Verb::List(args) => list::run(t, connection, &args),
         Verb::Status(args) => status(t, connection, &args),
+        Verb::Get(args) => get::run(t, connection, &args),
         Verb::Iostat(args) => iostat::run(t, connection, &args),
-        Verb::Import(args) => import(t, connection, &args),
-        Verb::Export(args) => {
-            let (name, force) = (escape(&args.name), args.force);
-            let path = format!("/v1/pools/{name}/export?force={force}");
-            let () = connection.client().call(&Method::POST, &path)?;
-            Ok(())
-        }
-        Verb::Destroy(args) => destroy(t, connection, &args),
+        Verb::Import(args) => import::run(t, connection, &args),
+        Verb::Export(args) => ending::export(t, connection, &args),
+        Verb::Destroy(args) => ending::destroy(t, connection, &args),
         Verb::Scrub(args) => vdev::scrub(connection, &args),
         Verb::Offline(args) => vdev::offline(connection, args),
         Verb::Online(args) => vdev::online(connection, args),
         Verb::Attach(args) => vdev::attach(connection, args),
         Verb::Replace(args) => vdev::replace(connection, args),
         Verb::Detach(args) => vdev::detach(connection, args),
-        Verb::Add(args) => vdev::add(connection, &args),
+        Verb::Add(args) => vdev::add(t, connection, &args),
         Verb::Remove(args) => vdev::remove(connection, args),
         Verb::Clear(args) => vdev::clear(connection, args),
         Verb::Events(args) => vdev::events(t, connection, &args),
@@ -207,11 +153,15 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
         spares: named.spares,
         force: args.force,
         file_size: args.size,
+        dry_run: args.dry_run,
     };
     let client = connection.client();
     let made: PoolView = client.send(&Method::POST, "/v1/pools", &request)?;
     if args.json {
         return json(t, &made);
+    }
+    if args.dry_run {
+        write!(t.out, "{}", layout("would create", &made))?;
     }
     Ok(())
 }
@@ -236,24 +186,6 @@ fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Er
     }
 }
 
-fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
-    let pools = wanted(connection, &args.names)?;
-    let none = "no pools available; make one with `sandstone pool create NAME VDEV…`";
-    print(t, &args.list, &COLUMNS, &pools, none)
-}
-
-const COLUMNS: [Column<PoolView>; 7] = [
-    left("name", |p, _| p.name.clone()),
-    right("size", |p, n| n.size(p.size)),
-    right("alloc", |p, n| n.size(p.allocated)),
-    right("free", |p, n| n.size(p.free)),
-    right("freeing", |p, n| n.size(p.freeing)),
-    right("cap", |p, _| {
-        format!("{}%", (p.size - p.free.min(p.size)) * 100 / p.size.max(1))
-    }),
-    left("health", |p, _| p.state.clone()),
-];
-
 fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done {
     let mut pools = wanted(connection, &args.names)?;
     if args.unwell {
@@ -275,9 +207,15 @@ fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done 
             writeln!(t.out)?;
         }
         write!(t.out, "{}", report(pool))?;
+        if args.verbose {
+            write!(t.out, "{}", damaged(pool))?;
+        }
     }
     Ok(())
 }
+
+/// Bytes of a block as most initiators count them.
+const SECTOR: u64 = 512;
 
 /// A pool as `zpool status` shows it.
 fn report(pool: &PoolView) -> String {
@@ -335,6 +273,28 @@ fn report(pool: &PoolView) -> String {
     text
 }
 
+/// The volumes and bytes that could not be read.
+fn damaged(pool: &PoolView) -> String {
+    let is_known = pool.errors != NO_ERRORS;
+    if pool.damaged.is_empty() && is_known && pool.open_for_us.is_some() {
+        return "\n\tNo read has met these blocks since the pool was opened or cleared; reading a volume names its.\n"
+            .to_owned();
+    }
+    let mut text = String::new();
+    for of in &pool.damaged {
+        let (first, last) = (of.offset, (of.offset + of.len).saturating_sub(1));
+        let (from, to) = (first / SECTOR, last / SECTOR);
+        text.push_str(&format!(
+            "\n\t{}: bytes {first} to {last} (blocks {from} to {to} of {SECTOR} bytes)",
+            of.dataset
+        ));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
 /// A number as zpool shortens it: `1.21K`.
 fn count(number: u64) -> String {
     match number {
@@ -367,100 +327,6 @@ fn wrapped(words: &str) -> String {
         width += len;
     }
     text
-}
-
-fn import(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done {
-    let paths = args.paths.iter().map(|path| absolute(path));
-    let request = ImportPool {
-        pool: args.pool.clone(),
-        paths: paths.collect::<Result<_, _>>()?,
-        force: args.force,
-        without_log: args.without_log,
-        rewind: match (args.rewind, args.extreme) {
-            (false, _) => Reach::None,
-            (true, false) => Reach::Newest,
-            (true, true) => Reach::Extreme,
-        },
-        dry_run: args.dry_run,
-        read_only: args.property.as_deref() == Some("readonly=on"),
-    };
-    let client = connection.client();
-    let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
-    if args.json {
-        return json(t, &found);
-    }
-    if args.pool.is_none() && found.is_empty() {
-        writeln!(
-            t.err,
-            "no pools available to import; name files, devices or folders to look at with -d"
-        )?;
-    }
-    for pool in &found {
-        if let Some(rewind) = &pool.rewind {
-            rewind::tell(t, &pool.name, rewind, request.read_only)?;
-            continue;
-        }
-        writeln!(t.out, "   pool: {}\n     id: {}", pool.name, pool.guid)?;
-        let (state, action) = match (&pool.problem, pool.missing.is_empty()) {
-            (Some(_), _) if pool.is_log_missing => (
-                "UNAVAIL",
-                "attach the log device, or name it with -d; if it is lost for good, -m imports the pool without it",
-            ),
-            (Some(_), _) => ("UNAVAIL", "attach what is missing, or name it with -d"),
-            (None, true) => ("ONLINE", "it can be imported using its name or number"),
-            (None, false) => (
-                "DEGRADED",
-                "it can be imported despite missing devices, as far as redundancy covers them",
-            ),
-        };
-        writeln!(t.out, "  state: {state}")?;
-        if let Some(problem) = &pool.problem {
-            writeln!(t.out, " status: {}", wrapped(problem))?;
-        }
-        if !pool.unaccounted.is_empty() {
-            let told = format!(
-                "its newest changes may be on {} only, if it was in use there after what was found was last; -f \
-                 imports it without these, and then the two cannot be joined any more",
-                pool.unaccounted.join(", ")
-            );
-            writeln!(t.out, " status: {}", wrapped(&told))?;
-        }
-        if !pool.is_exported {
-            let machine = pool.host.split('/').next().unwrap_or_default();
-            writeln!(
-                t.out,
-                " status: it was last in use by {machine} and not exported"
-            )?;
-        }
-        writeln!(t.out, " action: {action}\n config:\n")?;
-        for device in &pool.devices {
-            writeln!(t.out, "\t{}  ONLINE", device.display())?;
-        }
-        for device in &pool.missing {
-            writeln!(t.out, "\t{device}  UNAVAIL  missing")?;
-        }
-        writeln!(t.out)?;
-    }
-    Ok(())
-}
-
-fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Destroy) -> Done {
-    let client = connection.client();
-    let path = format!("/v1/pools/{}", escape(&args.name));
-    if !args.yes {
-        let pool: PoolView = client.get(&path)?;
-        let question = format!(
-            "Everything in pool {} is lost. Destroy it? [y/N] ",
-            pool.name
-        );
-        confirm(
-            t,
-            &question,
-            &format!("sandstone pool destroy -y {}", pool.name),
-        )?;
-    }
-    let () = client.call(&Method::DELETE, &path)?;
-    Ok(())
 }
 
 /// Asks; ends the command where the answer is not yes, or nobody is there to ask.

@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 use super::disks::Disks;
 use super::host::Hands;
 use super::registry::{OpenPool, Pools};
+use super::status::{PoolView, layout};
 use super::vdev_request::{Additions, VdevRequest};
 use crate::config::{Error, ErrorKind};
 
@@ -92,12 +93,15 @@ pub enum VdevChange {
         #[serde(default)]
         #[schema(value_type = Vec<String>)]
         spares: Vec<PathBuf>,
-        /// Also where another pool's labels are on them, or redundancy differs.
+        /// Also where another pool's labels or something else that is known is on them, or redundancy differs.
         #[serde(default)]
         force: bool,
         /// Make files of this size, in bytes, where there are none.
         #[serde(default)]
         file_size: Option<u64>,
+        /// Only tell how the pool would be laid out, and what stands in the way; change nothing.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// Takes away logs, caches, and spares that stand ready.
     Remove {
@@ -149,50 +153,12 @@ impl Pools {
             pool: &pool,
             status,
         };
-        match change {
-            VdevChange::Offline { devices } => site.offline(devices),
-            VdevChange::Online { devices, expand } => site.online(devices, *expand),
-            VdevChange::Attach {
-                device,
-                new,
-                force,
-                file_size,
-            } => site.with_file(new, *file_size, || site.attach(device, new, *force)),
-            VdevChange::Replace {
-                device,
-                new,
-                force,
-                file_size,
-            } => {
-                let at = match new {
-                    Some(new) => new.clone(),
-                    None => site.find(device)?.path,
-                };
-                let new = new.as_deref();
-                site.with_file(&at, *file_size, || site.replace(device, new, *force))
-            }
-            VdevChange::Detach { device } => site.detach(device),
-            VdevChange::Add {
-                vdevs,
-                logs,
-                caches,
-                spares,
-                force,
-                file_size,
-            } => {
-                let what = Additions {
-                    vdevs,
-                    logs,
-                    caches,
-                    spares,
-                };
-                site.add(what, *force, *file_size)
-            }
-            VdevChange::Remove { devices } => site.remove(devices),
-            VdevChange::Clear { devices } => site.clear(devices),
-        }?;
+        let changed = site.change(change);
+        // Also after a refusal: of several devices those before the one that was refused are changed.
         let synced = pool.host.sync();
-        self.save()?;
+        let saved = self.save();
+        changed?;
+        saved?;
         synced.map_err(|error| {
             failed(name, "change", &error)
                 .not_changed("the change is in force and may be forgotten when the daemon ends")
@@ -201,6 +167,94 @@ impl Pools {
         let after = pool.host.places().into_iter();
         let mut new = after.filter(|(guid, _)| !before.contains_key(guid));
         new.try_for_each(|(_, at)| self.take_back(&at.path))
+    }
+
+    /// How a pool would be laid out after something was added; nothing is changed.
+    ///
+    /// # Errors
+    /// What stands in the way of adding it.
+    pub fn would_add(&self, name: &str, change: &VdevChange) -> Result<PoolView, Error> {
+        let _changing = self.changing();
+        let pool = self.get(name)?;
+        pool.require_writable()?;
+        let status = pool.host.ask(|engine| engine.status());
+        let status = status.map_err(|error| failed(name, "look at", &error))?;
+        let mut view = self.view(name)?;
+        let site = Site {
+            name,
+            pools: self,
+            pool: &pool,
+            status,
+        };
+        if let VdevChange::Add {
+            vdevs,
+            logs,
+            caches,
+            spares,
+            force,
+            file_size,
+            ..
+        } = change
+        {
+            let what = Additions {
+                vdevs,
+                logs,
+                caches,
+                spares,
+            };
+            site.would_add(what, *force, *file_size)?;
+            layout(&mut view, what);
+        }
+        Ok(view)
+    }
+}
+
+impl Site<'_> {
+    /// Does what was asked for; the labels have it later.
+    fn change(&self, change: &VdevChange) -> Result<(), Error> {
+        match change {
+            VdevChange::Offline { devices } => self.offline(devices),
+            VdevChange::Online { devices, expand } => self.online(devices, *expand),
+            VdevChange::Attach {
+                device,
+                new,
+                force,
+                file_size,
+            } => self.with_file(new, *file_size, || self.attach(device, new, *force)),
+            VdevChange::Replace {
+                device,
+                new,
+                force,
+                file_size,
+            } => {
+                let at = match new {
+                    Some(new) => new.clone(),
+                    None => self.find(device)?.path,
+                };
+                let new = new.as_deref();
+                self.with_file(&at, *file_size, || self.replace(device, new, *force))
+            }
+            VdevChange::Detach { device } => self.detach(device),
+            VdevChange::Add {
+                vdevs,
+                logs,
+                caches,
+                spares,
+                force,
+                file_size,
+                ..
+            } => {
+                let what = Additions {
+                    vdevs,
+                    logs,
+                    caches,
+                    spares,
+                };
+                self.add(what, *force, *file_size)
+            }
+            VdevChange::Remove { devices } => self.remove(devices),
+            VdevChange::Clear { devices } => self.clear(devices),
+        }
     }
 }
 
@@ -302,19 +356,46 @@ impl Site<'_> {
         path: &Path,
         work: impl FnOnce(&mut Hands<'_>) -> Result<(), ShapeError> + Send + 'static,
     ) -> Result<(), Error> {
-        if let Some(reason) = &self.status.suspended {
-            return Err(Error::new(
-                ErrorKind::Refused,
-                format!("pool {} takes no changes: {reason}", self.name),
-                format!(
-                    "see to its devices, then use `sandstone pool clear {}`: it opens the pool anew",
-                    self.name
-                ),
-            ));
-        }
+        self.require_changes()?;
         self.handle(doing, work)?
             .map_err(|error| refused(doing, path, &error))
     }
+
+    /// Refuses to change a pool that takes no changes any more.
+    fn require_changes(&self) -> Result<(), Error> {
+        let Some(reason) = &self.status.suspended else {
+            return Ok(());
+        };
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("pool {} takes no changes: {reason}", self.name),
+            format!(
+                "see to its devices, then use `sandstone pool clear {}`: it opens the pool anew",
+                self.name
+            ),
+        ))
+    }
+}
+
+/// Does something to several devices, one after the other. Where one is refused, the error says which were `done`
+/// before it and stay so.
+fn in_turn<T>(
+    done: &str,
+    devices: impl IntoIterator<Item = (impl ToString, T)>,
+    mut change: impl FnMut(T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut before: Vec<String> = Vec::new();
+    for (name, device) in devices {
+        change(device).map_err(|error| match before.is_empty() {
+            true => error,
+            false => error.not_changed(format!(
+                "{} had been {done} before that, and that stays; of the others nothing was changed",
+                before.join(", ")
+            )),
+        })?;
+        before.push(name.to_string());
+    }
+    Ok(())
 }
 
 /// Whether a word means the leaf: its path, the last part of that, or its number.

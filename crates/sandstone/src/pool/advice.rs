@@ -3,7 +3,8 @@
 use store::pool::{PoolStatus, ScanKind, ScanState};
 use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
 
-use super::status::state;
+use super::fullness::{Fill, Fullness};
+use super::status::{has_lost_blocks, state};
 
 /// What happened and what it means, and what to do; the worst that there is.
 type Advice = (String, String);
@@ -20,6 +21,34 @@ pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Opt
         .or_else(|| of_pool(status))
         .or_else(|| of_absent(status, &leaves))
         .or_else(|| of_hurt(status, &leaves))
+        .or_else(|| of_space(status))
+}
+
+/// Of a pool that fills.
+fn of_space(status: &PoolStatus) -> Option<Advice> {
+    let (fullness, name) = (Fullness::of(status), &status.name);
+    let (how, what) = match fullness.now() {
+        Fill::Roomy => return None,
+        Fill::High => (
+            "filling up",
+            "When it is full, writes that need space fail.",
+        ),
+        Fill::Critical => (
+            "nearly full",
+            "When it is full, writes that need space fail.",
+        ),
+        Fill::Full => (
+            "full",
+            "Writes that need space fail. Reads, UNMAP and destroying datasets go on.",
+        ),
+    };
+    Some((
+        format!("The pool is {how}: {}. {what}", fullness.told()),
+        format!(
+            "Add devices with 'sandstone pool add {name} VDEV', or destroy what is not needed: 'sandstone volume list -t \
+             all -r -S used {name}' shows what takes the space."
+        ),
+    ))
 }
 
 /// Of a pool that takes no changes any more.
@@ -81,14 +110,14 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
         .scan
         .as_ref()
         .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
-    let (what, action) = if status.top_levels.iter().any(|top| top.unreadable > 0) {
+    let (what, action) = if has_lost_blocks(status) {
         (
             "One or more blocks could not be read with right bytes from any device; reading them fails. \
              Everything else is served."
                 .to_owned(),
             format!(
                 "Restore what they belonged to from a copy: writing a block anew ends its errors. Then use \
-                 'sandstone pool clear {name}'."
+                 'sandstone pool clear {name}', and 'sandstone pool scrub {name}' to prove it."
             ),
         )
     } else if resilver {

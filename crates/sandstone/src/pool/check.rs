@@ -14,7 +14,8 @@ use store::pool::{LeafLabels, Pool, examine};
 use utoipa::ToSchema;
 
 use super::disks::Disks;
-use super::import::{Found, describe, open_all, scan_paths};
+use super::found::{Found, describe, find_labels};
+use super::import::open_all;
 use super::overlay::Drive;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
@@ -69,9 +70,9 @@ pub fn check(
 ) -> Result<CheckView, Error> {
     // The disks of other machines are reached by the daemon only, which has no pool checked that is not open.
     let disks = Disks::default();
-    let found = scan_paths(&disks, paths);
+    let found = find_labels(&disks, paths);
     let guid = choose(&found, wanted)?;
-    let described = describe(guid, &found[&guid]);
+    let described = describe(guid, &found.pools[&guid]);
     let mut opened = Vec::new();
     for (path, result) in open_all(&disks, &described.devices) {
         match result {
@@ -100,7 +101,10 @@ pub fn check(
 
 /// The pool that is meant.
 fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
-    let described = found.iter().map(|(guid, on)| (describe(*guid, on), *guid));
+    let described = found
+        .pools
+        .iter()
+        .map(|(guid, on)| (describe(*guid, on), *guid));
     let is_meant = |name: &str, guid: &str| wanted.is_none_or(|word| word == name || word == guid);
     let fitting: Vec<u64> = described
         .filter(|(pool, _)| is_meant(&pool.name, &pool.guid))
@@ -110,8 +114,8 @@ fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
         [guid] => Ok(guid),
         [] => Err(Error::not_found(
             match wanted {
-                Some(name) => format!("no pool {name} was found"),
-                None => "no pool was found".to_owned(),
+                Some(name) => format!("no pool {name} was found{}", found.told_unusable()),
+                None => format!("no pool was found{}", found.told_unusable()),
             },
             "name its files, devices or folders",
         )),

@@ -1,26 +1,22 @@
 //! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::name::check_component;
 use store::pool::PoolStatus;
-use store::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use store::vdev::{Class, Kind, VdevTree};
 use utoipa::ToSchema;
 
-use super::disks::{self, Disks};
 use super::host::{Begin, Place, PoolHost, Setup};
+use super::new_devices::{NewDevices, check_devices, make_files, unmake_files};
 use super::registry::{OpenPool, Pools};
+use super::status::{PoolView, layout};
 use super::vdev_request::{Additions, VdevRequest};
 use super::{label, opening};
-use crate::block::BlockDevice;
-use crate::block::file::FileDevice;
-use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
-
-/// The smallest device, in bytes; zpool's.
-const MIN_DEVICE: u64 = 64 << 20;
 
 /// What zpool's syntax knows as something else than a pool's name.
 const RESERVED: [&str; 9] = [
@@ -46,12 +42,15 @@ pub struct CreatePool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub spares: Vec<PathBuf>,
-    /// Use devices that another pool's labels are on, and vdevs that differ in redundancy.
+    /// Use devices that hold another pool's labels or something else that is known, and vdevs that differ in redundancy.
     #[serde(default)]
     pub force: bool,
     /// Make files of this size, in bytes, where paths do not exist.
     #[serde(default)]
     pub file_size: Option<u64>,
+    /// Only tell how it would be laid out, and what stands in the way; change nothing.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 impl CreatePool {
@@ -66,8 +65,12 @@ impl CreatePool {
     }
 }
 
-/// An open leaf: its guid, its path and its device.
-type Leaf = (u64, PathBuf, Arc<dyn BlockDevice>);
+/// What became of a pool that was to be let go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExportView {
+    /// Why it was only forgotten, and nothing written to its devices; `None` where it was exported.
+    pub forgotten: Option<String>,
+}
 
 impl Pools {
     /// Makes a pool on files and devices; files that were made for it go again where that fails.
@@ -79,65 +82,55 @@ impl Pools {
         self.check_name(&request.name)?;
         check_shape(request)?;
         let made = make_files(request.additions().paths(), request.file_size)?;
-        self.create_on(request).inspect_err(|_| {
-            for path in &made {
-                // They are ours, and hold nothing.
-                let _ = std::fs::remove_file(path);
-            }
-        })
+        self.create_on(request).inspect_err(|_| unmake_files(&made))
+    }
+
+    /// How a pool would be laid out; nothing is changed.
+    ///
+    /// # Errors
+    /// What stands in the way of making it.
+    pub fn would_create(&self, request: &CreatePool) -> Result<PoolView, Error> {
+        let _changing = self.changing();
+        self.check_name(&request.name)?;
+        check_shape(request)?;
+        let (disks, what) = (&self.options.disks, request.additions());
+        check_devices(disks, what.paths(), request.file_size, request.force)?;
+        let mut view = PoolView {
+            name: request.name.clone(),
+            ..PoolView::default()
+        };
+        layout(&mut view, what);
+        Ok(view)
     }
 
     fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
-        let mut leaves: Vec<Leaf> = Vec::new();
-        let mut take = |path: &PathBuf| {
-            let (guid, device) = (
-                super::random_u64(),
-                open_new(&self.options.disks, path, request.force)?,
-            );
-            let spec = LeafSpec::new(guid, device.geometry().len);
-            leaves.push((guid, path.clone(), device));
-            Ok::<_, Error>(spec)
+        let what = request.additions();
+        let new = NewDevices::open(&self.options.disks, what, request.force)?;
+        let tree = VdevTree {
+            top_levels: new.top_levels.clone(),
         };
-        let mut take_all = |paths: &[PathBuf]| paths.iter().map(&mut take).collect();
-        let blocks = request.vdevs.iter().map(|vdev| (vdev, Class::Normal));
-        let logs = request.logs.iter().map(|vdev| (vdev, Class::Log));
-        let mut top_levels = Vec::new();
-        for (vdev, class) in blocks.chain(logs) {
-            let specs: Result<Vec<LeafSpec>, Error> = take_all(&vdev.paths);
-            top_levels.push(TopLevelSpec::new(vdev.kind.kind(), class, specs?));
-        }
-        let (caches, spares) = (take_all(&request.caches)?, take_all(&request.spares)?);
-        let host = self.host_id();
-        let mut config = opening::new_config(&request.name, &host, VdevTree { top_levels });
+        let mut config = opening::new_config(&request.name, &self.host_id(), tree);
         let guid = config.guid;
-        (config.caches, config.spares) = (caches, spares);
-        let beside = config.caches.iter().chain(&config.spares);
-        for spec in beside {
-            let leaf = leaves.iter().find(|(guid, _, _)| *guid == spec.guid);
-            let Some((_, path, device)) = leaf else {
-                continue;
+        config.caches.clone_from(&new.caches);
+        config.spares.clone_from(&new.spares);
+        new.label_beside(&config)?;
+        let places = new.leaves.iter().map(|leaf| {
+            let place = Place {
+                path: leaf.path.clone(),
+                ..Place::default()
             };
-            label::write_beside(&**device, &config, spec.guid)
-                .map_err(|error| label::failed("write", path, error))?;
-        }
+            (leaf.guid, place)
+        });
         let setup = Setup {
             begin: Begin::Create(Box::new(config)),
-            devices: leaves
-                .iter()
-                .map(|(guid, _, device)| (*guid, Arc::clone(device)))
-                .collect(),
-            places: leaves
+            places: places.collect(),
+            devices: new
+                .leaves
                 .into_iter()
-                .map(|(guid, path, _)| {
-                    let place = Place {
-                        path,
-                        ..Place::default()
-                    };
-                    (guid, place)
-                })
+                .map(|leaf| (leaf.guid, leaf.device))
                 .collect(),
             cache: self.cache_for_one_more(),
-            host,
+            host: self.host_id(),
             is_read_only: false,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
@@ -150,28 +143,56 @@ impl Pools {
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")
         })?;
-        self.add(OpenPool::new(host, guid))?;
+        let added = self.add(OpenPool::new(host, guid));
         // Only now: their labels say whose they are.
-        let mut taken = request.additions().paths();
-        taken.try_for_each(|path| self.take_back(path))
+        let mut paths = what.paths();
+        let kept = added.and_then(|()| paths.try_for_each(|path| self.take_back(path)));
+        // One that the next start would not know is none: what is written to it until then would be lost.
+        kept.map_err(|error| {
+            let undone = self
+                .get(&request.name)
+                .and_then(|pool| self.end(&request.name, &pool));
+            if let Err(error) = undone {
+                tracing::warn!(pool = request.name, %error, "of a pool that was not made something is left");
+            }
+            error.not_changed("there is no such pool; what was on the devices may be overwritten")
+        })
     }
 
-    /// Writes everything that a pool has taken to its devices and lets it go: any host may import it.
+    /// Writes everything that a pool has taken to its devices and lets it go: any host may import it. One that is not
+    /// open, or has no engine any more, is forgotten: its devices stay as they are.
     /// The caller knows that nothing uses it.
     ///
     /// # Errors
-    /// It is not open, or that could not be written; it stays open then.
-    pub fn export(&self, name: &str) -> Result<(), Error> {
+    /// There is none, or what it has taken could not be written; it stays open then.
+    pub fn export(&self, name: &str) -> Result<ExportView, Error> {
         let _changing = self.changing();
-        let pool = self.get(name)?;
-        pool.host.close(true).map_err(|error| {
-            Error::new(
-                ErrorKind::Refused,
-                format!("pool {name} cannot be exported: {error}"),
-                format!("see `sandstone pool status {name}`"),
-            )
-        })?;
-        self.remove(name)
+        let is_shut = |pool: &OpenPool| pool.host.shut().map(|shut| shut.reason);
+        let open = match self.why_absent(name) {
+            Some(reason) => Err(reason),
+            None => {
+                let pool = self.get(name)?;
+                is_shut(&pool).map_or(Ok(pool), Err)
+            }
+        };
+        let forgotten = match open {
+            Err(reason) => Some(reason),
+            Ok(pool) => {
+                pool.host.close(true).map_err(|error| {
+                    Error::new(
+                        ErrorKind::Refused,
+                        format!("pool {name} cannot be exported: {error}"),
+                        format!(
+                            "see `sandstone pool status {name}`; where its devices are gone for good, `sandstone pool clear \
+                             {name}` lets go of them, and then this forgets the pool"
+                        ),
+                    )
+                })?;
+                None
+            }
+        };
+        self.remove(name)?;
+        Ok(ExportView { forgotten })
     }
 
     /// Ends a pool: everything in it is lost. The caller knows that nothing uses it.
@@ -180,12 +201,34 @@ impl Pools {
     /// It is not open, or labels could not be wiped.
     pub fn destroy(&self, name: &str) -> Result<(), Error> {
         let _changing = self.changing();
+        if let Some(reason) = self.why_absent(name) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "pool {name} is not open, so the labels of its devices cannot be wiped: {reason}"
+                ),
+                format!(
+                    "`sandstone pool export {name}` forgets the pool and leaves its devices as they are; to wipe those, \
+                     import it first"
+                ),
+            ));
+        }
         let pool = self.get(name)?;
         pool.require_writable()?;
+        self.end(name, &pool)
+    }
+
+    /// Ends an open pool and wipes the labels of its devices.
+    fn end(&self, name: &str, pool: &Arc<OpenPool>) -> Result<(), Error> {
         pool.host.abandon();
         let places = pool.host.places();
-        drop(pool);
-        self.remove(name)?;
+        let removed = self.remove(name);
+        // Where the list of pools cannot be written, the next start finds no labels, and says so.
+        self.wipe_all(&places).and(removed)
+    }
+
+    /// Wipes the labels of all devices of a pool that is no more.
+    fn wipe_all(&self, places: &BTreeMap<u64, Place>) -> Result<(), Error> {
         // Where a device was missing there is nothing of it; or another one by now.
         let disks = &self.options.disks;
         let places = places.iter().filter(|(_, place)| disks.exists(&place.path));
@@ -276,75 +319,4 @@ pub(super) fn redundancies(status: &PoolStatus) -> Vec<usize> {
         Kind::Raidz { parity } => parity.into(),
     })
     .collect()
-}
-
-/// Makes the files that do not exist, where a size is given; returns them.
-pub(super) fn make_files<'a>(
-    paths: impl Iterator<Item = &'a Path>,
-    file_size: Option<u64>,
-) -> Result<Vec<PathBuf>, Error> {
-    let mut made: Vec<PathBuf> = Vec::new();
-    for path in paths {
-        // Another machine's disk is there, or is not: opening it says why.
-        if disks::is_remote(path) || path.exists() {
-            continue;
-        }
-        let result = match file_size {
-            None => Err(Error::not_found(
-                format!("{} does not exist", path.display()),
-                "check the path, or say how large a file to make of it, as in --size 10G",
-            )),
-            Some(size) if size < MIN_DEVICE => Err(too_small(path, size)),
-            Some(size) => FileDevice::create(path, size - size % 4096, disks::FILE_OPTIONS)
-                .map_err(|error| Error::invalid(error.problem(), error.advice())),
-        };
-        if let Err(error) = result {
-            for path in &made {
-                // They are ours, and hold nothing.
-                let _ = std::fs::remove_file(path);
-            }
-            return Err(error);
-        }
-        made.push(path.to_owned());
-    }
-    Ok(made)
-}
-
-/// Opens a device for a new pool.
-pub(super) fn open_new(
-    disks: &Disks,
-    path: &Path,
-    force: bool,
-) -> Result<Arc<dyn BlockDevice>, Error> {
-    let (device, labels) = disks.open_with_labels(path)?;
-    if let Some((config, _)) = label::newest(&labels)
-        && !force
-    {
-        let state = if config.is_exported {
-            "exported"
-        } else {
-            "potentially active"
-        };
-        return Err(Error::new(
-            ErrorKind::InUse,
-            format!(
-                "{} is part of {state} pool '{}'",
-                path.display(),
-                config.name
-            ),
-            "use -f to overwrite it, if nothing of that pool is missed",
-        ));
-    }
-    let len = device.geometry().len;
-    if len < MIN_DEVICE {
-        return Err(too_small(path, len));
-    }
-    Ok(device)
-}
-
-fn too_small(path: &Path, size: u64) -> Error {
-    Error::invalid(
-        format!("{} has {}", path.display(), format_size(size)),
-        format!("use devices of at least {}", format_size(MIN_DEVICE)),
-    )
 }

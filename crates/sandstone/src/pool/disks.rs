@@ -149,8 +149,7 @@ impl Disks {
         Ok(RemoteDisk(Arc::new(InUse(device))))
     }
 
-    /// Opens a device for one pool alone, and reads its labels. First locked, then read: nobody writes labels in
-    /// between. One that does not answer is given up.
+    /// Opens a device for one pool alone, and reads its labels.
     ///
     /// # Errors
     /// It is not there, is in use, cannot be read, or does not answer.
@@ -158,6 +157,19 @@ impl Disks {
         &self,
         path: &Path,
     ) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
+        self.open_and_look(path, label::read)
+    }
+
+    /// Opens a device for one pool alone, and looks at what it holds. First locked, then read: nobody writes labels in
+    /// between. One that does not answer is given up.
+    ///
+    /// # Errors
+    /// It is not there, is in use, cannot be read, or does not answer.
+    pub(super) fn open_and_look<T: Send + 'static>(
+        &self,
+        path: &Path,
+        look: impl FnOnce(&dyn BlockDevice) -> Result<T, BlockError> + Send + 'static,
+    ) -> Result<(Arc<dyn BlockDevice>, T), Error> {
         let (reply, answer) = channel();
         let (disks, at) = (self.clone(), path.to_owned());
         let work = move || {
@@ -165,9 +177,8 @@ impl Disks {
                 .open(&at)
                 .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
             let opened = opened.and_then(|device| {
-                let labels =
-                    label::read(&*device).map_err(|error| label::failed("read", &at, error))?;
-                Ok((device, labels))
+                let seen = look(&*device).map_err(|error| label::failed("read", &at, error))?;
+                Ok((device, seen))
             });
             // Nobody may wait any more.
             drop(reply.send(opened));

@@ -15,6 +15,7 @@ use store::pool::{
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
+use super::damaged::{Damaged, Reading};
 use super::devices::Devices;
 use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
@@ -53,6 +54,7 @@ pub(super) struct Engine {
     is_over: bool,
     /// What volumes were told that is not durable.
     unflushed: Unflushed,
+    damaged: Damaged,
     /// What is away that will be used again by itself.
     absence: Absence,
     /// Taken from the inbox, and not obeyed yet.
@@ -72,9 +74,15 @@ enum Waiter {
         lane: Remote,
         /// The volume that it changes without being durable when it is answered.
         volatile: Option<DatasetId>,
+        /// What it reads.
+        reading: Option<Reading>,
     },
     Administrator(Reply),
-    Stream(Sender<Result<Answer, PoolError>>),
+    Stream {
+        reply: Sender<Result<Answer, PoolError>>,
+        /// What it reads.
+        reading: Option<Reading>,
+    },
     /// A device that the pool will not need any more when the labels say so.
     Farewell(Farewell),
     /// A line of the history that the pool wrote by itself.
@@ -106,6 +114,7 @@ impl Engine {
             closing: None,
             is_over: false,
             unflushed: Unflushed::default(),
+            damaged: Damaged::default(),
             absence: Absence::default(),
             orders: VecDeque::new(),
             batch: Vec::new(),
@@ -222,7 +231,9 @@ impl Engine {
             Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
-                self.waiting.insert(self.next_id, Waiter::Stream(reply));
+                let reading = Reading::of(&request);
+                let waiter = Waiter::Stream { reply, reading };
+                self.waiting.insert(self.next_id, waiter);
                 pool.submit(RequestId(self.next_id), request, now_us);
             }
             Order::Administer { plan, reply } => {
@@ -240,6 +251,7 @@ impl Engine {
                     pool,
                     devices: &mut self.devices,
                     unflushed: &mut self.unflushed,
+                    damaged: &mut self.damaged,
                     shared: &self.shared,
                     now_us,
                 };
@@ -282,6 +294,7 @@ impl Engine {
             ticket,
             lane,
             volatile: Unflushed::volatile(&request),
+            reading: Reading::of(&request),
         };
         self.waiting.insert(self.next_id, waiter);
         self.batch.push((RequestId(self.next_id), request));
@@ -330,7 +343,7 @@ impl Engine {
         })?;
         *self.shared.places() = places;
         self.shared.shut(None);
-        self.shared.history().note("the pool was opened anew");
+        self.shared.event_log().note("the pool was opened anew");
         tracing::info!(pool = self.shared.name(), "the pool was opened anew");
         self.adopt(opened);
         Ok(())
@@ -382,14 +395,19 @@ impl Engine {
                     ticket,
                     lane,
                     volatile,
+                    reading,
                 }) => {
+                    self.damaged.answered(reading, &result);
                     if let (Some(dataset), Ok(_)) = (volatile, &result) {
                         self.unflushed.answered(dataset, pool.newest_seq());
                     }
                     lane.complete(ticket, outcome(result, self.absence.is_needed));
                 }
-                // Nobody may wait any more.
-                Some(Waiter::Stream(reply)) => drop(reply.send(result)),
+                Some(Waiter::Stream { reply, reading }) => {
+                    self.damaged.answered(reading, &result);
+                    // Nobody may wait any more.
+                    drop(reply.send(result));
+                }
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
                 Some(Waiter::Farewell(farewell)) => farewell.end(result.is_ok()),
                 Some(Waiter::Nobody) => {}
@@ -555,7 +573,7 @@ impl Engine {
                     lane.complete(ticket, Err(block_error(error, self.absence.is_needed)));
                 }
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
-                Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
+                Waiter::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
                 Waiter::Farewell(farewell) => farewell.end(false),
                 Waiter::Nobody => {}
             }

@@ -11,6 +11,7 @@ use store::pool::{Event, Pool};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 use utoipa::ToSchema;
 
+use super::fullness::{Fill, Fullness};
 use super::host::Shared;
 use super::opening::wall_clock_s;
 use crate::config::quantity::format_size;
@@ -31,9 +32,11 @@ pub struct Happening {
 
 /// What happened to a pool lately.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct EventLog {
     lines: VecDeque<Happening>,
     bursts: HashMap<(LeafId, &'static str), Burst>,
+    /// How full the pool was when that was told.
+    fill: Fill,
 }
 
 #[derive(Debug)]
@@ -42,7 +45,7 @@ struct Burst {
     more: u64,
 }
 
-impl History {
+impl EventLog {
     /// Everything, oldest first.
     pub(super) fn all(&self) -> Vec<Happening> {
         self.lines.iter().cloned().collect()
@@ -57,6 +60,13 @@ impl History {
             time_s: wall_clock_s(),
             text: text.to_owned(),
         });
+    }
+
+    /// How full the pool is now; whether it became fuller than was told.
+    fn is_fuller(&mut self, now: Fullness) -> Option<Fill> {
+        let before = self.fill;
+        self.fill = now.after(before);
+        (self.fill > before).then_some(self.fill)
     }
 
     /// Whether something of this kind is told now, and how much of it was not since the last time.
@@ -88,7 +98,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         path.map_or_else(|| format!("{guid:016x}"), |path| path.display().to_string())
     };
     let burst = |leaf: LeafId, what: &'static str, text: String| {
-        let more = shared.history().is_told(leaf, what, Instant::now())?;
+        let more = shared.event_log().is_told(leaf, what, Instant::now())?;
         Some(match more {
             0 => format!("{}: {text}", device(leaf)),
             more => format!(
@@ -100,12 +110,14 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     let text = match event {
         Event::Checkpoint { epoch } => {
             tracing::debug!(pool = name, epoch, "checkpoint");
-            None
+            let now = Fullness::of(&pool.status());
+            let fuller = shared.event_log().is_fuller(now);
+            fuller.map(|fill| format!("{}; {}", fill.told(), now.told()))
         }
         Event::Suspended { reason } => {
             tracing::error!(pool = name, reason, "the pool takes no changes any more");
             shared
-                .history()
+                .event_log()
                 .note(&format!("the pool takes no changes any more: {reason}"));
             None
         }
@@ -155,7 +167,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         } else {
             tracing::warn!(pool = name, "{text}");
         }
-        shared.history().note(&text);
+        shared.event_log().note(&text);
     }
 }
 
@@ -170,7 +182,7 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
         names.join(", ")
     );
     tracing::warn!(pool = shared.name(), "{text}");
-    shared.history().note(&text);
+    shared.event_log().note(&text);
 }
 
 /// Tells where a scrub or resilver begins and ends; in these words.
@@ -179,7 +191,7 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let text = super::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
     tracing::info!(pool = shared.name(), "{text}");
-    shared.history().note(text);
+    shared.event_log().note(text);
     Some(text.to_owned())
 }
 
@@ -200,10 +212,10 @@ mod tests {
 
     #[test]
     fn the_same_is_told_once_and_then_counted() {
-        let mut history = History::default();
+        let mut log = EventLog::default();
         let (leaf, start) = (LeafId(1), Instant::now());
         let told: Vec<Option<u64>> = (0..25)
-            .map(|second| history.is_told(leaf, "error", start + Duration::from_secs(second)))
+            .map(|second| log.is_told(leaf, "error", start + Duration::from_secs(second)))
             .collect();
         let heard: Vec<(usize, u64)> = told
             .iter()
@@ -211,14 +223,14 @@ mod tests {
             .filter_map(|(at, more)| Some((at, (*more)?)))
             .collect();
         assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
-        assert_eq!(history.is_told(LeafId(2), "error", start), Some(0));
+        assert_eq!(log.is_told(LeafId(2), "error", start), Some(0));
     }
 
     #[test]
     fn only_the_last_lines_are_kept() {
-        let mut history = History::default();
-        (0..KEPT + 3).for_each(|number| history.note(&number.to_string()));
-        let all = history.all();
+        let mut log = EventLog::default();
+        (0..KEPT + 3).for_each(|number| log.note(&number.to_string()));
+        let all = log.all();
         assert_eq!((all.len(), all[0].text.as_str()), (KEPT, "3"));
     }
 }

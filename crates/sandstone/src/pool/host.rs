@@ -21,10 +21,11 @@ use store::cache::Cache;
 use store::format::DatasetId;
 use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
 
+use super::damaged::Damaged;
 use super::devices::Devices;
 use super::disks::Disks;
 use super::engine::Engine;
-use super::events::{Happening, History};
+use super::events::{EventLog, Happening};
 use super::opening::{self, NotOpen};
 use super::unflushed::Unflushed;
 use crate::block::lane::{Remote, Waker};
@@ -83,6 +84,7 @@ pub(super) struct Hands<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) devices: &'a mut Devices,
     pub(super) unflushed: &'a mut Unflushed,
+    pub(super) damaged: &'a mut Damaged,
     pub(super) shared: &'a Shared,
     pub(super) now_us: u64,
 }
@@ -143,7 +145,7 @@ pub(super) struct Shared {
     is_read_only: bool,
     cache: Arc<Cache>,
     places: Mutex<BTreeMap<u64, Place>>,
-    history: Mutex<History>,
+    event_log: Mutex<EventLog>,
     reopenings: AtomicU64,
     shut: Mutex<Option<Shut>>,
     disks: Disks,
@@ -214,7 +216,7 @@ impl PoolHost {
                 is_read_only,
                 cache,
                 places,
-                history: Mutex::default(),
+                event_log: Mutex::default(),
                 reopenings: AtomicU64::new(0),
                 shut: Mutex::default(),
                 disks,
@@ -368,7 +370,7 @@ impl PoolHost {
 
     /// What happened to it lately, oldest first.
     pub fn happenings(&self) -> Vec<Happening> {
-        self.shared.history().all()
+        self.shared.event_log().all()
     }
 
     /// Whether it takes no orders any more, and never will.
@@ -501,9 +503,11 @@ impl Shared {
     }
 
     /// What happened to the pool.
-    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+    pub(super) fn event_log(&self) -> MutexGuard<'_, EventLog> {
         // A line more or less is no harm.
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.event_log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why orders are not obeyed.

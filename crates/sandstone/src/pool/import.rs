@@ -1,8 +1,7 @@
-//! Finding pools by the labels on files and devices, and opening them.
+//! Opening pools by what their labels say: those that somebody asks for, and those that this daemon had.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +9,9 @@ use store::pool::{Examined, LeafLabels, OpenErrorKind, PoolConfig, examine};
 use utoipa::ToSchema;
 
 use super::disks::{Disks, is_remote};
+use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
-use super::label;
 use super::registry::{OpenPool, Pools};
 use super::rewind::{self, Reach, RewindView};
 use crate::block::BlockDevice;
@@ -45,34 +44,9 @@ pub struct ImportPool {
     /// Only to be read: nothing is written to its devices, and it takes no changes.
     #[serde(default)]
     pub read_only: bool,
-}
-
-/// A pool that was found and is not open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FoundPool {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub guid: String,
-    /// Whether it was exported.
-    pub is_exported: bool,
-    /// Who had it last.
-    pub host: String,
-    /// What it was found on.
-    #[schema(value_type = Vec<String>)]
-    pub devices: Vec<PathBuf>,
-    /// Devices of it that were not found: where they were last, or their numbers.
-    pub missing: Vec<String>,
-    /// Those of the missing that may have been used without what was found: then its newest changes are there only.
+    /// The name that it has from now on; without it, the one that it had.
     #[serde(default)]
-    pub unaccounted: Vec<String>,
-    /// Why it cannot be imported; `None` where it can.
-    pub problem: Option<String>,
-    /// Whether that is a missing log: it can be imported without it, with what that costs.
-    #[serde(default)]
-    pub is_log_missing: bool,
-    /// What was given up of it, or would be; `None` where that was not asked for.
-    pub rewind: Option<RewindView>,
+    pub new_name: Option<String>,
 }
 
 /// The devices of a pool that could be opened.
@@ -96,49 +70,37 @@ impl Had {
     }
 }
 
-/// Labels by pool: what lies where.
-pub(super) type Found = BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>;
-
 impl Pools {
-    /// The pools that could be imported.
+    /// The pools that could be imported, and devices whose labels cannot be used.
     pub fn importable(&self, paths: &[PathBuf]) -> Vec<FoundPool> {
-        let found = self.scan(paths);
-        found
-            .iter()
-            .map(|(guid, devices)| describe(*guid, devices))
-            .collect()
+        self.find_labels(paths).describe()
     }
 
-    /// Imports a pool, or tells what would be given up by that; returns what was found.
+    /// Imports a pool, or tells what would be given up by that; returns what was found, with the name that it has now.
     ///
     /// # Errors
     /// It is not found, is another host's, or cannot be opened.
     pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
         let _changing = self.changing();
-        let wanted = request.pool.as_deref().unwrap_or_default();
-        let found = self.scan(&request.paths);
-        let described = found.iter().map(|(guid, on)| (describe(*guid, on), *guid));
-        let mut fitting: Vec<(FoundPool, u64)> = described
-            .filter(|(pool, _)| pool.name == wanted || pool.guid == wanted)
-            .collect();
-        let Some((mut pool, guid)) = fitting.pop() else {
-            return Err(Error::not_found(
-                format!("no pool {wanted} was found"),
-                "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
-            ));
-        };
-        if !fitting.is_empty() {
-            return Err(Error::invalid(
-                format!("there are several pools {wanted}"),
-                "name the one that you mean by its number, as `sandstone pool import` lists it",
-            ));
+        let found = self.find_labels(&request.paths);
+        let (mut pool, guid) = choose(&found, request.pool.as_deref().unwrap_or_default())?;
+        if let Some(new) = &request.new_name {
+            if request.read_only {
+                return Err(Error::invalid(
+                    "a pool that is only to be read keeps its name: the labels are not written",
+                    "leave out the new name, or -o readonly=on",
+                ));
+            }
+            pool.name.clone_from(new);
         }
-        let is_absent = |name: &str| self.absent().iter().any(|absent| absent.known.name == name);
-        if !is_absent(&pool.name) {
-            self.check_name(&pool.name)?;
-        }
-        let devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
+        self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
+        let mut devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
         self.check_owner(&devices.examined.config, request.force)?;
+        if let Some(new) = &request.new_name {
+            // The labels have it when the pool is open.
+            devices.examined.config.name.clone_from(new);
+            devices.examined.is_config_new = true;
+        }
         if !request.force {
             refuse_old(&devices.examined)?;
         }
@@ -269,6 +231,14 @@ impl Pools {
             is_read_only,
         } = devices;
         let name = examined.config.name.clone();
+        if into.is_none() && self.all().iter().any(|(open, _)| *open == name) {
+            return Err(Error::exists(
+                format!("pool {name} cannot be opened: another pool of that name is open"),
+                format!(
+                    "import it under another name: `sandstone pool import {guid:016x} NEWNAME`"
+                ),
+            ));
+        }
         let places = places(&examined.config, &found, known);
         let missing = missing(&examined.config, &places, &found);
         let setup = Setup {
@@ -348,67 +318,61 @@ impl Pools {
         ))
     }
 
+    /// Refuses a name under which another pool is open, or known: it would be forgotten, and units that serve volumes of
+    /// the one would serve those of the other.
+    fn check_name_of(&self, name: &str, guid: &str, paths: &[PathBuf]) -> Result<(), Error> {
+        let absent = self.absent().into_iter().map(|absent| absent.known);
+        let Some(known) = absent.into_iter().find(|known| known.name == name) else {
+            return self.check_name(name);
+        };
+        if known.guid == guid {
+            return Ok(());
+        }
+        let from: Vec<String> = paths
+            .iter()
+            .map(|path| format!("-d {} ", path.display()))
+            .collect();
+        Err(Error::exists(
+            format!(
+                "another pool {name} is known here, with the number {}, and is away; the one that was found has {guid}",
+                known.guid
+            ),
+            format!(
+                "import the one that was found under another name: `sandstone pool import {}{guid} NEWNAME`; or, if the \
+                 other is gone for good, forget it first: `sandstone pool export {name}`",
+                from.concat()
+            ),
+        ))
+    }
+
     /// All pools on what `paths` name, except those that are open.
-    fn scan(&self, paths: &[PathBuf]) -> Found {
+    fn find_labels(&self, paths: &[PathBuf]) -> Found {
         let own = self.all();
         let open: Vec<u64> = own.iter().map(|(_, pool)| pool.guid).collect();
-        let mut found = scan_paths(&self.options.disks, paths);
-        found.retain(|guid, _| !open.contains(guid));
+        let mut found = find_labels(&self.options.disks, paths);
+        found.pools.retain(|guid, _| !open.contains(guid));
         found
     }
 }
 
-/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines.
-pub(super) fn scan_paths(disks: &Disks, paths: &[PathBuf]) -> Found {
-    let mut found = Found::new();
-    let mut seen = std::collections::HashSet::new();
-    let mut default = vec![PathBuf::from("/dev")];
-    default.extend(disks.remote_names());
-    let paths = if paths.is_empty() {
-        &default[..]
-    } else {
-        paths
-    };
-    for path in paths.iter().flat_map(|path| candidates(path)) {
-        let real = match is_remote(&path) {
-            true => path.clone(),
-            false => match std::fs::canonicalize(&path) {
-                Ok(real) => real,
-                Err(_) => continue,
-            },
-        };
-        if !seen.insert(real) {
-            continue;
-        }
-        let Some(labels) = disks.look_at(&path) else {
-            continue;
-        };
-        if let Some((config, _)) = label::newest(&labels) {
-            found.entry(config.guid).or_default().push((path, labels));
-        }
-    }
-    found
-}
-
-/// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
-/// its like that is device nodes only.
-fn candidates(path: &Path) -> Vec<PathBuf> {
-    let is_candidate = |path: &Path| {
-        std::fs::metadata(path).is_ok_and(|found| {
-            let kind = found.file_type();
-            kind.is_block_device() || kind.is_file()
-        })
-    };
-    if !path.is_dir() {
-        return vec![path.to_owned()];
-    }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| is_candidate(path))
+/// The pool that a name or number means.
+fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
+    let pools = found.pools.iter();
+    let described = pools.map(|(guid, on)| (describe(*guid, on), *guid));
+    let mut fitting: Vec<(FoundPool, u64)> = described
+        .filter(|(pool, _)| pool.name == wanted || pool.guid == wanted)
         .collect();
-    found.sort();
-    found
+    match (fitting.pop(), fitting.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (Some(_), false) => Err(Error::invalid(
+            format!("there are several pools {wanted}"),
+            "name the one that you mean by its number, as `sandstone pool import` lists it",
+        )),
+        (None, _) => Err(Error::not_found(
+            format!("no pool {wanted} was found{}", found.told_unusable()),
+            "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
+        )),
+    }
 }
 
 /// An opened device with its path.
@@ -432,18 +396,6 @@ pub(super) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened
             })
             .collect()
     })
-}
-
-/// All leaves of a pool.
-fn leaves(config: &PoolConfig) -> impl Iterator<Item = u64> {
-    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
-    slots.flat_map(|slot| slot.leaves.iter().map(|leaf| leaf.guid))
-}
-
-/// Where a leaf was last, or its number.
-fn name_of(config: &PoolConfig, leaf: u64) -> String {
-    let path = config.paths.get(&leaf).cloned();
-    path.unwrap_or_else(|| format!("{leaf:016x}"))
 }
 
 /// Refuses a pool that may have gone on, on another machine's disk alone, after what is here was last in use. Two
@@ -476,15 +428,6 @@ fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> 
              `sandstone pool import -f {name}` opens it without, and then the two cannot be joined any more"
         ),
     ))
-}
-
-/// The devices that are away and may have been used without those that were found; of a pool that was exported in order
-/// they were not, as far as can be known.
-fn unaccounted(examined: &Examined) -> Vec<String> {
-    let config = &examined.config;
-    let away = examined.unaccounted.iter();
-    let away = away.filter(|_| !config.is_exported);
-    away.map(|guid| name_of(config, *guid)).collect()
 }
 
 /// Refuses a part of a pool that may be old.
@@ -524,26 +467,6 @@ fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
             "attach the log device, then use `sandstone pool import -d {at} {name}`; if it is lost for good, \
              `sandstone pool import -m -d {at} {name}` opens the pool without it"
         ),
-    ))
-}
-
-/// Which log device is missing, and what that means.
-fn missing_log(examined: &Examined) -> Option<String> {
-    let log = examined.missing_logs.first()?;
-    let leaves = log.leaves.iter();
-    let leaves: Vec<String> = leaves
-        .map(|leaf| name_of(&examined.config, *leaf))
-        .collect();
-    let loss = match examined.config.is_exported {
-        true => "the pool was exported in order, so nothing is lost without it",
-        false => {
-            "durable writes of the last seconds before the pool was last used may be there and nowhere else, \
-             and are lost without it"
-        }
-    };
-    Some(format!(
-        "its log device is missing ({}): {loss}",
-        leaves.join(", ")
     ))
 }
 
@@ -592,40 +515,4 @@ fn missing(
     };
     let gone = leaves(config).filter(|guid| !is_found(guid));
     gone.map(name).collect()
-}
-
-pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
-    let labels: Vec<LeafLabels> = on.iter().map(|(_, labels)| labels.clone()).collect();
-    let devices: Vec<PathBuf> = on.iter().map(|(path, _)| path.clone()).collect();
-    let config = labels
-        .iter()
-        .filter_map(label::newest)
-        .map(|(config, _)| config)
-        .max_by_key(|config| config.generation);
-    let examined: Result<Examined, _> = examine(&labels, Some(guid));
-    let there: Vec<u64> = labels
-        .iter()
-        .filter_map(label::newest)
-        .map(|(_, leaf)| leaf)
-        .collect();
-    let missing = config.iter().flat_map(|config| {
-        let leaves = leaves(config).filter(|leaf| !there.contains(leaf));
-        leaves.map(|leaf| name_of(config, leaf))
-    });
-    let missing: Vec<String> = missing.collect();
-    FoundPool {
-        name: config.as_ref().map(|c| c.name.clone()).unwrap_or_default(),
-        guid: format!("{guid:016x}"),
-        is_exported: config.as_ref().is_some_and(|c| c.is_exported),
-        host: config.map(|c| c.host).unwrap_or_default(),
-        missing,
-        devices,
-        unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
-        rewind: None,
-        is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
-        problem: match examined {
-            Ok(examined) => missing_log(&examined),
-            Err(error) => Some(error.to_string()),
-        },
-    }
 }

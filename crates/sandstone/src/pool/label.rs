@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use pages::Pages;
-use store::format::Label;
-use store::format::label::{COPIES, LABEL_SIZE};
+use store::format::label::{COPIES, LABEL_SIZE, NoLabel};
+use store::format::{Label, VERSION};
 use store::pool::{LeafLabels, PoolConfig};
 use store::vdev::layout::label_offset;
 
@@ -67,15 +67,62 @@ fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels
     labels
 }
 
+/// What the labels of a device say together.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    /// There are none.
+    Nothing,
+    /// The newest configuration, and the guid of the leaf that the device is.
+    Leaf(Box<PoolConfig>, u64),
+    /// There are some, and this program cannot use them: of which pool, where that is known, and why.
+    Unusable(Option<u64>, String),
+}
+
+/// What the labels of a device say. Where some copies are of a later version of the program, so is the device.
+pub(super) fn said(labels: &LeafLabels) -> Said {
+    let mut is_damaged = false;
+    let mut newest: Option<Label> = None;
+    for copy in &labels.copies {
+        match Label::read(copy) {
+            Ok(label) => {
+                if newest
+                    .as_ref()
+                    .is_none_or(|of| of.generation < label.generation)
+                {
+                    newest = Some(label);
+                }
+            }
+            Err(NoLabel::Absent) => {}
+            Err(NoLabel::Damaged) => is_damaged = true,
+            Err(NoLabel::Later(version)) => {
+                let why = format!(
+                    "its labels are of a later version of this program (format {version}, and this one knows up to \
+                     {VERSION})"
+                );
+                return Said::Unusable(None, why);
+            }
+        }
+    }
+    match newest {
+        Some(label) => match PoolConfig::decode(&label.config) {
+            Ok(config) => Said::Leaf(Box::new(config), label.leaf),
+            Err(error) => Said::Unusable(Some(label.pool), error.context),
+        },
+        None if is_damaged => Said::Unusable(
+            None,
+            "the labels of a pool are there, and all are damaged".to_owned(),
+        ),
+        None => Said::Nothing,
+    }
+}
+
 /// The newest configuration in the labels of a device, and the guid of its leaf; `None` where there is
 /// none that this program understands.
 pub(super) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
-    let decoded = labels
-        .copies
-        .iter()
-        .filter_map(|copy| Label::read(copy).ok());
-    let newest = decoded.max_by_key(|label| label.generation)?;
-    Some((PoolConfig::decode(&newest.config).ok()?, newest.leaf))
+    match said(labels) {
+        Said::Leaf(config, leaf) => Some((*config, leaf)),
+        Said::Nothing | Said::Unusable(..) => None,
+    }
 }
 
 /// Writes the first labels of a spare or cache, durably: whoever looks at it sees whose it is. They have no

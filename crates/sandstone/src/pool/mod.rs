@@ -9,11 +9,12 @@
 //! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
 //! | how does it come up | `opening.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
-//! | how is it made, imported, exported, destroyed | `create.rs`, `import.rs`; which devices are named for it: `vdev_request.rs` |
+//! | how is it made, exported, destroyed | `create.rs`; which devices are named for it: `vdev_request.rs`; how these are opened, all or none: `new_devices.rs`; what others keep there: `foreign.rs` |
+//! | how is it found and imported | `found.rs`, `import.rs` |
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
-//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
@@ -24,11 +25,15 @@ mod advice;
 mod attempt;
 pub mod check;
 pub mod create;
+pub mod damaged;
 pub mod dataset;
 mod devices;
 pub(crate) mod disks;
 mod engine;
 pub mod events;
+mod foreign;
+pub mod found;
+mod fullness;
 pub mod history;
 pub mod host;
 pub mod import;
@@ -36,6 +41,7 @@ pub mod io;
 mod known;
 mod label;
 mod lent;
+mod new_devices;
 mod opening;
 mod overlay;
 mod read_ahead;

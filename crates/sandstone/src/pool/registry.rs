@@ -193,6 +193,15 @@ impl Pools {
             .collect()
     }
 
+    /// Why a pool that is known is not open; `None` where it is open, or not known.
+    pub(super) fn why_absent(&self, name: &str) -> Option<String> {
+        let state = self.lock();
+        match state.open.contains_key(name) {
+            true => None,
+            false => Some(state.absent.get(name)?.reason.clone()),
+        }
+    }
+
     /// The known pools that are not open.
     pub(super) fn absent(&self) -> Vec<AbsentPool> {
         self.lock().absent.values().cloned().collect()
@@ -290,19 +299,23 @@ impl Pools {
     pub(super) fn add(&self, pool: OpenPool) -> Result<(), Error> {
         super::stream::forget_interrupted(&pool);
         let name = pool.host.name().to_owned();
+        let guid = format!("{:016x}", pool.guid);
         let mut state = self.lock();
-        state.absent.remove(&name);
+        // It may have had another name.
+        state.absent.retain(|_, absent| absent.known.guid != guid);
         state.open.insert(name, Arc::new(pool));
         drop(state);
         self.save()
     }
 
-    /// A pool is this daemon's no more.
+    /// A pool is this daemon's no more: the open one of that name, or else the one that is known and not open.
     pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
         let mut state = self.lock();
-        state.absent.remove(name);
         // Its threads end after the lock.
         let gone = state.open.remove(name);
+        if gone.is_none() {
+            state.absent.remove(name);
+        }
         drop(state);
         drop(gone);
         self.share_cache(0);

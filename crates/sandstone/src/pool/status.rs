@@ -1,7 +1,7 @@
 //! How pools are, in zpool's words: what happened, what it means, what to do.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
@@ -10,13 +10,18 @@ use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, 
 use utoipa::ToSchema;
 
 use super::advice::advice;
+use super::damaged::DamagedView;
 use super::disks::{Disks, is_remote};
 use super::host::{Place, Shut};
 use super::io::IoView;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view, waiting};
+use super::vdev_request::{Additions, VdevKind, VdevRequest};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+
+/// What is said of data where nothing is known to be lost; zpool's words.
+pub const NO_ERRORS: &str = "No known data errors";
 
 /// A pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -46,6 +51,9 @@ pub struct PoolView {
     pub freeing: u64,
     /// Bytes that are free.
     pub free: u64,
+    /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragmentation: Option<u8>,
     /// Microseconds since it was opened; `None` where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_for_us: Option<u64>,
@@ -62,6 +70,9 @@ pub struct PoolView {
     pub spares: Vec<VdevView>,
     /// What data was lost, in words.
     pub errors: String,
+    /// Where reads found no right copy of a block since the pool was opened or cleared; the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedView>,
 }
 
 /// A vdev: top-level, or a leaf in one.
@@ -172,6 +183,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             status: hands.pool.status(),
             ready: hands.devices.ready_spares(),
             lost: lost.collect(),
+            damaged: hands.damaged.views(hands.pool.catalog()),
             now_us: hands.now_us,
         }
     });
@@ -188,6 +200,8 @@ struct Asked {
     ready: Vec<u64>,
     /// The volumes that lost writes which were not flushed.
     lost: Vec<String>,
+    /// What reads found no right copy of.
+    damaged: Vec<DamagedView>,
     now_us: u64,
 }
 
@@ -269,7 +283,6 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_resilvering,
         failing: &status.failing,
     };
-    let unreadable: u64 = status.top_levels.iter().map(|top| top.unreadable).sum();
     PoolView {
         name: status.name.clone(),
         guid: format!("{:016x}", status.guid),
@@ -296,17 +309,9 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         logs: teller.logs(status),
         caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
         spares: teller.spares(status, &asked.ready),
-        errors: match unreadable {
-            0 if !asked.lost.is_empty() => {
-                format!(
-                    "writes that were not flushed are lost: {}",
-                    asked.lost.join(", ")
-                )
-            }
-            0 => "No known data errors".to_owned(),
-            1 => "1 read found no right copy of a block".to_owned(),
-            count => format!("{count} reads found no right copy of a block"),
-        },
+        fragmentation: Some(status.fragmentation),
+        errors: errors(status, &asked.lost),
+        damaged: asked.damaged.clone(),
     }
 }
 
@@ -319,6 +324,69 @@ fn scan_text(status: &PoolStatus, now_us: u64) -> String {
         true => "none requested".to_owned(),
         false => lines.join("\n"),
     }
+}
+
+/// What data was lost, in words; `lost` are the volumes that lost writes which were not flushed.
+fn errors(status: &PoolStatus, lost: &[String]) -> String {
+    let mut told = Vec::new();
+    match unreadable(status) {
+        0 => {}
+        1 => told.push("1 read found no right copy of a block".to_owned()),
+        count => told.push(format!("{count} reads found no right copy of a block")),
+    }
+    if let Some(scan) = status.scan.filter(|scan| scan.unrecoverable > 0) {
+        let what = match scan.kind {
+            ScanKind::Scrub => "scrub",
+            ScanKind::Resilver => "resilver",
+        };
+        let blocks = match scan.unrecoverable {
+            1 => "1 block".to_owned(),
+            count => format!("{count} blocks"),
+        };
+        told.push(format!(
+            "the last {what} found {blocks} without a right copy"
+        ));
+    }
+    if !lost.is_empty() {
+        let lost = lost.join(", ");
+        told.push(format!("writes that were not flushed are lost: {lost}"));
+    }
+    match told.is_empty() {
+        true => NO_ERRORS.to_owned(),
+        false => told.join("; "),
+    }
+}
+
+/// Reads that found no right copy since the pool was opened or cleared.
+fn unreadable(status: &PoolStatus) -> u64 {
+    status.top_levels.iter().map(|top| top.unreadable).sum()
+}
+
+/// Whether blocks are known of which there is no right copy: reads met them, or the last scan did, maybe before the pool
+/// was opened.
+pub(super) fn has_lost_blocks(status: &PoolStatus) -> bool {
+    unreadable(status) > 0 || status.scan.is_some_and(|scan| scan.unrecoverable > 0)
+}
+
+/// Adds to a view what a pool is to get: names, and nothing else.
+pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
+    let named = |name: String, children: Vec<VdevView>| VdevView {
+        name,
+        children,
+        ..VdevView::default()
+    };
+    let leaf = |path: &PathBuf| named(path.display().to_string(), Vec::new());
+    let top = |vdev: &VdevRequest| {
+        let mut leaves: Vec<VdevView> = vdev.paths.iter().map(leaf).collect();
+        match (vdev.kind, leaves.len()) {
+            (VdevKind::Disk, 1) => leaves.remove(0),
+            (kind, _) => named(kind.name().to_owned(), leaves),
+        }
+    };
+    view.vdevs.extend(what.vdevs.iter().map(top));
+    view.logs.extend(what.logs.iter().map(top));
+    view.caches.extend(what.caches.iter().map(leaf));
+    view.spares.extend(what.spares.iter().map(leaf));
 }
 
 fn bytes(sectors: u64) -> u64 {

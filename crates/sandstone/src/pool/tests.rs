@@ -16,6 +16,7 @@ use crate::block::{
 };
 use crate::config::ErrorKind;
 
+mod administration;
 mod datasets;
 mod disturbance;
 mod read_only;
@@ -43,6 +44,7 @@ pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool
         spares: Vec::new(),
         force: false,
         file_size: Some(FILE),
+        dry_run: false,
     }
 }
 

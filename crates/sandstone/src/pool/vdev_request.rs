@@ -59,6 +59,11 @@ impl VdevKind {
         }
     }
 
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        self.least().1
+    }
+
     /// Devices that may be lost, of so many.
     fn redundancy(self, devices: usize) -> usize {
         match self {

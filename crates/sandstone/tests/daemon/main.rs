@@ -15,6 +15,7 @@ mod hosts;
 mod initiator;
 mod isns;
 mod pool;
+mod pool_administration;
 mod pool_devices;
 mod pool_iostat;
 mod pool_logs_and_caches;

@@ -30,7 +30,7 @@ use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Label, Pointer};
 use crate::vdev::{
     DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo,
-    LeafSpec, LeafState, State, VdevEvent, layout,
+    LeafSpec, LeafState, ShapeError, ShapeErrorKind, State, VdevEvent, layout,
 };
 
 /// The first leaf number of cache vdevs, and the first number of their requests.
@@ -334,18 +334,24 @@ impl Pool {
     ///
     /// # Errors
     /// It is too small, or there is one of that GUID.
-    pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, PoolError> {
-        let refuse = |context: &str| Err(PoolError::new(PoolErrorKind::Refused, context));
-        if layout::data_sectors(spec.size).is_none() {
-            return refuse("device is too small for a cache");
-        }
-        if self.leaf(spec.guid).is_some() {
-            return refuse("already in use");
-        }
+    pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.check_cache(spec)?;
         let leaf = self.insert_cache(spec.clone());
         self.config.caches = self.caches.specs();
         self.shape_changed();
         Ok(leaf)
+    }
+
+    /// Whether a cache vdev can be added.
+    pub(super) fn check_cache(&self, spec: &LeafSpec) -> Result<(), ShapeError> {
+        let refuse = |kind, context: &str| Err(ShapeError::of_tree(kind, context));
+        if layout::data_sectors(spec.size).is_none() {
+            return refuse(ShapeErrorKind::TooSmall, "device is too small for a cache");
+        }
+        if self.leaf(spec.guid).is_some() {
+            return refuse(ShapeErrorKind::InUse, "already in use");
+        }
+        Ok(())
     }
 
     /// Takes a cache vdev away; nothing is lost with it.

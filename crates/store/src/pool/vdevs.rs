@@ -303,6 +303,28 @@ impl Pool {
         Ok(vdev)
     }
 
+    /// Adds top-level vdevs and caches, all or none of them.
+    ///
+    /// # Errors
+    /// Why one of them cannot be added; then nothing was.
+    pub fn add_all(
+        &mut self,
+        tops: &[TopLevelSpec],
+        caches: &[LeafSpec],
+    ) -> Result<(), ShapeError> {
+        self.array.check_top_levels(tops)?;
+        caches
+            .iter()
+            .try_for_each(|cache| self.check_cache(cache))?;
+        for top in tops {
+            self.add(top)?;
+        }
+        for cache in caches {
+            self.add_cache(cache)?;
+        }
+        Ok(())
+    }
+
     /// A leaf's device has another size; its vdev grows where all its leaves allow it.
     ///
     /// # Errors

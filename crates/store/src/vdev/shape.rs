@@ -54,7 +54,7 @@ impl ShapeError {
         }
     }
 
-    fn of_tree(kind: ShapeErrorKind, context: impl Into<String>) -> Self {
+    pub(crate) fn of_tree(kind: ShapeErrorKind, context: impl Into<String>) -> Self {
         Self {
             kind,
             leaf: None,
@@ -91,6 +91,15 @@ impl Array {
     /// Where it cannot be: too few leaves, too small ones, GUIDs that are in use.
     pub fn add_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
         self.insert_top_level(spec)
+    }
+
+    /// Whether top-level vdevs can be added, one after the other; nothing is changed.
+    ///
+    /// # Errors
+    /// Why one of them cannot.
+    pub fn check_top_levels(&self, specs: &[TopLevelSpec]) -> Result<(), ShapeError> {
+        let mut numbered = specs.iter().enumerate();
+        numbered.try_for_each(|(before, spec)| self.check_top_level(spec, before).map(drop))
     }
 
     /// Takes away a log vdev. Nothing on it is needed any more; its number is kept.
@@ -264,7 +273,32 @@ impl Array {
     }
 
     pub(super) fn insert_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
-        let vdev = u16::try_from(self.top_levels.len()).map_err(|_| {
+        let (vdev, leaf_sectors) = self.check_top_level(spec, 0)?;
+        let slots = spec
+            .slots
+            .iter()
+            .map(|slot| self.insert_slot(slot, vdev))
+            .collect();
+        self.top_levels.push(TopLevel {
+            kind: spec.kind,
+            class: spec.class,
+            slots,
+            leaf_sectors,
+            is_unflushable: false,
+            unreadable: 0,
+            io: BlockIo::default(),
+        });
+        Ok(vdev)
+    }
+
+    /// Whether a top-level vdev can be added when `before` others have been: the number that it gets, and the sectors
+    /// of each of its leaves.
+    fn check_top_level(
+        &self,
+        spec: &TopLevelSpec,
+        before: usize,
+    ) -> Result<(u16, u64), ShapeError> {
+        let vdev = u16::try_from(self.top_levels.len() + before).map_err(|_| {
             ShapeError::of_tree(ShapeErrorKind::WrongKind, "a pool has at most 65536 vdevs")
         })?;
         check_slots(spec)?;
@@ -293,21 +327,7 @@ impl Array {
             let context = format!("{total} sectors are more than addresses reach");
             return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }
-        let slots = spec
-            .slots
-            .iter()
-            .map(|slot| self.insert_slot(slot, vdev))
-            .collect();
-        self.top_levels.push(TopLevel {
-            kind: spec.kind,
-            class: spec.class,
-            slots,
-            leaf_sectors,
-            is_unflushable: false,
-            unreadable: 0,
-            io: BlockIo::default(),
-        });
-        Ok(vdev)
+        Ok((vdev, leaf_sectors))
     }
 
     fn insert_slot(&mut self, spec: &SlotSpec, vdev: u16) -> Slot {

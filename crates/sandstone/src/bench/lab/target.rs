@@ -170,6 +170,7 @@ impl Target {
                 spares: Vec::new(),
                 force: false,
                 file_size: Some(POOL_BYTES),
+                dry_run: false,
             };
             let _: PoolView = client
                 .send(&Method::POST, "/v1/pools", &pool)

@@ -10,6 +10,7 @@ use super::super::completion::{pool_names, size, vdev_names};
 use super::super::table::{Column, ListArgs, Numbers, left, print};
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
+use super::layout::layout;
 use super::named_vdevs::NamedVdevs;
 use crate::config::Error;
 use crate::control::client::escape;
@@ -65,7 +66,7 @@ pub(in super::super) struct Online {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct NewDevice {
-    /// Use a device that holds another pool's labels
+    /// Use a device that holds another pool's labels, a file system or the like
     #[arg(short = 'f', long)]
     force: bool,
     /// Make a file of this size where the path does not exist
@@ -100,9 +101,12 @@ pub(in super::super) struct Replace {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Add {
-    /// Use devices that hold another pool's labels, and vdevs that differ in redundancy
+    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
+    /// Only show how the pool would be laid out; change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
     /// Make files of this size where paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
@@ -220,7 +224,7 @@ pub(in super::super) fn detach(connection: &Connection, args: Device) -> Done {
     Ok(())
 }
 
-pub(in super::super) fn add(connection: &Connection, args: &Add) -> Done {
+pub(in super::super) fn add(t: &mut Terminal<'_>, connection: &Connection, args: &Add) -> Done {
     let named = NamedVdevs::read(&args.vdevs)?;
     let change = VdevChange::Add {
         vdevs: named.vdevs,
@@ -229,8 +233,12 @@ pub(in super::super) fn add(connection: &Connection, args: &Add) -> Done {
         spares: named.spares,
         force: args.force,
         file_size: args.size,
+        dry_run: args.dry_run,
     };
-    send(connection, &args.pool, &change)?;
+    let pool = send(connection, &args.pool, &change)?;
+    if args.dry_run {
+        write!(t.out, "{}", layout("would update", &pool))?;
+    }
     Ok(())
 }
 

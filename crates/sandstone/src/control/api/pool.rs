@@ -11,10 +11,11 @@ use crate::config::Error;
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::pool::administer::VdevChange;
-use crate::pool::create::CreatePool;
+use crate::pool::create::{CreatePool, ExportView};
 use crate::pool::events::Happening;
+use crate::pool::found::FoundPool;
 use crate::pool::history::HistoryView;
-use crate::pool::import::{FoundPool, ImportPool};
+use crate::pool::import::ImportPool;
 use crate::pool::scan::Scrub;
 use crate::pool::served::Served;
 use crate::pool::status::PoolView;
@@ -54,7 +55,7 @@ pub(super) async fn show(
     apart(move || plane.pools.view(&name)).await.map(Json)
 }
 
-/// Makes a pool on files and devices.
+/// Makes a pool on files and devices; a dry run only tells how it would be laid out.
 #[utoipa::path(post, path = "/v1/pools", tag = "pool", operation_id = "pool_create", request_body = CreatePool,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
@@ -63,6 +64,9 @@ pub(super) async fn create(
     Body(request): Body<CreatePool>,
 ) -> Answer<PoolView> {
     let made = apart(move || {
+        if request.dry_run {
+            return plane.pools.would_create(&request);
+        }
         plane.pools.create(&request)?;
         plane.pools.note(&request.name, &asker.deed(&request));
         plane.pools.view(&request.name)
@@ -95,16 +99,17 @@ pub(super) struct Letting {
     force: bool,
 }
 
-/// Lets a pool go, so that any host may import it. Refused while logical units serve volumes of it, unless it is forced.
+/// Lets a pool go, so that any host may import it; one that is not open is forgotten. Refused while logical units serve
+/// volumes of it, unless it is forced.
 #[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export", params(Letting),
-    responses((status = 204), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ExportView), (status = "4XX", body = Problem)))]
 pub(super) async fn export(
     State(plane): State<Shared>,
     Path(name): Path<String>,
     Params(how): Params<Letting>,
     asker: Asker,
-) -> Result<StatusCode, Problem> {
-    apart(move || {
+) -> Answer<ExportView> {
+    let exported = apart(move || {
         let unchanged = plane.transactions.unchanged();
         if !how.force {
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
@@ -117,19 +122,21 @@ pub(super) async fn export(
             })?;
         }
         // Before it: then the pool is not there to be told.
-        plane.pools.note(&name, &asker.deed(&()));
+        if plane.pools.get(&name).is_ok() {
+            plane.pools.note(&name, &asker.deed(&()));
+        }
         let exported = plane.pools.export(&name);
         drop(unchanged);
         // What it served is served no more, also where initiators do not ask for it.
         plane.transactions.data_plane().try_again();
         exported
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
+    });
+    exported.await.map(Json)
 }
 
 /// Changes what a pool is made of: puts devices aside, uses them again, attaches, replaces, detaches, adds,
-/// removes and clears them. Answered when the labels have it.
+/// removes and clears them. Answered when the labels have it. A dry run of an addition only tells how the pool would be
+/// laid out.
 #[utoipa::path(post, path = "/v1/pools/{name}/vdevs", tag = "pool", operation_id = "pool_change_vdevs", request_body = VdevChange,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn change_vdevs(
@@ -139,6 +146,9 @@ pub(super) async fn change_vdevs(
     Body(change): Body<VdevChange>,
 ) -> Answer<PoolView> {
     let changed = apart(move || {
+        if matches!(change, VdevChange::Add { dry_run: true, .. }) {
+            return plane.pools.would_add(&name, &change);
+        }
         plane.pools.change_vdevs(&name, &change)?;
         plane.pools.note(&name, &asker.deed(&change));
         plane.pools.view(&name)

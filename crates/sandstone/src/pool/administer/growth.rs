@@ -1,21 +1,21 @@
 //! What a pool gets besides, and gives back: `pool add`, `remove`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use store::vdev::{Class, Kind, TopLevelSpec, TopLevelStatus};
+use store::vdev::{Class, Kind, ShapeError, TopLevelStatus};
 
-use super::super::create::{make_files, redundancies};
-use super::super::host::Place;
+use super::super::create::redundancies;
+use super::super::host::{Hands, Place};
 use super::super::label;
+use super::super::new_devices::{NewDevices, check_devices, make_files};
 use super::super::opening::paths;
 use super::super::vdev_request::{Additions, VdevRequest};
-use super::new_device::settle_in;
-use super::{Site, failed, is_meant};
-use crate::block::BlockDevice;
+use super::{Site, failed, in_turn, is_meant, refused};
 use crate::config::{Error, ErrorKind};
 
 /// What can be taken away from a pool, because no block lies there that is nowhere else.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Removable {
     /// A log vdev.
     Log(u16),
@@ -26,95 +26,51 @@ enum Removable {
 }
 
 impl Site<'_> {
+    /// Adds all of it, or nothing: what can be refused is refused before anything is changed.
     pub(super) fn add(
         &self,
         what: Additions<'_>,
         force: bool,
         file_size: Option<u64>,
     ) -> Result<(), Error> {
+        self.check_addition(what, force)?;
+        let made = make_files(what.paths(), file_size)?;
+        let added =
+            NewDevices::open(self.disks(), what, force).and_then(|new| self.add_devices(new));
+        added.inspect_err(|_| self.take_away(&made))
+    }
+
+    /// Whether so much may be added, and can be; nothing is changed.
+    pub(super) fn would_add(
+        &self,
+        what: Additions<'_>,
+        force: bool,
+        file_size: Option<u64>,
+    ) -> Result<(), Error> {
+        self.check_addition(what, force)?;
+        check_devices(self.disks(), what.paths(), file_size, force)
+    }
+
+    fn check_addition(&self, what: Additions<'_>, force: bool) -> Result<(), Error> {
         what.check()?;
         self.check_redundancy(what.vdevs, force)?;
-        let made = make_files(what.paths(), file_size)?;
-        let add = || {
-            self.add_vdevs(what.vdevs, Class::Normal, force)?;
-            self.add_vdevs(what.logs, Class::Log, force)?;
-            self.add_caches(what.caches, force)?;
-            self.add_spares(what.spares, force)
-        };
-        add().inspect_err(|_| self.take_away(&made))
+        self.require_changes()
     }
 
-    fn add_vdevs(&self, vdevs: &[VdevRequest], class: Class, force: bool) -> Result<(), Error> {
-        for vdev in vdevs {
-            let mut leaves = Vec::new();
-            let mut specs = Vec::new();
-            for path in &vdev.paths {
-                let (spec, device) = self.open_new(path, force)?;
-                leaves.push((spec.guid, path.clone(), device));
-                specs.push(spec);
-            }
-            let top = TopLevelSpec::new(vdev.kind.kind(), class, specs);
-            self.shape("add", &vdev.paths[0], move |hands| {
-                hands.pool.add(&top)?;
-                for (guid, path, device) in leaves {
-                    if let Some(leaf) = hands.pool.leaf(guid) {
-                        settle_in(hands, leaf, guid, path, device);
-                    }
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
-    fn add_caches(&self, caches: &[PathBuf], force: bool) -> Result<(), Error> {
-        for path in caches {
-            let (spec, device) = self.open_new(path, force)?;
-            self.write_first_label(path, &*device, spec.guid)?;
-            let path = path.clone();
-            let added = self.handle("add a cache to", move |hands| {
-                let leaf = hands.pool.add_cache(&spec)?;
-                settle_in(hands, leaf, spec.guid, path, device);
-                Ok(())
-            })?;
-            added.map_err(|error| failed(self.name, "add a cache to", &error))?;
-        }
-        Ok(())
-    }
-
-    /// Says on a device that is no vdev's leaf whose it is.
-    fn write_first_label(
-        &self,
-        path: &Path,
-        device: &dyn BlockDevice,
-        guid: u64,
-    ) -> Result<(), Error> {
+    /// Adds devices that are open, in one step of the pool's thread.
+    fn add_devices(&self, new: NewDevices) -> Result<(), Error> {
+        let first = new.leaves.first().map(|leaf| leaf.path.clone());
         let config = self.pool.host.ask(|pool| pool.config().clone());
-        let config = config.map_err(|error| failed(self.name, "add a device to", &error))?;
-        label::write_beside(device, &config, guid)
-            .map_err(|error| label::failed("write", path, error))
-    }
-
-    fn add_spares(&self, spares: &[PathBuf], force: bool) -> Result<(), Error> {
-        for path in spares {
-            let (spec, device) = self.open_new(path, force)?;
-            self.write_first_label(path, &*device, spec.guid)?;
-            let path = path.clone();
-            self.handle("add a spare to", move |hands| {
-                let guid = spec.guid;
-                let mut spares = hands.pool.config().spares.clone();
-                spares.push(spec);
-                hands.devices.keep_spare(guid, device);
-                let place = Place {
-                    path,
-                    ..Place::default()
-                };
-                hands.shared.places().insert(guid, place);
-                hands.pool.set_spares(spares);
-                hands.pool.set_paths(paths(&hands.shared.places()));
-            })?;
-        }
-        Ok(())
+        let config = config.map_err(|error| failed(self.name, "add devices to", &error))?;
+        new.label_beside(&config)?;
+        let (added, new) = self.handle("add devices to", move |hands| {
+            (settle_all(hands, &new), new)
+        })?;
+        added.map_err(|error| {
+            // Not on the pool's thread: a device that hangs must not keep that waiting.
+            new.unlabel_beside();
+            refused("add", &first.unwrap_or_default(), &error)
+        })
     }
 
     /// Vdevs that are added may lose as many devices as those that there are.
@@ -137,24 +93,31 @@ impl Site<'_> {
     }
 
     pub(super) fn remove(&self, names: &[String]) -> Result<(), Error> {
-        let leaving: Result<Vec<Removable>, Error> =
-            names.iter().map(|name| self.removable(name)).collect();
-        for one in leaving? {
-            match one {
-                Removable::Log(vdev) => {
-                    let removed = self.pool.host.remove_log(vdev);
-                    removed.map_err(|error| failed(self.name, "remove a log from", &error))?;
-                }
-                Removable::Cache(guid) => {
-                    let removed = self.handle("remove a cache from", move |hands| {
-                        hands.pool.remove_cache(guid, hands.now_us)
-                    })?;
-                    removed.map_err(|error| failed(self.name, "remove a cache from", &error))?;
-                }
-                Removable::Spare(guid, path) => self.remove_spare(guid, path)?,
+        let mut leaving: Vec<(&str, Removable)> = Vec::new();
+        for name in names {
+            let one = self.removable(name)?;
+            // Named twice, by its path and its number say, it goes once.
+            if leaving.iter().all(|(_, other)| *other != one) {
+                leaving.push((name, one));
             }
         }
-        Ok(())
+        in_turn("taken away", leaving, |one| self.remove_one(one))
+    }
+
+    fn remove_one(&self, one: Removable) -> Result<(), Error> {
+        match one {
+            Removable::Log(vdev) => {
+                let removed = self.pool.host.remove_log(vdev);
+                removed.map_err(|error| failed(self.name, "remove a log from", &error))
+            }
+            Removable::Cache(guid) => {
+                let removed = self.handle("remove a cache from", move |hands| {
+                    hands.pool.remove_cache(guid, hands.now_us)
+                })?;
+                removed.map_err(|error| failed(self.name, "remove a cache from", &error))
+            }
+            Removable::Spare(guid, path) => self.remove_spare(guid, path),
+        }
     }
 
     /// What a name means of what can be removed.
@@ -223,6 +186,30 @@ impl Site<'_> {
         }
         Ok(())
     }
+}
+
+/// Gives a pool all that is new, or nothing of it.
+fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
+    hands.pool.add_all(&new.top_levels, &new.caches)?;
+    let mut spares = hands.pool.config().spares.clone();
+    spares.extend(new.spares.iter().cloned());
+    for leaf in &new.leaves {
+        let place = Place {
+            path: leaf.path.clone(),
+            ..Place::default()
+        };
+        hands.shared.places().insert(leaf.guid, place);
+        let device = Arc::clone(&leaf.device);
+        match hands.pool.leaf(leaf.guid) {
+            Some(of_pool) => hands.devices.attach(of_pool, device),
+            None => hands.devices.keep_spare(leaf.guid, device),
+        }
+    }
+    if !new.spares.is_empty() {
+        hands.pool.set_spares(spares);
+    }
+    hands.pool.set_paths(paths(&hands.shared.places()));
+    Ok(())
 }
 
 /// Whether a name means a log vdev, or a leaf of it.

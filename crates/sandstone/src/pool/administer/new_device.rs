@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use store::vdev::{LeafId, LeafSpec};
 
-use super::super::create::{make_files, open_new};
 use super::super::disks::is_remote;
 use super::super::host::{Hands, Place};
+use super::super::new_devices::{make_files, open_new};
 use super::super::opening::paths;
 use super::super::random_u64;
 use super::Site;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use store::pool::{LeafLabels, OpenErrorKind, examine};
 use store::vdev::State;
 
-use super::super::label;
-use super::{Named, Site, failed};
+use super::super::label::{self, Said};
+use super::{Named, Site, failed, in_turn};
 use crate::block::BlockDevice;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -23,16 +23,16 @@ impl Site<'_> {
             })?;
             done.map_err(|error| failed(self.name, "offline a cache of", &error))?;
         }
-        for named in leaves {
+        let leaves = leaves
+            .iter()
+            .filter(|named| named.leaf.state != State::Offline);
+        let leaves = leaves.map(|named| (named.path.display().to_string(), named));
+        in_turn("put aside", leaves, |named| {
             let leaf = named.leaf.leaf;
-            if named.leaf.state == State::Offline {
-                continue;
-            }
             self.shape("offline", &named.path, move |hands| {
                 hands.pool.offline(leaf, hands.now_us)
-            })?;
-        }
-        Ok(())
+            })
+        })
     }
 
     pub(super) fn online(&self, names: &[String], expand: bool) -> Result<(), Error> {
@@ -41,12 +41,17 @@ impl Site<'_> {
             .into_iter()
             .partition(|name| self.spare(name).is_some());
         self.ready_spares(&spares)?;
-        for named in self.find_all(&leaves)? {
-            self.bring_online(&named)?;
-            if expand {
-                self.expand(&named)?;
+        let leaves = self.find_all(&leaves)?;
+        let leaves = leaves
+            .iter()
+            .map(|named| (named.path.display().to_string(), named));
+        in_turn("used again", leaves, |named| {
+            self.bring_online(named)?;
+            match expand {
+                true => self.expand(named),
+                false => Ok(()),
             }
-        }
+        })?;
         self.clear_caches(&caches)
     }
 
@@ -169,8 +174,8 @@ impl Site<'_> {
             refused.next = format!("{advice}; or {}", refused.next);
             refused
         })?;
-        match label::newest(&labels) {
-            Some((config, leaf)) if config.guid == self.status.guid && leaf == guid => {
+        match label::said(&labels) {
+            Said::Leaf(config, leaf) if config.guid == self.status.guid && leaf == guid => {
                 self.pools.refuse_lent(path).map_err(|error| {
                     let mut refused = refused(error.message);
                     let (pool, path) = (self.name, path.display());
@@ -180,11 +185,12 @@ impl Site<'_> {
                 })?;
                 Ok((device, labels))
             }
-            Some((config, _)) => Err(refused(format!(
+            Said::Leaf(config, _) => Err(refused(format!(
                 "what is there belongs to pool {} and is not the device that was there",
                 config.name
             ))),
-            None => Err(refused("what is there has no label of the pool".to_owned())),
+            Said::Unusable(_, why) => Err(refused(why)),
+            Said::Nothing => Err(refused("what is there has no label of the pool".to_owned())),
         }
     }
 
@@ -288,7 +294,10 @@ impl Site<'_> {
             }
         }
         if names.is_empty() {
-            self.handle("clear", |hands| hands.unflushed.forget())?;
+            self.handle("clear", |hands| {
+                hands.unflushed.forget();
+                hands.damaged.forget();
+            })?;
         }
         for cache in caches {
             // One that is still away says so by its state.

@@ -4,7 +4,7 @@ use super::super::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatu
 use super::world::{DISK, World};
 use crate::catalog::request::{Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{Kind, LeafSpec, State};
+use crate::vdev::{Class, Kind, LeafSpec, ShapeErrorKind, State, TopLevelSpec};
 
 const SIZE: u64 = 8 << 20;
 
@@ -456,4 +456,28 @@ fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
         }
     }
     panic!("it does not end: {:?}", world.pool.scan_status());
+}
+
+#[test]
+fn vdevs_are_added_all_or_none() {
+    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let leaf = |guid, size| {
+        let leaves = vec![LeafSpec::new(guid, size)];
+        TopLevelSpec::new(Kind::Leaf, Class::Normal, leaves)
+    };
+    let (good, small, cache) = (leaf(200, DISK), leaf(201, 4096), LeafSpec::new(202, DISK));
+    let refused = world.pool.add_all(&[good.clone(), small], &[]);
+    assert_eq!(
+        refused.expect_err("too small").kind,
+        ShapeErrorKind::TooSmall
+    );
+    let used = world
+        .pool
+        .add_all(&[good.clone()], &[LeafSpec::new(100, DISK)]);
+    assert_eq!(used.expect_err("there already").kind, ShapeErrorKind::InUse);
+    let status = world.pool.status();
+    assert_eq!((status.top_levels.len(), status.caches.len()), (1, 0));
+    world.pool.add_all(&[good], &[cache]).expect("added");
+    let status = world.pool.status();
+    assert_eq!((status.top_levels.len(), status.caches.len()), (2, 1));
 }

@@ -1,0 +1,251 @@
+//! Finding pools: what the labels on files and devices say, and what is there of each pool.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use store::pool::{Examined, LeafLabels, PoolConfig, examine};
+use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
+use utoipa::ToSchema;
+
+use super::disks::{Disks, is_remote};
+use super::label::{self, Said};
+use super::rewind::RewindView;
+
+/// A pool that was found and is not open; or a device whose labels cannot be used, without a name and number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FoundPool {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub guid: String,
+    /// How it would be: ONLINE, DEGRADED, or UNAVAIL where it cannot be imported.
+    #[serde(default)]
+    pub state: String,
+    /// Whether it was exported.
+    pub is_exported: bool,
+    /// Who had it last.
+    pub host: String,
+    /// What it was found on.
+    #[schema(value_type = Vec<String>)]
+    pub devices: Vec<PathBuf>,
+    /// Devices of it that were not found: where they were last, or their numbers.
+    pub missing: Vec<String>,
+    /// Those of the missing that may have been used without what was found: then its newest changes are there only.
+    #[serde(default)]
+    pub unaccounted: Vec<String>,
+    /// Why it cannot be imported; `None` where it can.
+    pub problem: Option<String>,
+    /// Whether that is a missing log: it can be imported without it, with what that costs.
+    #[serde(default)]
+    pub is_log_missing: bool,
+    /// What was given up of it, or would be; `None` where that was not asked for.
+    pub rewind: Option<RewindView>,
+}
+
+/// Labels by pool: what lies where.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) pools: BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>,
+    /// Devices whose labels cannot be used and do not tell whose they are, and why.
+    pub(super) unusable: Vec<(PathBuf, String)>,
+}
+
+impl Found {
+    /// Everything that was found, for a listing.
+    pub(super) fn describe(&self) -> Vec<FoundPool> {
+        let pools = self.pools.iter().map(|(guid, on)| describe(*guid, on));
+        let unusable = self.unusable.iter().map(|(path, why)| FoundPool {
+            devices: vec![path.clone()],
+            state: "UNAVAIL".to_owned(),
+            problem: Some(why.clone()),
+            ..FoundPool::default()
+        });
+        pools.chain(unusable).collect()
+    }
+
+    /// What else there is, where a pool was not found; empty where there is nothing.
+    pub(super) fn told_unusable(&self) -> String {
+        let told = self.unusable.iter();
+        let told = told.map(|(path, why)| format!("; {}: {why}", path.display()));
+        told.collect()
+    }
+}
+
+/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines.
+pub(super) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    let mut seen = HashSet::new();
+    let mut default = vec![PathBuf::from("/dev")];
+    default.extend(disks.remote_names());
+    let paths = if paths.is_empty() {
+        &default[..]
+    } else {
+        paths
+    };
+    for path in paths.iter().flat_map(|path| candidates(path)) {
+        let real = match is_remote(&path) {
+            true => path.clone(),
+            false => match std::fs::canonicalize(&path) {
+                Ok(real) => real,
+                Err(_) => continue,
+            },
+        };
+        if !seen.insert(real) {
+            continue;
+        }
+        let Some(labels) = disks.look_at(&path) else {
+            continue;
+        };
+        match label::said(&labels) {
+            Said::Nothing => {}
+            Said::Leaf(config, _) => {
+                let of_pool = found.pools.entry(config.guid).or_default();
+                of_pool.push((path, labels));
+            }
+            Said::Unusable(Some(guid), _) => {
+                found.pools.entry(guid).or_default().push((path, labels));
+            }
+            Said::Unusable(None, why) => found.unusable.push((path, why)),
+        }
+    }
+    found
+}
+
+/// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
+/// its like that is device nodes only.
+fn candidates(path: &Path) -> Vec<PathBuf> {
+    let is_candidate = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|found| {
+            let kind = found.file_type();
+            kind.is_block_device() || kind.is_file()
+        })
+    };
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| is_candidate(path))
+        .collect();
+    found.sort();
+    found
+}
+
+/// What there is of a pool, by the labels that were found of it.
+pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
+    let labels: Vec<LeafLabels> = on.iter().map(|(_, labels)| labels.clone()).collect();
+    let devices: Vec<PathBuf> = on.iter().map(|(path, _)| path.clone()).collect();
+    let config = labels
+        .iter()
+        .filter_map(label::newest)
+        .map(|(config, _)| config)
+        .max_by_key(|config| config.generation);
+    let examined: Result<Examined, _> = examine(&labels, Some(guid));
+    let there: Vec<u64> = labels
+        .iter()
+        .filter_map(label::newest)
+        .map(|(_, leaf)| leaf)
+        .collect();
+    let problem = match &examined {
+        Ok(examined) => missing_log(examined).or_else(|| too_few(&examined.config, &there)),
+        Err(error) => Some(error.to_string()),
+    };
+    let missing = config.iter().flat_map(|config| {
+        let leaves = leaves(config).filter(|leaf| !there.contains(leaf));
+        leaves.map(|leaf| name_of(config, leaf))
+    });
+    let missing: Vec<String> = missing.collect();
+    FoundPool {
+        name: config.as_ref().map(|c| c.name.clone()).unwrap_or_default(),
+        guid: format!("{guid:016x}"),
+        is_exported: config.as_ref().is_some_and(|c| c.is_exported),
+        host: config.map(|c| c.host).unwrap_or_default(),
+        devices,
+        unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
+        rewind: None,
+        is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
+        state: match (&problem, missing.is_empty()) {
+            (Some(_), _) => "UNAVAIL",
+            (None, true) => "ONLINE",
+            (None, false) => "DEGRADED",
+        }
+        .to_owned(),
+        missing,
+        problem,
+    }
+}
+
+/// Which vdev lacks more devices than it can lose; `there` are the leaves that were found.
+fn too_few(config: &PoolConfig, there: &[u64]) -> Option<String> {
+    let tops = config.tree.top_levels.iter().enumerate();
+    let mut blocks = tops.filter(|(_, top)| top.class == Class::Normal && top.kind != Kind::Hole);
+    blocks.find_map(|(number, top)| {
+        let is_usable =
+            |leaf: &LeafSpec| leaf.state == LeafState::Online && there.contains(&leaf.guid);
+        let slots = top.slots.iter();
+        let lacking = slots.filter(|slot| !slot.leaves.iter().any(is_usable));
+        let (lacking, spare) = (lacking.count(), redundancy(top));
+        (lacking > spare).then(|| {
+            let devices = if lacking == 1 { "device" } else { "devices" };
+            let name = match top.kind {
+                Kind::Raidz { parity } => format!("raidz{parity}-{number}"),
+                Kind::Mirror => format!("mirror-{number}"),
+                Kind::Leaf | Kind::Hole => format!("disk-{number}"),
+            };
+            format!("{name} lacks {lacking} {devices}, and can do without {spare}")
+        })
+    })
+}
+
+/// How many of its devices a top-level vdev can do without.
+fn redundancy(top: &TopLevelSpec) -> usize {
+    match top.kind {
+        Kind::Leaf | Kind::Hole => 0,
+        Kind::Mirror => top.slots.len().saturating_sub(1),
+        Kind::Raidz { parity } => parity.into(),
+    }
+}
+
+/// The devices that are away and may have been used without those that were found; of a pool that was exported in order
+/// they were not, as far as can be known.
+pub(super) fn unaccounted(examined: &Examined) -> Vec<String> {
+    let config = &examined.config;
+    let away = examined.unaccounted.iter();
+    let away = away.filter(|_| !config.is_exported);
+    away.map(|guid| name_of(config, *guid)).collect()
+}
+
+/// Which log device is missing, and what that means.
+pub(super) fn missing_log(examined: &Examined) -> Option<String> {
+    let log = examined.missing_logs.first()?;
+    let leaves = log.leaves.iter();
+    let leaves: Vec<String> = leaves
+        .map(|leaf| name_of(&examined.config, *leaf))
+        .collect();
+    let loss = match examined.config.is_exported {
+        true => "the pool was exported in order, so nothing is lost without it",
+        false => {
+            "durable writes of the last seconds before the pool was last used may be there and nowhere else, \
+             and are lost without it"
+        }
+    };
+    Some(format!(
+        "its log device is missing ({}): {loss}",
+        leaves.join(", ")
+    ))
+}
+
+/// All leaves of a pool.
+pub(super) fn leaves(config: &PoolConfig) -> impl Iterator<Item = u64> {
+    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+    slots.flat_map(|slot| slot.leaves.iter().map(|leaf| leaf.guid))
+}
+
+/// Where a leaf was last, or its number.
+pub(super) fn name_of(config: &PoolConfig, leaf: u64) -> String {
+    let path = config.paths.get(&leaf).cloned();
+    path.unwrap_or_else(|| format!("{leaf:016x}"))
+}
