@@ -193,7 +193,7 @@ mod tests {
         const CACHE: u64 = 1 << 63;
         let mut overlay = Overlay::default();
         let data = Pages::from_bytes(&vec![7; 1 << 20]);
-        for number in 0..2 * MOST as u64 * SECTOR_SIZE as u64 >> 20 {
+        for number in 0..(2 * MOST * SECTOR_SIZE) as u64 / (1 << 20) {
             let request = write(CACHE + number, 9, number << 20, &data);
             assert!(matches!(overlay.take(request), Err(Ok(_))));
         }
