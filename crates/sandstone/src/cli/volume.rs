@@ -21,7 +21,7 @@ pub(super) enum Verb {
     /// Make a volume, or without -V a folder
     #[command(disable_version_flag = true)]
     Create(Create),
-    /// List datasets
+    /// List datasets, and with -o any property of them
     List(list::List),
     /// Destroy datasets and everything in them
     Destroy(destroy::Destroy),
@@ -144,7 +144,7 @@ pub(super) struct Set {
     #[arg(long)]
     shrink: bool,
     /// PROPERTY=VALUE …, then the datasets
-    #[arg(required = true, num_args = 2.., value_name = "PROPERTY=VALUE… NAME…")]
+    #[arg(required = true, num_args = 2.., value_names = ["PROPERTY=VALUE", "NAME"])]
     words: Vec<String>,
 }
 

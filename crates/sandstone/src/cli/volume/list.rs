@@ -24,7 +24,7 @@ const COLUMNS: [&str; 7] = [
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct List {
-    /// Kinds, comma-separated: folder, volume, snapshot, all
+    /// Kinds, comma-separated; filesystem and snap mean folder and snapshot
     #[arg(short = 't', value_name = "KIND", value_delimiter = ',', default_values = ["folder", "volume"], value_parser = kinds())]
     kinds: Vec<String>,
     /// Those below the named ones too
