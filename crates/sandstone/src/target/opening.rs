@@ -195,9 +195,11 @@ fn shared(spec: &UnitSpec, other: &Unit) -> ApplyError {
 fn damaged(spec: &UnitSpec, path: &Path, error: &dyn std::fmt::Display) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
-        message: format!("the saved reservations cannot be read: {error}"),
+        message: format!(
+            "its saved state (reservations, mode pages, a SANITIZE that did not end) cannot be read: {error}"
+        ),
         next: format!(
-            "move {} away if no cluster relies on its persistent reservations, then start again",
+            "move {} away if no cluster relies on its persistent reservations and no SANITIZE was under way, then start again",
             path.display()
         ),
     }

@@ -1,5 +1,5 @@
-//! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access states)
-//! as a small file beside the configuration.
+//! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access states, a
+//! SANITIZE that has not ended) as a small file beside the configuration.
 //!
 //! # Order of writes
 //! 1. the new image goes to a temporary file, which is synced;

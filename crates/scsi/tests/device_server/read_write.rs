@@ -172,6 +172,7 @@ fn each_block_error_has_its_own_sense() {
         (BlockError::ReadOnly, 7, 0x27, 0x00),
         (BlockError::Medium { lba: Some(9) }, 3, 0x11, 0x00),
         (BlockError::Write { lba: None }, 3, 0x0c, 0x00),
+        (BlockError::OutOfRange, 5, 0x21, 0x00),
         (BlockError::Gone, 4, 0x44, 0x00),
     ] {
         bench.disk().fail.set(Some(error));
