@@ -473,7 +473,7 @@ fn vdevs_are_added_all_or_none() {
     );
     let used = world
         .pool
-        .add_all(&[good.clone()], &[LeafSpec::new(100, DISK)]);
+        .add_all(std::slice::from_ref(&good), &[LeafSpec::new(100, DISK)]);
     assert_eq!(used.expect_err("there already").kind, ShapeErrorKind::InUse);
     let status = world.pool.status();
     assert_eq!((status.top_levels.len(), status.caches.len()), (1, 0));
