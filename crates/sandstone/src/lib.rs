@@ -1,7 +1,7 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it joins the sans-IO crates [`scsi`], [`iscsi`] and [`store`] to
-//! sockets, threads, clocks and files.
+//! This crate is the composition root: it joins the cores that do no I/O ([`scsi`], [`iscsi`], [`store`], `nbd` and
+//! `iometer`) to sockets, threads, clocks and files.
 
 pub mod bench;
 pub mod block;

@@ -14,6 +14,9 @@
 //! - State that must survive a restart (persistent reservations with APTPL, saved mode pages,
 //!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
 //! - Every lock is held for a bounded, I/O-free stretch of code.
+//!
+//! Clause 5 of SBC-4 describes the block commands in the order of their names. Its numbers below that differ between
+//! revisions, so they are cited by name.
 
 pub mod alua;
 pub mod application_client;

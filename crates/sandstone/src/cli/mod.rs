@@ -1,7 +1,8 @@
 //! The command line: one verb tree over the control API, and the verbs that work on their own.
 //!
-//! Every verb but `serve` and `demo` (a daemon) and `bench` is a client: it says what it wants through
-//! [`crate::control::Client`] and prints the answer. Exit codes: 0 done, 1 refused or failed,
+//! Most verbs are clients of a daemon: they say what they want through [`crate::control::Client`] and print the
+//! answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover` and `attach` of a URL, and what describes
+//! the program itself (`openapi`, `completion`, `man`) need none. Exit codes: 0 done, 1 refused or failed,
 //! 2 the command line was wrong.
 
 use std::ffi::OsString;

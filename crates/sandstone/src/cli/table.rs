@@ -24,7 +24,7 @@ pub(super) struct ListArgs {
     /// Exact numbers: bytes and seconds
     #[arg(short = 'p', long = "exact")]
     exact: bool,
-    /// JSON, as the control API gives it
+    /// Print JSON
     #[arg(long, conflicts_with_all = ["columns", "scripted", "exact"])]
     pub(super) json: bool,
 }

@@ -18,7 +18,7 @@
 //! | what do its devices read and write | `io.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
-//! | what a logical unit is made of | `volume.rs` |
+//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs` |
 
 pub mod administer;
 mod advice;

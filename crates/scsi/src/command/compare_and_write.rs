@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE (SBC-4 5.3): the lock ESXi takes on a datastore (ATS).
+//! COMPARE AND WRITE (SBC-4 clause 5): the lock ESXi takes on a datastore (ATS).
 
 use std::sync::Arc;
 

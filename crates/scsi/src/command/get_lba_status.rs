@@ -1,4 +1,4 @@
-//! GET LBA STATUS(16) (SBC-4 5.6): which blocks have storage.
+//! GET LBA STATUS(16) (SBC-4 clause 5): which blocks have storage.
 
 use std::sync::Arc;
 

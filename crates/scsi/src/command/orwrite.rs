@@ -1,4 +1,4 @@
-//! ORWRITE(16) (SBC-4 5.12): the blocks become what they were OR what is sent.
+//! ORWRITE(16) (SBC-4 clause 5): the blocks become what they were OR what is sent.
 
 use std::sync::Arc;
 

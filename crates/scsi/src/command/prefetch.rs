@@ -1,4 +1,4 @@
-//! PRE-FETCH(10) and (16) (SBC-4 5.13, 5.14).
+//! PRE-FETCH(10) and (16) (SBC-4 clause 5).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! READ DEFECT DATA(10) and (12) (SBC-4 5.23, 5.24): there are no defects to tell of.
+//! READ DEFECT DATA(10) and (12) (SBC-4 clause 5): there are no defects to tell of.
 
 use crate::Start;
 use crate::dispatch::Request;

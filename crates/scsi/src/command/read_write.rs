@@ -1,7 +1,7 @@
-//! READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4 5.15 to 5.18, 5.45 to 5.48).
+//! READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4 clause 5).
 //!
 //! READ(32) and WRITE(32) are for type 2 protection only; a unit without protection information
-//! refuses them with INVALID COMMAND OPERATION CODE, as SBC-4 5.19 and 5.49 demand.
+//! refuses them with INVALID COMMAND OPERATION CODE, as SBC-4 demands.
 
 use crate::cdb::Cdb;
 use crate::dispatch::Request;

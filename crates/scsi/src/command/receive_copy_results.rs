@@ -1,5 +1,5 @@
 //! RECEIVE COPY RESULTS, STATUS and DATA (SPC-4 6.24 to 6.29) and RECEIVE ROD TOKEN INFORMATION
-//! (SPC-4 6.28, SBC-4 5.24): what became of a copy operation, asked for by its list identifier.
+//! (SPC-4 6.28; SBC-4 clause 5): what became of a copy operation, asked for by its list identifier.
 
 use super::extended_copy::lid1_of;
 use crate::Start;

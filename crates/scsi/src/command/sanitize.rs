@@ -1,4 +1,4 @@
-//! SANITIZE (SBC-4 5.30, 4.11): OVERWRITE and EXIT FAILURE MODE.
+//! SANITIZE (SBC-4 clause 5 and 4.11): OVERWRITE and EXIT FAILURE MODE.
 //!
 //! Offered only where the backend writes in place (`UnitConfig::sanitize`): there OVERWRITE, which
 //! writes every block through it, does what it promises. BLOCK ERASE and

@@ -1,4 +1,4 @@
-//! START STOP UNIT (SBC-4 5.31).
+//! START STOP UNIT (SBC-4 clause 5).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! SYNCHRONIZE CACHE(10) and (16) (SBC-4 5.35, 5.36).
+//! SYNCHRONIZE CACHE(10) and (16) (SBC-4 clause 5).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! POPULATE TOKEN (SBC-4 5.9) and WRITE USING TOKEN (SBC-4 5.50): offloaded data transfer, as Windows
+//! POPULATE TOKEN and WRITE USING TOKEN (SBC-4 clause 5): offloaded data transfer, as Windows
 //! uses it to copy files without moving their bytes over the network.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! UNMAP (SBC-4 5.40): blocks without storage, which read as zeros.
+//! UNMAP (SBC-4 clause 5): blocks without storage, which read as zeros.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Task for Unmap {
 
 impl Unmap {
     /// The runs of the parameter list, every one checked before any is unmapped. An incomplete last
-    /// descriptor is ignored (SBC-4 5.40.2).
+    /// descriptor is ignored (SBC-4 clause 5, UNMAP parameter list).
     fn ranges(&self, list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
         if list.len() < usize::from(self.list_len) {
             return Err(Sense::parameter_list_length_error());

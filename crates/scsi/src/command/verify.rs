@@ -1,4 +1,4 @@
-//! VERIFY and WRITE AND VERIFY of 10, 12 and 16 bytes (SBC-4 5.41 to 5.43, 5.53 to 5.55).
+//! VERIFY and WRITE AND VERIFY of 10, 12 and 16 bytes (SBC-4 clause 5).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! WRITE ATOMIC(16) (SBC-4 5.50): all of the blocks or none, also after a power loss. Offered only
+//! WRITE ATOMIC(16) (SBC-4 clause 5): all of the blocks or none, also after a power loss. Offered only
 //! where the backend really gives it.
 
 use std::sync::Arc;

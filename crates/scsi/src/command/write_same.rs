@@ -1,4 +1,4 @@
-//! WRITE SAME(10) and (16) (SBC-4 5.51, 5.52): one block, or zeros, over a range.
+//! WRITE SAME(10) and (16) (SBC-4 clause 5): one block, or zeros, over a range.
 
 use std::sync::Arc;
 

@@ -26,6 +26,9 @@
 //! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
+//! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
+//! | what is brought into the cache before anybody asks | `read_ahead.rs` |
+//! | what raidz leaves of a block's space | `padding.rs` |
 
 mod administer;
 mod admission;

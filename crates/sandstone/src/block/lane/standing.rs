@@ -1,7 +1,7 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
 //! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
-//! a sleep and a wake-up take: the loop then looks again at once instead (`spin.rs`). With few requests
+//! a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few requests
 //! it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
