@@ -16,7 +16,7 @@ use super::state::{Contents, Pool, Tag};
 use crate::cache::{Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
-use crate::format::{DatasetId, Pointer};
+use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
 use crate::map::{Missing, NodeCache};
@@ -72,13 +72,39 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct BlockReads {
     blocks: HashMap<Pointer, Reading, BuildNumberHasher>,
+    /// Bytes of blocks that are read ahead, as they lie on devices.
+    bytes_ahead: usize,
     nodes: HashMap<Missing, Vec<NodeWaiter>, BuildNumberHasher>,
+}
+
+impl BlockReads {
+    /// Bytes of blocks that are being read ahead.
+    pub(super) fn bytes_ahead(&self) -> usize {
+        self.bytes_ahead
+    }
+
+    fn began(&mut self, pointer: Pointer, reading: Reading) {
+        if reading.is_ahead {
+            self.bytes_ahead += stored_len(&pointer);
+        }
+        self.blocks.insert(pointer, reading);
+    }
+
+    fn ended(&mut self, pointer: &Pointer) -> Option<Reading> {
+        let reading = self.blocks.remove(pointer)?;
+        if reading.is_ahead {
+            self.bytes_ahead -= stored_len(pointer);
+        }
+        Some(reading)
+    }
 }
 
 #[derive(Debug)]
 struct Reading {
     /// A cache vdev was asked, not the pool's devices.
     is_cached: bool,
+    /// Nobody waited for it when it began.
+    is_ahead: bool,
     waiters: Vec<(Wanted, Ticket)>,
 }
 
@@ -239,9 +265,10 @@ impl Pool {
         let cached = self.read_cached(key, &pointer);
         let reading = Reading {
             is_cached: cached.is_some(),
+            is_ahead: wanted.is_ahead(),
             waiters: vec![(wanted, ticket)],
         };
-        self.reads.blocks.insert(pointer, reading);
+        self.reads.began(pointer, reading);
         match cached {
             None => self.read_from_pool(&pointer),
             Some(None) => {}
@@ -267,7 +294,7 @@ impl Pool {
             return self.read_from_pool(pointer);
         };
         let waiters = std::mem::take(&mut reading.waiters);
-        self.reads.blocks.remove(pointer);
+        self.reads.ended(pointer);
         for (wanted, ticket) in waiters {
             self.keep(wanted, ticket, &data);
             self.arrived(wanted, Ok(data.clone()));
@@ -276,7 +303,7 @@ impl Pool {
 
     /// A block was read, or cannot be.
     pub(super) fn block_read(&mut self, pointer: &Pointer, result: Result<Pages, ArrayError>) {
-        let Some(reading) = self.reads.blocks.remove(pointer) else {
+        let Some(reading) = self.reads.ended(pointer) else {
             return;
         };
         let is_overwritten = is_overwritten(&result);
@@ -479,6 +506,11 @@ impl Pool {
         }
         self.answer(id, Ok(Answer::Extents(runs)));
     }
+}
+
+/// Bytes of a block as it lies on devices, parity not counted.
+fn stored_len(pointer: &Pointer) -> usize {
+    usize::from(pointer.sectors) * SECTOR_SIZE
 }
 
 /// Whether a block was freed, and its place used again, while it was read.

@@ -1,6 +1,7 @@
 //! Reading ahead: blocks are brought into the cache before anybody asks for them.
 //!
-//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for it.
+//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for it. All that is read
+//! ahead at a time is bounded, however many readers there are: until it has arrived, the cache does not count it.
 
 use std::ops::Range;
 
@@ -11,6 +12,11 @@ use crate::format::DatasetId;
 
 /// The pending request of those whom nobody waits for: no request has this number.
 const NOBODY: u64 = 0;
+
+/// Bytes of blocks that are read ahead at a time; devices have enough to do with them.
+const MOST: usize = 32 << 20;
+/// The part of the cache's cap that they are at most.
+const SHARE: usize = 8;
 
 /// Blocks that are to be read ahead, and wait for a node.
 #[derive(Clone, Copy, Debug)]
@@ -45,14 +51,18 @@ impl Pool {
         self.hand_out();
     }
 
-    /// Reads these blocks, up to the first whose node must be read first.
+    /// Reads these blocks, up to the first whose node must be read first, and no more than is read ahead at a time.
     pub(super) fn go_ahead(&mut self, ahead: Ahead) {
         for block in ahead.block..ahead.end {
             match self.find_outside_cache(ahead.dataset, block) {
                 Ok(Found::At(pointer)) => {
-                    if !self.cache.holds(cache_key(ahead.dataset, block)) {
-                        self.read_block(pointer, ahead.wanted(block));
+                    if self.cache.holds(cache_key(ahead.dataset, block)) {
+                        continue;
                     }
+                    if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
+                        return;
+                    }
+                    self.read_block(pointer, ahead.wanted(block));
                 }
                 Ok(Found::Data(_) | Found::Zeros) => {}
                 Err(missing) => {
@@ -61,6 +71,13 @@ impl Pool {
                 }
             }
         }
+    }
+}
+
+impl Wanted {
+    /// Nobody waits for it: it is read ahead.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.pending == NOBODY
     }
 }
 

@@ -55,6 +55,35 @@ fn what_is_read_ahead_is_in_memory_and_nothing_else() {
 }
 
 #[test]
+fn however_many_readers_there_are_only_so_much_is_read_ahead_at_a_time() {
+    let (mut world, volume) = world();
+    let most = 16;
+    let cap = world.pool.cache.cap();
+    world.pool.cache.resize(most * BLOCK as usize * 8);
+    world.holds_reads = true;
+    for reader in 0..8 {
+        read_ahead(
+            &mut world,
+            volume,
+            8 * reader * BLOCK..8 * (reader + 1) * BLOCK,
+        );
+        world.settle();
+    }
+    assert_eq!(world.pool.reads.bytes_ahead(), most * BLOCK as usize);
+    // Those that have arrived make room for others, and who waits for a block gets it whatever is read ahead.
+    world.pool.cache.resize(cap);
+    assert_eq!(world.held(), most);
+    world.answer_held(true);
+    world.settle();
+    assert_eq!(world.pool.reads.bytes_ahead(), 0);
+    assert!((0..most as u64).all(|block| is_in_memory(&mut world, volume, block)));
+    assert_eq!(world.read(volume, 63 * BLOCK, BLOCK as u32), of(63, 0));
+    read_ahead(&mut world, volume, 16 * BLOCK..24 * BLOCK);
+    world.settle();
+    assert!((16..24).all(|block| is_in_memory(&mut world, volume, block)));
+}
+
+#[test]
 fn what_is_written_meanwhile_is_what_is_read() {
     let (mut world, volume) = world();
     world.write(volume, 0, &of(0, 1), false);
