@@ -141,7 +141,7 @@ pub struct Climate {
     pub thick_blocks: u64,
     /// How many steps.
     pub steps: Range<u64>,
-    /// Whether all volumes are written before, as far as there is room.
+    /// Whether all volumes are written before, as far as there is room, the thick ones last.
     pub fills: bool,
     /// How the disks behave; the seed chooses the tearing.
     pub behaviour: Behaviour,

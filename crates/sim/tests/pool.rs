@@ -65,7 +65,7 @@ fn log_vdevs_that_fail_hang_and_vanish_cost_nothing_that_was_promised() {
 
 #[test]
 fn a_full_pool_survives_power_cuts() {
-    let summary = withstands(Family::Full, 600);
+    let summary = withstands(Family::Full, 400);
     // It is full, and not so full that nothing can be made on it.
     let total = &summary.total;
     assert!(total.errors > summary.histories, "{summary}");

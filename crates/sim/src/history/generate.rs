@@ -87,11 +87,13 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     }
 }
 
-/// Writes all of these volumes.
+/// Writes all of these volumes, the thick ones last: what is kept for them must still be there.
 fn fill(volumes: &[VolumeSpec]) -> Vec<Step> {
     const AT_ONCE: usize = 32;
     let mut steps = Vec::new();
-    for spec in volumes {
+    let thin = volumes.iter().filter(|spec| !spec.is_thick);
+    let thick = volumes.iter().filter(|spec| spec.is_thick);
+    for spec in thin.chain(thick) {
         for first in (0..spec.blocks).step_by(AT_ONCE) {
             let end = (first + AT_ONCE as u64).min(spec.blocks);
             steps.push(Step::Submit(Operation::Change {

@@ -195,13 +195,15 @@ impl Family {
             Self::Full => {
                 setup.must_open = true;
                 setup.never_suspends = true;
-                climate.disk_sectors = disk_sectors(1 + seed % 3);
-                climate.blocks = 400;
+                let data_mib = 1 + seed % 2;
+                climate.disk_sectors = disk_sectors(data_mib);
+                // Two or three volumes, half as large on average, need nearly all.
+                climate.blocks = data_mib * 200 * setup.columns();
                 climate.steps = 20..80;
                 climate.admin_per_mille = 120;
                 climate.tolerates_errors = true;
                 climate.thick_per_mille = 400;
-                climate.thick_blocks = 40;
+                climate.thick_blocks = 100;
                 climate.volumes = 2..4;
                 climate.fills = true;
                 // There is much to read after each.

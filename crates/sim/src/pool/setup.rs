@@ -95,6 +95,15 @@ impl PoolSetup {
         first..self.disks()
     }
 
+    /// Disks whose room is for data: all but copies and parity.
+    pub(super) fn columns(&self) -> u64 {
+        let of = |(kind, leaves): &(Kind, usize)| match kind {
+            Kind::Raidz { parity } => *leaves as u64 - u64::from(*parity),
+            Kind::Leaf | Kind::Hole | Kind::Mirror => 1,
+        };
+        self.shape.iter().map(of).sum()
+    }
+
     /// All disks of its laboratory.
     pub fn all_disks(&self) -> usize {
         self.disks() + self.spare_disks + self.spares
