@@ -193,7 +193,7 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
         )
     } else if !status.failing.is_empty() {
         (
-            "One or more devices has failed too often to be trusted; what it gets wrong is corrected from \
+            "One or more devices have failed too often to be trusted; what they get wrong is corrected from \
              the others."
                 .to_owned(),
             format!(

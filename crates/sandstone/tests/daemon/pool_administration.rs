@@ -39,7 +39,7 @@ fn a_dry_run_shows_what_would_be() {
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }
-    process.done("volume get size tank/vm1");
+    process.done("volume get volsize tank/vm1");
     let refused = process.refused("pool destroy tank");
     assert!(
         refused.contains("would destroy volume tank/vm1"),

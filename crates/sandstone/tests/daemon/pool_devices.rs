@@ -340,7 +340,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
     let status = process.done("pool status tank");
     // So much rot is no accident.
     assert!(
-        flat(&status).contains("has failed too often to be trusted"),
+        flat(&status).contains("have failed too often to be trusted"),
         "{status}"
     );
     assert!(status.contains(" with 0 errors on "), "{status}");

@@ -3,13 +3,15 @@
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use crate::pool_devices::{flat, line_of, resilvered, scrubbed_clean, verify_all, write_all};
 use crate::pool_over_iscsi::{Array, until};
@@ -110,21 +112,29 @@ fn verified(url: &str, seed: u64) {
     assert!(failures.is_none_or(Vec::is_empty), "{measured}: {said}");
 }
 
-/// Every second sector of the data of a device that is in use is overwritten with random bytes.
+#[repr(align(4096))]
+struct Sector([u8; 4096]);
+
+/// Every second sector of the data of a device that is in use is overwritten with random bytes. Directly, where the file
+/// system can: what waits in the kernel's cache for the same page makes it refuse the pool's own writes.
 fn rot_half(path: &Path) {
-    let file = OpenOptions::new().write(true).open(path).unwrap();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let mut direct = options.clone();
+    direct.custom_flags(OFlags::DIRECT.bits() as i32);
+    let file = direct.open(path).or_else(|_| options.open(path)).unwrap();
     let sectors = DISK / 4096;
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     // Labels lie at both ends.
-    for sector in (256..sectors - 256).step_by(2) {
-        let mut bytes = [0; 4096];
-        for part in bytes.chunks_exact_mut(8) {
+    for number in (256..sectors - 256).step_by(2) {
+        let mut sector = Sector([0; 4096]);
+        for part in sector.0.chunks_exact_mut(8) {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             part.copy_from_slice(&random.rotate_right(29).to_le_bytes());
         }
-        file.write_all_at(&bytes, sector * 4096).unwrap();
+        file.write_all_at(&sector.0, number * 4096).unwrap();
     }
 }
 
@@ -182,7 +192,10 @@ fn a_mirror_under_load_loses_a_disk_gains_a_spare_and_is_healed_of_rot() {
         "{repaired} of {STILL_BLOCKS}: {status}"
     );
     assert_eq!(counted(&process, "ready"), 0, "{status}");
-    assert_eq!(line_of(&process, "d0")[0], "ONLINE", "{status}");
+    // Wrong so often, it is not trusted any more: but it is used, and whole when somebody says that it is well.
+    assert_eq!(line_of(&process, "d0")[0], "DEGRADED", "{status}");
+    process.done("pool clear tank");
+    assert_eq!(line_of(&process, "d0")[0], "ONLINE");
     load.goes_on();
     scrubbed_clean(&process);
     load.end();

@@ -2,6 +2,8 @@
 //! daemon is killed meanwhile, the next one knows that it did not end.
 
 use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,12 @@ fn wait_for(connection: &mut Connection, wanted: Option<[u8; 3]>, from: Option<[
         assert!(Instant::now() < end, "still {told:x?}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+fn first_byte(path: &Path) -> u8 {
+    let mut byte = [0];
+    File::open(path).unwrap().read_exact(&mut byte).unwrap();
+    byte[0]
 }
 
 #[test]
@@ -94,6 +102,13 @@ fn a_sanitize_that_a_kill_cut_short_is_a_failed_one() {
         first.write(0, &cdb, list).map(|outcome| outcome.status)
     });
     wait_for(&mut second, Some(IN_PROGRESS), None);
+    // Until something is overwritten, the unit is as it was.
+    let path = process.folder().join("disk.img");
+    let end = Instant::now() + Duration::from_secs(120);
+    while first_byte(&path) == 0 {
+        assert!(Instant::now() < end, "nothing is overwritten");
+        thread::sleep(Duration::from_millis(1));
+    }
     process.kill();
     assert!(asking.join().unwrap().is_err(), "it was answered");
     process.restart();
