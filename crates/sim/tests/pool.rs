@@ -186,6 +186,13 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Failing, 46),
         (Family::Failing, 660),
         (Family::Lying, 46),
+        // A snapshot reserves anew what its volume wrote since the last checkpoint
+        (Family::Full, 1443),
+        (Family::Full, 1672),
+        (Family::Full, 1712),
+        (Family::Full, 1952),
+        (Family::Full, 2143),
+        (Family::Full, 2178),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

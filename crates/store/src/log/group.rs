@@ -83,6 +83,12 @@ impl OpenGroup {
         self.payload_bytes
     }
 
+    /// How many blocks of a dataset it writes.
+    pub fn blocks_of(&self, dataset: DatasetId) -> u64 {
+        let all = (dataset, 0)..=(dataset, u64::MAX);
+        self.blocks.range(all).count() as u64
+    }
+
     /// Whether one more change fits in, whose payload has so many bytes.
     pub fn has_room(&self, payload: usize) -> bool {
         self.entry_bytes + MAP_SIZE <= ROOM && self.payload_bytes + payload <= MAX_PAYLOAD

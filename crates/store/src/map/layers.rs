@@ -108,6 +108,12 @@ impl Layers {
         self.closed.is_empty() && self.top.is_empty()
     }
 
+    /// How many blocks all layers hold as written; one that several hold counts in each.
+    pub fn written(&self) -> u64 {
+        let closed = self.closed.iter().map(|closed| closed.layer.len());
+        (closed.sum::<usize>() + self.top.len()) as u64
+    }
+
     /// About how many bytes of memory all layers take, shared ones too.
     pub fn bytes(&self) -> usize {
         self.top.bytes()

@@ -23,6 +23,35 @@ const VAIN_CHECKPOINTS: u32 = 3;
 /// The least that is kept back, in sectors.
 const MIN_SLOP: u64 = 1024;
 
+/// What an operation promises to volumes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promise {
+    /// Sectors that it reserves more.
+    more: u64,
+    /// Of what is counted as reserved, sectors that the same volumes took since the last checkpoint.
+    taken: u64,
+    /// The largest blocks that it is for.
+    block_size: u32,
+}
+
+impl Promise {
+    fn of(more: u64, block_size: u32) -> Self {
+        Self {
+            more,
+            taken: 0,
+            block_size,
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            more: self.more + other.more,
+            taken: self.taken + other.taken,
+            block_size: self.block_size.max(other.block_size),
+        }
+    }
+}
+
 /// What there is for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -235,11 +264,13 @@ impl Pool {
     /// # Errors
     /// NoSpace.
     pub fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
-        let (more, block_size) = self.promised_by(operation);
+        let promise = self.promised_by(operation);
+        let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
-        let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
+        let reserved = self.reserved.saturating_sub(promise.taken);
+        let kept = self.slop() + reserved + self.cost_of_all().sectors;
         let room = (counts.available + counts.deferred).saturating_sub(kept);
-        if more <= room && !self.lies_in_pieces(more, block_size) {
+        if more <= room && !self.lies_in_pieces(&promise) {
             return Ok(());
         }
         if more <= room {
@@ -258,8 +289,7 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
     }
 
-    /// Sectors that an operation promises, and the largest blocks that they are for.
-    fn promised_by(&self, operation: &Operation) -> (u64, u32) {
+    fn promised_by(&self, operation: &Operation) -> Promise {
         let size_of = |dataset| {
             let of = self.contents.get(dataset);
             of.map_or(MIN_BLOCK_SIZE, |of| of.block_size)
@@ -268,16 +298,16 @@ impl Pool {
             Operation::CreateVolume { volume, .. } => {
                 let wanted = reserved_in(&volume.dataset);
                 let more = self.reservation(wanted, volume.block_size);
-                (more, volume.block_size)
+                Promise::of(more, volume.block_size)
             }
             Operation::Clone { clone, .. } => {
                 let block_size = size_of(&clone.origin);
                 let wanted = reserved_in(&clone.dataset);
-                (self.reservation(wanted, block_size), block_size)
+                Promise::of(self.reservation(wanted, block_size), block_size)
             }
             Operation::SetProperty { id, properties, .. } => {
                 let value = properties.get(&Native::Refreservation.into());
-                (self.additional(*id, value.map(bytes_of)), size_of(id))
+                Promise::of(self.additional(*id, value.map(bytes_of)), size_of(id))
             }
             Operation::Resize {
                 volume,
@@ -293,38 +323,48 @@ impl Pool {
                 volume,
                 refreservation,
                 ..
-            } => (self.additional(*volume, *refreservation), size_of(volume)),
+            } => Promise::of(self.additional(*volume, *refreservation), size_of(volume)),
             Operation::Snapshot(taken) => self.promised_by_snapshots(taken, None),
             Operation::EndReceive {
                 taken,
                 refreservation,
                 ..
             } => self.promised_by_snapshots(taken, *refreservation),
-            _ => (0, 0),
+            _ => Promise::default(),
         }
     }
 
     /// The same of snapshots: their volumes may have to write again all that they share with them. They reserve
-    /// `reserved` bytes then, or as many as before.
-    fn promised_by_snapshots(&self, taken: &NewSnapshots, reserved: Option<u64>) -> (u64, u32) {
-        let volumes = taken.snapshots.iter();
+    /// `reserved` bytes then, or as many as before. What a volume wrote since the last checkpoint is still counted as
+    /// reserved for it, though it has taken its space: it is shared like all else, and must be reserved anew.
+    fn promised_by_snapshots(&self, new: &NewSnapshots, reserved: Option<u64>) -> Promise {
+        let volumes = new.snapshots.iter();
         let needs = volumes.filter_map(|new| {
             let of = self.contents.get(&new.volume)?;
             let reserved = reserved.unwrap_or(of.settings.refreservation);
             let all = self.reservation(reserved, of.block_size);
-            let more = all.saturating_sub(self.unused_reservation(new.volume, of));
-            Some((more, of.block_size))
+            let unused = self.unused_reservation(new.volume, of);
+            let written = self.written_since_checkpoint(new.volume, of);
+            let taken = self.sectors_for(written, of.block_size).min(unused);
+            Some(Promise {
+                more: all.saturating_sub(unused - taken),
+                taken,
+                block_size: of.block_size,
+            })
         });
-        let needs = needs.filter(|(more, _)| *more > 0);
-        needs.fold((0, 0), |(sum, largest), (more, size)| {
-            (sum + more, largest.max(size))
-        })
+        let needs = needs.filter(|promise| promise.more > 0);
+        needs.fold(Promise::default(), Promise::and)
     }
 
-    /// Whether what is free lies in pieces too small for so many sectors of such blocks beside those that are
-    /// promised already, and what is kept beside these, so that what is overwritten finds a place.
-    fn lies_in_pieces(&self, more: u64, block_size: u32) -> bool {
-        if more == 0 || block_size as usize <= SECTOR_SIZE {
+    /// Blocks that were written since the last durable checkpoint, at most.
+    fn written_since_checkpoint(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        of.map.layers.written() + self.commit.group.blocks_of(dataset)
+    }
+
+    /// Whether what is free lies in pieces too small for a promise beside those that were made
+    /// already, and what is kept beside these, so that what is overwritten finds a place.
+    fn lies_in_pieces(&self, promise: &Promise) -> bool {
+        if promise.more == 0 || promise.block_size as usize <= SECTOR_SIZE {
             return false;
         }
         let large = self.contents.iter().filter(|(_, of)| {
@@ -337,7 +377,7 @@ impl Pool {
             .map(|(id, of)| self.unused_reservation(**id, of));
         let promised: u64 = promised.sum();
         let sizes = large.iter().map(|(_, of)| of.block_size);
-        let longest = sizes.fold(block_size, u32::max);
+        let longest = sizes.fold(promise.block_size, u32::max);
         let vdevs = 0..self.space.vdevs();
         let free = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, longest)));
         // What will be free soon, as far as it is whole itself.
@@ -346,7 +386,8 @@ impl Pool {
             let run = self.footprint(extent.vdev, longest).max(1);
             u64::from(extent.sectors - extent.sectors % run)
         });
-        free.sum::<u64>() + soon.sum::<u64>() < more + promised + self.slop() / 2
+        let promised = (promised + promise.more).saturating_sub(promise.taken);
+        free.sum::<u64>() + soon.sum::<u64>() < promised + self.slop() / 2
     }
 
     /// What a volume reserves more with another reservation, in bytes.

@@ -1,7 +1,7 @@
 //! What was reserved is there: volumes that reserved their space, with blocks of several sizes that are compressed to
 //! many lengths, beside others that fill the pool, over random histories.
 
-use super::super::{Limits, Plan};
+use super::super::{Limits, Plan, PoolErrorKind};
 use super::full::noise;
 use super::world::World;
 use crate::catalog::request::{CreateVolume, Destroy};
@@ -305,4 +305,62 @@ fn a_write_within_a_reservation_never_lacks_space() {
     });
     let failed: Vec<u64> = failed.collect();
     assert!(failed.is_empty(), "seeds {failed:?} of {SEEDS}");
+}
+
+/// What a volume wrote since the last checkpoint was still counted as reserved for it when a snapshot was taken, which
+/// then reserved nothing for writing it again.
+#[test]
+fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written_again() {
+    const SIZE: u64 = 4 << 20;
+    const PART: u64 = 512 << 10;
+    for is_lazy in [false, true] {
+        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let thick = world.create_of_blocks("thick", SIZE, 4096, true);
+        let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
+        world.fill(thin, 16 << 10);
+        // Then the last changes before a snapshot are in the open group.
+        world.is_lazy = is_lazy;
+        for round in 0..4 * SIZE / PART {
+            let at = round * PART % SIZE;
+            for at in (at..at + PART).step_by(64 << 10) {
+                let written = world.try_write(thick, at, &noise(64 << 10, at + round));
+                assert_eq!(written, Ok(()), "round {round}, byte {at}");
+            }
+            let taken = world.snapshot_of(&format!("thick@{round}"));
+            assert_eq!(taken, Err(PoolErrorKind::NoSpace), "round {round}");
+        }
+        world.is_lazy = false;
+        world.checkpoint();
+        world.reopen().expect("opens");
+    }
+}
+
+/// What it wrote since the last checkpoint is counted once: taken, not reserved as well.
+#[test]
+fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once_more() {
+    const SIZE: u64 = 4 << 20;
+    const PART: u64 = 512 << 10;
+    let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+    let thick = world.create_of_blocks("thick", SIZE, 4096, true);
+    let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
+    // So much is left that it is enough, but not twice.
+    let part = PART / SECTOR_SIZE as u64;
+    let least = world.pool.slop() + world.pool.reserved + part + part / 2;
+    let mut end = 0;
+    while world.pool.space.counts().available > least {
+        world.write(thin, end, &noise(16 << 10, end), false);
+        end += 16 << 10;
+    }
+    world.checkpoint();
+    let before = world.pool.persisted.epoch;
+    world.write(thick, 0, &noise(PART, 1), false);
+    assert_eq!(world.pool.persisted.epoch, before);
+    world.snapshot_of("thick@1").expect("there is room");
+    world.fill_from(thin, end, 16 << 10);
+    for at in (0..SIZE).step_by(64 << 10) {
+        let written = world.try_write(thick, at, &noise(64 << 10, at));
+        assert_eq!(written, Ok(()), "byte {at}");
+    }
+    world.check();
+    world.reopen().expect("opens");
 }
