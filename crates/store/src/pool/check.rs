@@ -12,18 +12,16 @@
 
 mod descent;
 mod ledger;
+mod log;
 mod report;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-
-use pages::Pages;
 
 use super::scan::ScanState;
 use super::state::Pool;
 use crate::format::list::Chunk;
-use crate::format::{Address, Algorithm, Entry, Epoch, Extent, Pointer, Record};
+use crate::format::{Address, Algorithm, Epoch, Extent, Pointer};
 use crate::map::Missing;
 use crate::snapshot::deadlist::BlockCount;
 use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority, Verify};
@@ -77,7 +75,7 @@ enum Stage {
 enum Wanted {
     Node(Owner, Missing),
     Chunk(Owner, Pointer),
-    Record(u64),
+    Record(u64, log::Records),
     Copies(Owner, Address, u16),
 }
 
@@ -263,9 +261,9 @@ impl<'a> Check<'a> {
                 }
                 self.chunks.insert(pointer.address.to_bits(), chunk);
             }
-            (Wanted::Record(seq), ArrayDone::Read(result)) => {
+            (Wanted::Record(seq, before), ArrayDone::Read(result)) => {
                 self.is_waiting = false;
-                self.note_record(seq, result.unwrap_or_default());
+                self.take_record(seq, before, result.ok());
             }
             (Wanted::Copies(owner, address, sectors), ArrayDone::Scrubbed(result)) => {
                 self.verifying -= 1;
@@ -282,18 +280,6 @@ impl<'a> Check<'a> {
                 }
             }
             (wanted, done) => debug_assert!(false, "{wanted:?} was answered with {done:?}"),
-        }
-    }
-
-    /// A group of the log whose operation lies in a block of its own says where that is.
-    fn note_record(&mut self, seq: u64, sector: Pages) {
-        let Some((record, _)) = Record::decode(&sector.to_vec(), self.pool.key) else {
-            return;
-        };
-        for entry in record.entries {
-            if let Entry::StoredOperation { pointer, .. } = entry {
-                self.queue_copies(Owner::Record { seq }, &pointer);
-            }
         }
     }
 
@@ -328,20 +314,6 @@ impl<'a> Check<'a> {
             checksum: pointer.checksum,
         };
         self.to_verify.push_back((owner, block));
-    }
-
-    fn queue_record(&mut self, seq: u64, address: Address) {
-        let key = self.pool.key;
-        let is_it = move |data: &Pages| {
-            Record::decode(&data.to_vec(), key).is_some_and(|(record, _)| record.seq == seq)
-        };
-        let block = Block {
-            address,
-            sectors: 1,
-            birth: self.pool.persisted.epoch.next(),
-            verify: Verify::Record(Arc::new(is_it)),
-        };
-        self.to_verify.push_back((Owner::Record { seq }, block));
     }
 
     /// Somebody needs these sectors.

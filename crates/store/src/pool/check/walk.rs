@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::manifest::Job;
 use super::super::state::Referenced;
 use super::descent::{Descent, Difference};
+use super::log::Records;
 use super::report::{FindingKind, Owner};
 use super::{Check, Stage, Wanted};
 use crate::format::{DatasetId, Epoch, Extent, Pointer};
@@ -36,8 +37,8 @@ pub(super) enum Task {
     Freeing(Walk),
     /// A list that is being freed; whether its blocks go too.
     FreeingList(Deadlist, bool),
-    /// A group of the log with an operation in a block of its own.
-    Record(u64, Extent),
+    /// Records of the log that are to be read.
+    Log(Records),
 }
 
 impl Check<'_> {
@@ -97,29 +98,6 @@ impl Check<'_> {
         }
         for (owner, pointer) in found {
             self.claim_block(owner, &pointer);
-        }
-    }
-
-    /// Records, the place of the next one, and operations that lie beside their records.
-    fn claim_log(&mut self) {
-        let records: Vec<(u64, Extent)> = self.pool.records.iter().copied().collect();
-        let mut last = None;
-        for (seq, extent) in records {
-            let owner = Owner::Record { seq };
-            self.claim(owner, extent);
-            let is_written = seq <= self.pool.commit.chain.written_seq;
-            if last != Some(seq) && is_written && self.stage == Stage::Walk {
-                self.queue_record(seq, extent.address());
-            } else if let Some((_, record)) = self
-                .pool
-                .records
-                .iter()
-                .find(|(of, _)| *of == seq)
-                .filter(|_| last == Some(seq))
-            {
-                self.tasks.push_back(Task::Record(seq, *record));
-            }
-            last = Some(seq);
         }
     }
 
@@ -194,14 +172,8 @@ impl Check<'_> {
             Task::FreeingList(list, are_blocks_freed) => {
                 self.walk_freeing_list(list, are_blocks_freed)
             }
-            Task::Record(seq, extent) => {
-                let place = Pointer {
-                    address: extent.address(),
-                    birth: self.pool.epoch,
-                    sectors: 1,
-                    ..Pointer::HOLE
-                };
-                self.read(Wanted::Record(seq), Block::from(&place));
+            Task::Log(records) => {
+                self.walk_log(records);
                 None
             }
         };

@@ -1,0 +1,83 @@
+//! The log behind the checkpoint, from its end backwards.
+//!
+//! Where a record lies, another may fit as well: that of a group that was given up, left on a leaf that missed what was
+//! written over it. Which one counts is known from behind: each record has the checksum of the one before.
+
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::report::Owner;
+use super::walk::Task;
+use super::{Check, Stage, Wanted};
+use crate::format::{Address, Entry, Record};
+use crate::vdev::{Block, Verify};
+
+/// Records that are to be read, the last one first.
+#[derive(Clone, Debug)]
+pub(super) struct Records {
+    /// The groups, oldest first, and where their records lie.
+    places: Vec<(u64, Address)>,
+    /// The checksum of the last of them; unknown where the one behind it cannot be read.
+    checksum: Option<u128>,
+}
+
+impl Check<'_> {
+    /// Claims records, the place of the next one, and operations that lie beside their records.
+    pub(super) fn claim_log(&mut self) {
+        let chain = &self.pool.commit.chain;
+        let (written_seq, checksum) = (chain.written_seq, Some(chain.previous));
+        let records: Vec<_> = self.pool.records.iter().copied().collect();
+        let mut places: Vec<(u64, Address)> = Vec::new();
+        for (seq, extent) in records {
+            self.claim(Owner::Record { seq }, extent);
+            // The first of a group is its record.
+            let is_first = places.last().is_none_or(|(last, _)| *last != seq);
+            if is_first && seq <= written_seq {
+                places.push((seq, extent.address()));
+            }
+        }
+        if self.stage == Stage::Walk {
+            self.tasks
+                .push_back(Task::Log(Records { places, checksum }));
+        }
+    }
+
+    /// Reads the last of these records.
+    pub(super) fn walk_log(&mut self, mut records: Records) {
+        let Some((seq, address)) = records.places.pop() else {
+            return;
+        };
+        let (key, checksum) = (self.pool.key, records.checksum);
+        let is_it = move |data: &Pages| {
+            Record::decode(&data.to_vec(), key).is_some_and(|(record, found)| {
+                record.seq == seq && checksum.is_none_or(|checksum| found == checksum)
+            })
+        };
+        let block = Block {
+            address,
+            sectors: 1,
+            birth: self.pool.persisted.epoch.next(),
+            verify: Verify::Record(Arc::new(is_it)),
+        };
+        let owner = Owner::Record { seq };
+        self.to_verify.push_back((owner, block.clone()));
+        self.read(Wanted::Record(seq, records), block);
+    }
+
+    /// A record tells which one is before it, and where its operation lies if that has a block of its own. One that
+    /// cannot be read is found to be so where its copies are verified.
+    pub(super) fn take_record(&mut self, seq: u64, before: Records, sector: Option<Pages>) {
+        let sector = sector.map(|sector| sector.to_vec());
+        let record = sector.and_then(|sector| Record::decode(&sector, self.pool.key));
+        let record = record.map(|(record, _)| record);
+        for entry in record.iter().flat_map(|record| &record.entries) {
+            if let Entry::StoredOperation { pointer, .. } = entry {
+                self.queue_copies(Owner::Record { seq }, pointer);
+            }
+        }
+        let checksum = record.map(|record| record.previous);
+        self.tasks
+            .push_front(Task::Log(Records { checksum, ..before }));
+    }
+}
