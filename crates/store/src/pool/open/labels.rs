@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pages::Pages;
 
 use super::super::config::PoolConfig;
+use super::super::labels::ROUNDS;
 use super::parted::require_one_history;
 use super::ring::Ring;
 use super::roots::Roots;
@@ -21,6 +22,9 @@ pub struct LeafLabels {
     /// 256 KiB each.
     pub copies: [Pages; 4],
 }
+
+/// The labels of a device; `None` where one cannot be read.
+pub(super) type Copies = [Option<Label>; 4];
 
 /// What labels say together.
 #[derive(Clone, Debug)]
@@ -120,18 +124,11 @@ pub struct Candidate {
 /// # Errors
 /// There is none, more than one, or one that cannot be used.
 pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
-    let labels: Vec<Vec<Label>> = devices.iter().map(decode).collect::<Result<_, _>>()?;
-    let newest = labels
-        .iter()
-        .flatten()
-        .filter(|label| guid.is_none_or(|guid| label.pool == guid))
-        .max_by_key(|label| label.generation)
+    let labels: Vec<Copies> = devices.iter().map(decode).collect::<Result<_, _>>()?;
+    let newest = newest(&labels, guid)
         .ok_or_else(|| OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found"))?;
-    let others = labels
-        .iter()
-        .flatten()
-        .find(|label| label.pool != newest.pool);
-    if guid.is_none() && others.is_some() {
+    let mut all = labels.iter().flatten().flatten();
+    if guid.is_none() && all.any(|label| label.pool != newest.pool) {
         let context = "the devices belong to more than one pool: say which";
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
     }
@@ -139,7 +136,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let leaves: Vec<Option<u64>> = labels
         .iter()
         .map(|copies| {
-            let own = copies.iter().filter(|label| label.pool == config.guid);
+            let own = copies.iter().flatten();
+            let own = own.filter(|label| label.pool == config.guid);
             own.max_by_key(|label| label.generation)
                 .map(|label| label.leaf)
         })
@@ -154,9 +152,12 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
     }
-    let generation = config.generation;
-    let is_old = |label: &Label| label.pool == config.guid && label.generation < generation;
-    let mut is_config_new = labels.iter().flatten().any(is_old);
+    // One that could not be read may say something else, and is read another time.
+    let says_else =
+        |copy: &Option<Label>| copy.as_ref().is_none_or(|of| of.config != newest.config);
+    let of_leaves = labels.iter().zip(&leaves);
+    let mut of_leaves = of_leaves.filter(|(_, leaf)| leaf.is_some());
+    let mut is_config_new = of_leaves.any(|(copies, _)| copies.iter().any(says_else));
     let unaccounted = unaccounted(&config, &leaves);
     let needed = needed(&config, &leaves);
     let in_use = logs_in_use(&config);
@@ -235,11 +236,7 @@ fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let mut needed = Vec::new();
     let tops = config.tree.top_levels.iter();
     for top in tops.filter(|top| top.class == Class::Normal) {
-        let spare = match top.kind {
-            Kind::Mirror => top.slots.len().saturating_sub(1),
-            Kind::Raidz { parity } => usize::from(parity),
-            Kind::Leaf | Kind::Hole => 0,
-        };
+        let spare = top.kind.redundancy(top.slots.len());
         let lacking = |of: &dyn Fn(&LeafSpec) -> bool| {
             let lacks = |slot: &&SlotSpec| !slot.leaves.iter().any(of);
             top.slots.iter().filter(lacks).count()
@@ -285,15 +282,30 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
     missing
 }
 
-/// The labels on a device that can be read.
-fn decode(device: &LeafLabels) -> Result<Vec<Label>, OpenError> {
-    let mut labels = Vec::new();
-    for copy in &device.copies {
-        match Label::read(copy) {
-            Ok(label) => labels.push(label),
-            Err(NoLabel::Absent | NoLabel::Damaged) => {}
+/// The newest label. There may be two configurations of the same generation: one that was being written when the power
+/// failed, on a leaf that was away or could not be read when the pool was opened the next time, and the one that was
+/// written then. What was begun first had not come to the second round of labels, or more leaves would have it.
+fn newest(labels: &[Copies], guid: Option<u64>) -> Option<&Label> {
+    let is_settled = |label: &Label| {
+        let mut second = labels
+            .iter()
+            .flat_map(|copies| ROUNDS[1].map(|of| &copies[of]));
+        second.any(|copy| copy.as_ref().is_some_and(|of| of.config == label.config))
+    };
+    let all = labels.iter().flatten().flatten();
+    let asked = all.filter(|label| guid.is_none_or(|guid| label.pool == guid));
+    asked.max_by_key(|label| (label.generation, is_settled(label)))
+}
+
+/// The labels on a device, as far as they can be read.
+fn decode(device: &LeafLabels) -> Result<Copies, OpenError> {
+    let mut labels = Copies::default();
+    for (label, copy) in labels.iter_mut().zip(&device.copies) {
+        *label = match Label::read(copy) {
+            Ok(label) => Some(label),
+            Err(NoLabel::Absent | NoLabel::Damaged) => None,
             Err(NoLabel::Later(version)) => return Err(OpenError::later("a label", version)),
-        }
+        };
     }
     Ok(labels)
 }
