@@ -72,6 +72,8 @@ pub enum FlawKind {
     BadCopy,
     /// No copy is right, or what only such a copy leads to cannot be proven.
     Lost,
+    /// The same where more leaves lack a part than redundancy covers, and the store knows that they do.
+    Lacking,
     /// The store contradicts itself. No disk may bring that about, whatever it does: what it returns is checked
     /// before it is believed.
     Contradiction,

@@ -244,8 +244,14 @@ fn is_log_lost(top: &TopLevelStatus) -> bool {
 
 /// What it means that devices are away.
 fn sufficient(status: &PoolStatus) -> &'static str {
+    let mut blocks = status.top_levels.iter();
+    let is_lacking = blocks.any(|top| top.class == Class::Normal && top.is_lacking());
     match state(status) {
         "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
+        _ if is_lacking => {
+            "More devices lack a part than redundancy covers: what only absent devices have cannot be read \
+             until they are back."
+        }
         _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
     }
 }

@@ -4,7 +4,7 @@ use store::pool::Pool;
 use store::pool::check::{Check, Finding, FindingKind};
 use store::vdev::{DeviceError, DeviceErrorKind, DeviceRequest, IoId};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::Disk;
 use crate::subject::{Flaw, FlawKind};
@@ -19,12 +19,17 @@ pub(super) fn prove(
     disks: &mut [Disk],
     mut now_us: u64,
 ) -> Vec<Flaw> {
+    let tops = pool.status().top_levels;
+    let lacking: BTreeSet<u16> = (tops.iter().filter(|top| top.is_lacking()))
+        .map(|top| top.vdev)
+        .collect();
     let Some(mut check) = Check::new(pool) else {
         return vec![contradiction("it is not at rest after its opening")];
     };
     for _ in 0..ENDLESS {
         if check.is_done() {
-            return check.finish().findings.iter().map(flaw).collect();
+            let findings = check.finish().findings;
+            return findings.iter().map(|of| flaw(of, &lacking)).collect();
         }
         for DeviceRequest { io, leaf, op } in check.take_requests() {
             match leaves.get(&leaf.0) {
@@ -63,9 +68,14 @@ fn contradiction(text: &str) -> Flaw {
     }
 }
 
-fn flaw(finding: &Finding) -> Flaw {
+/// `lacking` are the top-level vdevs of which some blocks cannot be whole.
+fn flaw(finding: &Finding, lacking: &BTreeSet<u16>) -> Flaw {
+    let lacks_itself = || finding.extent.is_none_or(|of| lacking.contains(&of.vdev));
     let kind = match finding.kind {
         FindingKind::BadCopy => FlawKind::BadCopy,
+        FindingKind::Unreadable if lacks_itself() => FlawKind::Lacking,
+        // What leads to it may lie on another vdev.
+        FindingKind::Unproven if !lacking.is_empty() => FlawKind::Lacking,
         FindingKind::Unreadable | FindingKind::Unproven => FlawKind::Lost,
         FindingKind::DoubleAllocation
         | FindingKind::NotAllocated

@@ -144,12 +144,8 @@ impl PoolSetup {
 
     /// Disks that may be lost at once, whichever they are.
     pub fn redundancy(&self) -> usize {
-        let of = |(kind, leaves): &(Kind, usize)| match kind {
-            Kind::Leaf | Kind::Hole => 0,
-            Kind::Mirror => leaves - 1,
-            Kind::Raidz { parity } => usize::from(*parity),
-        };
         let all = self.shape.iter().chain(&self.logs);
+        let of = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves);
         all.map(of).min().unwrap_or(0)
     }
 

@@ -100,6 +100,17 @@ pub struct TopLevelStatus {
     pub io: BlockIo,
 }
 
+impl TopLevelStatus {
+    /// Whether more of its slots lack a part than redundancy covers: of what they lack some blocks may be unreadable until a
+    /// leaf is back that has it.
+    pub fn is_lacking(&self) -> bool {
+        let is_used = |leaf: &LeafStatus| matches!(leaf.state, State::Online | State::Degraded);
+        let is_whole = |leaf: &LeafStatus| is_used(leaf) && !leaf.is_incomplete;
+        let lacks = |slot: &&SlotStatus| !slot.leaves.iter().any(is_whole);
+        self.slots.iter().filter(lacks).count() > self.kind.redundancy(self.slots.len())
+    }
+}
+
 impl Array {
     /// All top-level vdevs in the order of their numbers, holes too.
     pub fn top_levels(&self) -> impl Iterator<Item = TopLevelStatus> {

@@ -29,6 +29,17 @@ pub enum Kind {
     Hole,
 }
 
+impl Kind {
+    /// Of so many slots, those that may be lost without losing a block.
+    pub fn redundancy(self, slots: usize) -> usize {
+        match self {
+            Self::Leaf | Self::Hole => 0,
+            Self::Mirror => slots.saturating_sub(1),
+            Self::Raidz { parity } => usize::from(parity),
+        }
+    }
+}
+
 /// What a top-level vdev is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -166,11 +177,7 @@ pub(super) struct Slot {
 impl TopLevel {
     /// Slots that may be lost without losing a block.
     pub(super) fn redundancy(&self) -> usize {
-        match self.kind {
-            Kind::Leaf | Kind::Hole => 0,
-            Kind::Mirror => self.slots.len() - 1,
-            Kind::Raidz { parity } => usize::from(parity),
-        }
+        self.kind.redundancy(self.slots.len())
     }
 
     /// Sectors in its address space.

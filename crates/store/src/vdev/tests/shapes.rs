@@ -103,6 +103,24 @@ fn a_column_of_a_raidz_is_replaced_while_it_works_and_while_it_is_gone() {
 }
 
 #[test]
+fn a_vdev_tells_when_redundancy_does_not_cover_what_its_leaves_lack() {
+    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let blocks = fill(&mut rig, 10);
+    let new = LeafSpec::new(77, LEAF_SIZE);
+    (rig.array)
+        .replace(LeafId(1), &new, SlotKind::Replacing)
+        .expect("replaced");
+    rig.disks.push(Disk::default());
+    rig.with(|array, out| array.remove(LeafId(1), 0, out))
+        .expect("a leaf");
+    assert!(!rig.top().is_lacking(), "one column is covered");
+    rig.with(|array, out| array.remove(LeafId(2), 0, out))
+        .expect("a leaf");
+    assert!(rig.top().is_lacking());
+    assert!(rig.read(&blocks[0].0).is_err());
+}
+
+#[test]
 fn a_replacement_can_be_undone() {
     let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
     let blocks = fill(&mut rig, 4);
