@@ -100,13 +100,12 @@ impl History {
     /// Whether a pool that went through this may have such a flaw.
     ///
     /// Bad copies come from disks that do not say what they did to them. Nothing is lost where the store promises that
-    /// what is durable stays; elsewhere disks that lie may take it, and more disks than redundancy covers. Nothing ever
-    /// contradicts itself.
+    /// what is durable stays, but where more disks fail than redundancy covers. Nothing ever contradicts itself.
     pub fn allows(&self, flaw: FlawKind) -> bool {
         match flaw {
             FlawKind::BadCopy => self.has_silent_damage(),
             FlawKind::Lost => !self.rules.durability && self.has_silent_damage(),
-            FlawKind::Lacking => !self.rules.durability,
+            FlawKind::Lacking => self.tolerates_errors,
             FlawKind::Contradiction => false,
         }
     }

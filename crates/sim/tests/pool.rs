@@ -196,10 +196,13 @@ fn histories_that_failed_once_do_not_fail_again() {
         // More disks were lost than redundancy covers, and blocks with them: the proof was wrong
         (Family::FailingReshaped, 90_001_907),
         (Family::FailingReshaped, 92_005_431),
+        (Family::Failing, 300_003_885),
         // A check reads the very records that the log is made of: older ones of groups that were given up fit as well
         (Family::FailingReshaped, 91_013_377),
         // Of two configurations of one generation that counts which came to the second round of labels
         (Family::FailingReshaped, 93_000_444),
+        // What clearings take for maps is kept from what volumes with reserved space need while they are overwritten
+        (Family::Full, 400_004_522),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

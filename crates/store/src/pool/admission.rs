@@ -108,7 +108,8 @@ impl Pool {
         let data = write.blocks(size.into()) * self.widest(size);
         let few = self.space.few_node_runs();
         let (room, kept) = match (data, has_reserved) {
-            (0, _) => (self.unused_by_log(), few / 16),
+            (0, false) if self.has_promised => (self.unused_by(3 * self.slop() / 4), 3 * few / 8),
+            (0, _) => (self.unused_by(self.slop() / 4), few / 16),
             (_, true) => (self.unused_by_others(write.dataset), few / 4),
             (_, false) => (self.unused_by_others(write.dataset), few / 2),
         };
@@ -130,21 +131,21 @@ impl Pool {
         footprints.max().unwrap_or(0)
     }
 
-    /// Sectors that whoever adds no data may still take for maps: the rest is for the log, and for what each checkpoint
-    /// writes.
-    fn unused_by_log(&self) -> u64 {
-        let available = self.space.counts().available;
-        available.saturating_sub(self.slop() / 4)
+    /// Sectors that may still be taken where so many are kept. Whoever adds no data takes some for maps: a quarter of the
+    /// slop is for the log, and for what each checkpoint writes. Where volumes have reserved their space they may overwrite
+    /// all of it, and what they take for that meanwhile is kept from those that have not: three quarters.
+    fn unused_by(&self, kept: u64) -> u64 {
+        self.space.counts().available.saturating_sub(kept)
     }
 
     /// Sectors that data of a dataset may still take, together with what changes cost in the maps. What a volume has
     /// reserved may be in use once more, while it is overwritten, until two checkpoints have made the old blocks free: for
-    /// that it may take half of what nobody else gets.
+    /// that it may take five eighths of what nobody else gets.
     pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
         let slop = match own {
-            Some(_) => self.slop() / 2,
+            Some(_) => 3 * self.slop() / 8,
             None => self.slop(),
         };
         let others = self.reserved.saturating_sub(unused);
@@ -153,8 +154,9 @@ impl Pool {
 
     /// Adds up again what volumes have reserved, after that or their sizes changed.
     pub(super) fn count_reserved(&mut self) {
-        let all = self.contents.iter().filter(|(_, of)| has_reserved(of));
-        self.reserved = all.map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        let all = || self.contents.iter().filter(|(_, of)| has_reserved(of));
+        self.has_promised = all().next().is_some();
+        self.reserved = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
         self.keep_runs_for_reserved();
     }
 

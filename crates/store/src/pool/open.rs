@@ -569,6 +569,7 @@ fn empty(
         updates: 0,
         unmerged: Unmerged::default(),
         reserved: 0,
+        has_promised: false,
         time_s: 0,
         commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),
         pending: HashMap::default(),

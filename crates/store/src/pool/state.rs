@@ -193,6 +193,8 @@ pub struct Pool {
     pub(super) unmerged: Unmerged,
     /// Sectors that volumes have reserved and do not use yet.
     pub(super) reserved: u64,
+    /// Whether there are such volumes.
+    pub(super) has_promised: bool,
     /// Seconds since 1970.
     pub(super) time_s: u64,
     pub(super) commit: Commit,
