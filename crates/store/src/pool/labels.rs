@@ -5,7 +5,8 @@
 //! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is false;
 //! 2. the new configuration is written into the first and third label of every leaf in use, which are
 //!    flushed, and then into the second and fourth. Never both of one end in one round: a torn write leaves
-//!    an intact one at each;
+//!    an intact one at each. And a configuration that is in a label of the second round is on every leaf in use: where
+//!    a leaf that was away has another one of the same generation, it was given up (`open/labels.rs`);
 //! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged, the root
 //!    of a checkpoint may be written, sectors of a new or larger vdev are handed out.
 //!

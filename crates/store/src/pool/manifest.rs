@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
-use super::scan::ScanRecord;
+use super::scan::{ScanRecord, ScrubRecord};
 use crate::catalog::Catalog;
 use crate::format::{DatasetId, Epoch, Pointer, Root};
 use crate::map::Tree;
@@ -137,6 +137,9 @@ pub(super) struct Manifest {
     /// How the last scan ended; absent where none has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scan: Option<ScanRecord>,
+    /// The scrub that has not ended; absent where none has been begun since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scrub: Option<ScrubRecord>,
 }
 
 /// Where a volume's or snapshot's blocks are found.

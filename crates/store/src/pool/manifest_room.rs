@@ -25,7 +25,7 @@ use crate::snapshot::deadlist::Deadlist;
 
 /// The history, in bytes: as long as it may be, and each character of it written as two.
 const HISTORY: usize = 2 * MAX_BYTES;
-/// What stands around the lists, with how the last scan ended.
+/// What stands around the lists, with how the last scan ended and what scrub has not.
 const ENVELOPE: usize = 1024;
 /// The share of all that is kept for the space maps of vdevs that are added, or grow.
 const SPACE_SHARE: usize = 32;

@@ -75,8 +75,8 @@ pub use open::{
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};
 pub use request::{
-    Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Stored,
-    WantedChanges,
+    Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Span,
+    Stored, WantedChanges,
 };
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};

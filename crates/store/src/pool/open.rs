@@ -476,6 +476,7 @@ impl Opening {
         pool.catalog = manifest.catalog.clone();
         pool.catalog.set_pool_name(&pool.config.name);
         pool.ended_scan = manifest.scan;
+        pool.waiting_scrub = manifest.scrub.map(|scrub| scrub.state());
         let contents: Result<BTreeMap<_, _>, OpenError> = manifest
             .contents
             .iter()

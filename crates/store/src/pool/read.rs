@@ -411,7 +411,9 @@ impl Pool {
                         self.answer(id, Err(error.clone()));
                     }
                 }
-                (NodeWaiter::Scan(scan), result) => self.scan_has_node(scan, result.is_ok()),
+                (NodeWaiter::Scan(scan), result) => {
+                    self.scan_has_node(scan, missing.id, result.is_ok());
+                }
                 (NodeWaiter::Ahead(ahead), Ok(())) => self.go_ahead(ahead),
                 (NodeWaiter::Nobody | NodeWaiter::Ahead(_), _) => {}
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),

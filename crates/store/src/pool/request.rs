@@ -247,6 +247,17 @@ pub struct Output {
     pub events: Vec<Event>,
 }
 
+/// Bytes of a volume or snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// Whose.
+    pub dataset: DatasetId,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
+}
+
 /// Something happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -270,6 +281,9 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read, and where
+    /// the block is a node of its map, none that it leads to.
+    Unrecoverable(Span),
     /// A spare stands in for a leaf that failed: its device is this leaf's from now on.
     SpareInUse {
         /// Its position in the array.

@@ -21,12 +21,15 @@ mod record;
 mod scrub;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use pages::Pages;
 
 use super::read::NodeWaiter;
+use super::request::Span;
 use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
+use crate::format::node::{FAN_OUT, NodeId};
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
@@ -35,7 +38,7 @@ use crate::vdev::{
     ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State, VdevEvent,
 };
 
-pub(super) use record::ScanRecord;
+pub(super) use record::{ScanRecord, ScrubRecord};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
 /// several devices to work.
@@ -112,7 +115,7 @@ pub(super) struct Scan {
     walking: Option<(Target, Walking)>,
     /// The targets that the batch is of, each from where it begins there, to gather it again.
     batch_targets: Vec<Target>,
-    batch: Vec<Pointer>,
+    batch: Vec<Found>,
     /// Blocks of a batch at most: fewer after one that took too long.
     most: usize,
     /// Dead lists as they were when no checkpoint was being made, to be walked next.
@@ -136,6 +139,24 @@ pub(super) struct Scan {
     ends_with: Option<u64>,
     /// That many are, and nothing was being freed when the last of them was.
     is_settled: bool,
+}
+
+/// A block of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    pointer: Pointer,
+    /// Whose it is, where a tree leads to it.
+    place: Option<Place>,
+}
+
+/// A place in the tree of a volume or snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    dataset: DatasetId,
+    /// The node there; `None`: the block itself.
+    level: Option<u8>,
+    /// Counted within the level.
+    index: u64,
 }
 
 /// Something whose blocks are visited.
@@ -173,6 +194,33 @@ impl Scan {
     }
 }
 
+impl Found {
+    fn elsewhere(pointer: Pointer) -> Self {
+        Self {
+            pointer,
+            place: None,
+        }
+    }
+}
+
+impl Place {
+    fn of_node(dataset: DatasetId, id: NodeId) -> Self {
+        Self {
+            dataset,
+            level: Some(id.level),
+            index: id.index,
+        }
+    }
+
+    /// The blocks that it leads to.
+    fn blocks(self) -> Range<u64> {
+        let nodes = self.level.map_or(0, |level| u32::from(level) + 1);
+        let each = (FAN_OUT as u64).saturating_pow(nodes);
+        let first = self.index.saturating_mul(each);
+        first..first.saturating_add(each)
+    }
+}
+
 impl Target {
     fn dataset_mut(&mut self) -> Option<&mut DatasetId> {
         match self {
@@ -197,7 +245,7 @@ impl Pool {
             return self.ended_scan.map(|record| record.status());
         };
         let waiting = scan.batch.get(scan.next..).unwrap_or_default();
-        let footprint = |pointer: &Pointer| self.sectors_of(pointer);
+        let footprint = |found: &Found| self.sectors_of(&found.pointer);
         let waiting: u64 = waiting.iter().map(footprint).sum();
         Some(ScanStatus {
             scanned_sectors: scan.status.examined_sectors + waiting,
@@ -464,9 +512,10 @@ impl Pool {
     }
 
     fn begin_block(&mut self, now: u64) {
-        let Some(pointer) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
+        let Some(found) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
             return;
         };
+        let Found { pointer, place } = found;
         let sectors = self.sectors_of(&pointer);
         let Some(scan) = &mut self.scan else { return };
         scan.next += 1;
@@ -483,6 +532,7 @@ impl Pool {
             number,
             sectors,
             gathered,
+            place,
         };
         match kind {
             ScanKind::Scrub => {
@@ -507,7 +557,14 @@ impl Pool {
     }
 
     /// A block of so many sectors was worked off, that was found when so many checkpoints were durable.
-    pub(super) fn scanned(&mut self, number: u64, sectors: u64, gathered: u64, done: ArrayDone) {
+    pub(super) fn scanned(
+        &mut self,
+        number: u64,
+        sectors: u64,
+        gathered: u64,
+        place: Option<Place>,
+        done: ArrayDone,
+    ) {
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
             return;
         };
@@ -527,8 +584,28 @@ impl Pool {
             }
             // It may be free by now; where it is not, it is gathered and examined again.
             Err(_) if self.checkpoints > gathered + 1 => {}
-            Err(_) => scan.status.unrecoverable += 1,
+            Err(_) => {
+                scan.status.unrecoverable += 1;
+                self.tell_unrecoverable(place);
+            }
         }
+    }
+
+    /// Tells which bytes cannot be read; of a dataset that is there.
+    fn tell_unrecoverable(&mut self, place: Option<Place>) {
+        let Some((place, of)) =
+            place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)))
+        else {
+            return;
+        };
+        let blocks = place.blocks();
+        let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
+        let (offset, end) = (at(blocks.start), at(blocks.end));
+        self.output.events.push(super::Event::Unrecoverable(Span {
+            dataset: place.dataset,
+            offset,
+            len: end - offset,
+        }));
     }
 
     /// Fills the next batch, in the order of addresses.
@@ -551,8 +628,9 @@ impl Pool {
             scan.is_gathering = gathered.is_err();
             let epoch = scan.epoch;
             scan.batch
-                .retain(|pointer| pointer.birth <= epoch && !pointer.is_lost());
-            scan.batch.sort_unstable_by_key(|pointer| pointer.address);
+                .retain(|Found { pointer, .. }| pointer.birth <= epoch && !pointer.is_lost());
+            scan.batch
+                .sort_unstable_by_key(|found| found.pointer.address);
         }
         gathered
     }
@@ -599,7 +677,7 @@ impl Pool {
                 let rest = tables.manifest.iter().chain(&tables.deferred);
                 let all = pages.chain(rest).filter(|pointer| !pointer.is_hole());
                 if let Some(scan) = &mut self.scan {
-                    scan.batch.extend(all.copied());
+                    scan.batch.extend(all.copied().map(Found::elsewhere));
                     scan.batch_targets.push(target);
                 }
                 return;
@@ -628,9 +706,24 @@ impl Pool {
         let (is_over, pause) = match &mut walking {
             Walking::Tree(walk) => {
                 let mut budget = self.limits.budget;
+                let Target::Dataset { id: dataset, .. } = target else {
+                    return None;
+                };
                 let progress = walk.step(&mut self.nodes, &mut budget, |visit| {
-                    let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
-                    found.push(pointer);
+                    let (pointer, place) = match visit {
+                        Visit::Block { index, pointer } => {
+                            let level = None;
+                            let place = Place {
+                                dataset,
+                                level,
+                                index,
+                            };
+                            (pointer, place)
+                        }
+                        Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
+                    };
+                    let place = Some(place);
+                    found.push(Found { pointer, place });
                 });
                 match progress {
                     Ok(Progress::Done) => (true, None),
@@ -647,7 +740,7 @@ impl Pool {
                 match list.take_next(read) {
                     Ok(None) => (true, None),
                     Ok(Some(taken)) => {
-                        found = taken.chunks;
+                        found = taken.chunks.into_iter().map(Found::elsewhere).collect();
                         (false, None)
                     }
                     Err(Unread::Missing(pointer)) => (false, Some(Pause::Chunk(pointer))),
@@ -702,21 +795,42 @@ impl Pool {
         if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) {
             scan.chunk = chunk.map(|chunk| (at, chunk));
         }
-        self.scan_has_node(number, is_readable);
+        if self.scan_waited(number) && !is_readable {
+            self.give_up_walk();
+        }
     }
 
-    /// A node or chunk that was waited for is here, or cannot be read.
-    pub(super) fn scan_has_node(&mut self, number: u64, is_readable: bool) {
-        let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
-            return;
-        };
-        if !std::mem::take(&mut scan.is_waiting) {
+    /// A node that was waited for is here, or cannot be read: the walk goes on behind what it leads to.
+    pub(super) fn scan_has_node(&mut self, number: u64, node: NodeId, is_readable: bool) {
+        if !self.scan_waited(number) || is_readable {
             return;
         }
-        if !is_readable {
-            scan.walking = None;
-            self.count_unreachable();
+        if let Some(Target::Dataset { id, after, .. }) = self.give_up_walk() {
+            let place = Place::of_node(id, node);
+            let position = place.blocks().end;
+            if let Some(scan) = &mut self.scan {
+                scan.targets.push_front(Target::Dataset {
+                    id,
+                    after,
+                    position,
+                });
+            }
+            if !self.is_batch_old() {
+                self.tell_unrecoverable(Some(place));
+            }
         }
+    }
+
+    /// Whether the scan of this number waited for what came.
+    fn scan_waited(&mut self, number: u64) -> bool {
+        let scan = self.scan.as_mut().filter(|scan| scan.number == number);
+        scan.is_some_and(|scan| std::mem::take(&mut scan.is_waiting))
+    }
+
+    fn give_up_walk(&mut self) -> Option<Target> {
+        let given_up = self.scan.as_mut()?.walking.take();
+        self.count_unreachable();
+        given_up.map(|(target, _)| target)
     }
 
     /// What a node or a part of a list leads to cannot be found; the rest goes on. Where the batch is old, it may be free

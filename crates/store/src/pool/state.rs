@@ -154,6 +154,8 @@ pub(super) enum Tag {
         sectors: u64,
         /// Checkpoints that were durable when it was found.
         gathered: u64,
+        /// Whose it is.
+        place: Option<super::scan::Place>,
     },
     /// A write of the checkpoint being made.
     Checkpoint(u64),
@@ -489,9 +491,10 @@ impl Pool {
                     number,
                     sectors,
                     gathered,
+                    place,
                 },
                 done,
-            ) => self.scanned(number, sectors, gathered, done),
+            ) => self.scanned(number, sectors, gathered, place, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)

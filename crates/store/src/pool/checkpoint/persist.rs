@@ -57,6 +57,7 @@ impl Pool {
     /// Writes dead lists, those of datasets and those of jobs.
     fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
         let scan = self.last_ended_scan();
+        let scrub = self.unended_scrub();
         let Some(making) = &mut self.checkpoint else {
             return Err(NoSpace);
         };
@@ -81,6 +82,7 @@ impl Pool {
         let dropped = std::mem::take(&mut making.writes.dropped);
         let manifest = Manifest {
             scan,
+            scrub,
             ..manifest_of(making, &self.contents, &self.dying)
         };
         for pointer in dropped {
@@ -353,5 +355,6 @@ fn manifest_of(
         space: Vec::new(),
         deferred: Hex::default(),
         scan: None,
+        scrub: None,
     }
 }

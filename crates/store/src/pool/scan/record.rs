@@ -36,6 +36,33 @@ enum StoredEnd {
     Canceled,
 }
 
+/// A scrub that is to be done: it begins again where the pool is opened.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::pool) enum ScrubRecord {
+    Running,
+    Paused,
+}
+
+impl ScrubRecord {
+    /// Of a scrub that has this state; `None` where it has ended.
+    pub(in crate::pool) fn of(state: ScanState) -> Option<Self> {
+        match state {
+            ScanState::Running => Some(Self::Running),
+            ScanState::Paused => Some(Self::Paused),
+            ScanState::Finished | ScanState::Canceled => None,
+        }
+    }
+
+    /// What it is to be in when it begins again.
+    pub(in crate::pool) fn state(self) -> ScanState {
+        match self {
+            Self::Running => ScanState::Running,
+            Self::Paused => ScanState::Paused,
+        }
+    }
+}
+
 impl ScanRecord {
     /// Of a scan; `None` where it has not ended.
     pub(in crate::pool) fn of(status: &ScanStatus) -> Option<Self> {

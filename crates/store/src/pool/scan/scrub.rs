@@ -1,7 +1,8 @@
 //! A scrub is begun, paused and stopped by administrators. A resilver interrupts it, and it begins again from the start
-//! when that is over: what it saw before says nothing of what was rebuilt since.
+//! when that is over: what it saw before says nothing of what was rebuilt since. It begins again, too, where the pool is
+//! opened: checkpoints keep that it was at work.
 
-use super::{Scan, ScanKind, ScanState};
+use super::{Scan, ScanKind, ScanState, ScrubRecord};
 use crate::pool::state::Pool;
 
 impl Pool {
@@ -38,6 +39,8 @@ impl Pool {
             scan.status.state = ScanState::Paused;
             scan.paused_us = now_us;
         }
+        // It says so from then on.
+        self.is_checkpoint_wanted = true;
     }
 
     /// Gives a scrub up.
@@ -61,6 +64,14 @@ impl Pool {
     /// The scrub that a resilver interrupted and that begins again when that is over: running or paused then.
     pub fn waiting_scrub(&self) -> Option<ScanState> {
         self.waiting_scrub
+    }
+
+    /// The scrub that has not ended: what checkpoints keep.
+    pub(in crate::pool) fn unended_scrub(&self) -> Option<ScrubRecord> {
+        let scan = self.scan.as_ref();
+        let own = scan.filter(|scan| scan.status.kind == ScanKind::Scrub);
+        let own = own.and_then(|scan| ScrubRecord::of(scan.status.state));
+        own.or(self.waiting_scrub.and_then(ScrubRecord::of))
     }
 
     /// A resilver is about to begin.

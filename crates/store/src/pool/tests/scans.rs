@@ -1,9 +1,10 @@
 //! Scrubs and resilvers that get into each other's way, or find what nobody can mend.
 
-use super::super::{Limits, Plan, ScanKind, ScanState};
+use super::super::{Limits, Plan, ScanKind, ScanState, Span};
 use super::world::{DISK, World};
 use crate::catalog::request::TakeSnapshots;
-use crate::format::DatasetId;
+use crate::format::{Address, DatasetId};
+use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::{Kind, LeafSpec};
 
@@ -139,4 +140,87 @@ fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
         world.pool.array.find(100).is_some(),
         "it has what the new one may lack"
     );
+}
+
+/// Damages what lies at an address of the only disk.
+fn damage(world: &mut World, place: Address) {
+    let sector = crate::vdev::layout::sector_offset(place.sector()) / 4096;
+    world.disks[0].get_mut(&sector).expect("written")[99] ^= 1;
+}
+
+/// A node that cannot be read hides what it leads to, and nothing else.
+#[test]
+fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_read() {
+    let (mut world, volume) = filled(Kind::Leaf, 1);
+    for number in 0..3 {
+        world.write(volume, (1 + number) << 21, &[7; 4096], true);
+    }
+    world.checkpoint();
+    let tree = world.pool.contents[&volume].map.tree;
+    let mut nodes = Vec::new();
+    let mut walk = Walk::new(&tree, 0, None);
+    let mut budget = usize::MAX;
+    let progress = walk.step(&mut world.pool.nodes, &mut budget, |visit| {
+        if let Visit::Node { id, pointer } = visit {
+            nodes.push((id.level, id.index, pointer.address));
+        }
+    });
+    assert_eq!(progress, Ok(Progress::Done));
+    let node = nodes
+        .iter()
+        .find(|(level, index, _)| (*level, *index) == (0, 1));
+    let node = node.expect("the node of the second 2 MiB").2;
+    let block = {
+        let pool = &mut world.pool;
+        let map = &pool.contents[&volume].map;
+        map.look_up(&mut pool.nodes, 1024)
+            .expect("in memory")
+            .address
+    };
+    damage(&mut world, node);
+    damage(&mut world, block);
+    world.reopen_unchecked().expect("opens");
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.settle();
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
+    let scan = world.pool.scan_status().expect("a scrub");
+    assert_eq!(scan.unrecoverable, 2, "{scan:?}");
+    let span = |offset, len| Span {
+        dataset: volume,
+        offset,
+        len,
+    };
+    assert_eq!(
+        world.unrecoverable,
+        [span(2 << 20, 2 << 20), span(4 << 20, 4096)]
+    );
+}
+
+#[test]
+fn a_scrub_that_has_not_ended_begins_again_where_the_pool_is_opened() {
+    for state in [ScanState::Running, ScanState::Paused] {
+        let (mut world, _) = filled(Kind::Mirror, 2);
+        world.holds_reads = true;
+        let now = world.now_us;
+        world.pool.scrub(now);
+        world.settle();
+        if state == ScanState::Paused {
+            world.pool.pause_scrub();
+            world.settle();
+        }
+        world.holds_reads = false;
+        world.reopen_unchecked().expect("opens");
+        assert_eq!(world.pool.status().waiting_scrub, Some(state));
+        world.settle();
+        let becomes = match state {
+            ScanState::Running => ScanState::Finished,
+            state => state,
+        };
+        assert_eq!(last(&world), (ScanKind::Scrub, becomes));
+        world.pool.stop_scrub();
+        world.settle();
+        world.reopen().expect("opens");
+        assert_eq!(world.pool.scan_state(), None, "it has ended");
+    }
 }

@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) holds_reads: bool,
     /// That, each with what lay there then.
     held: Vec<(DeviceRequest, Pages)>,
+    /// Bytes of which scans found no right copy.
+    pub(super) unrecoverable: Vec<Span>,
     answered: BTreeSet<RequestId>,
     /// Sectors that are zeros when they are read for the first time while the pool is opened, but for the runs
     /// in which records are searched.
@@ -144,6 +146,7 @@ impl World {
             unanswered: Vec::new(),
             holds_reads: false,
             held: Vec::new(),
+            unrecoverable: Vec::new(),
             answered: BTreeSet::new(),
             misread: BTreeSet::new(),
             now_us: 0,
@@ -166,8 +169,12 @@ impl World {
         for _ in 0..1_000_000 {
             let mut output = self.pool.take_output();
             for event in &output.events {
-                if let Event::SpareInUse { leaf, guid } = event {
-                    self.leaves.insert(leaf.0, (*guid - 100) as usize);
+                match event {
+                    Event::SpareInUse { leaf, guid } => {
+                        self.leaves.insert(leaf.0, (*guid - 100) as usize);
+                    }
+                    Event::Unrecoverable(span) => self.unrecoverable.push(*span),
+                    _ => {}
                 }
             }
             answers.append(&mut output.answers);
