@@ -273,11 +273,12 @@ fn report(pool: &PoolView) -> String {
     text
 }
 
-/// The volumes and bytes that could not be read.
+/// The volumes and bytes of which there is no right copy.
 fn damaged(pool: &PoolView) -> String {
     let is_known = pool.errors != NO_ERRORS;
     if pool.damaged.is_empty() && is_known && pool.open_for_us.is_some() {
-        return "\n\tNo read has met these blocks since the pool was opened or cleared; reading a volume names its.\n"
+        return "\n\tNothing has met these blocks since the pool was opened or cleared; a scrub names them, and reading a \
+                volume its.\n"
             .to_owned();
     }
     let mut text = String::new();

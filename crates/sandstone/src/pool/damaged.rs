@@ -1,4 +1,5 @@
-//! Which bytes of which volumes have no right copy: as reads of this opening met them, for `pool status -v`.
+//! Which bytes of which volumes have no right copy: as reads and scrubs of this opening met them, for
+//! `pool status -v`.
 //!
 //! Only so many are kept. They stay until `pool clear`: that a block was written anew is not followed.
 
@@ -6,11 +7,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-use store::format::DatasetId;
-use store::pool::{PoolError, PoolErrorKind, Request};
+use store::pool::{PoolError, PoolErrorKind, Request, Span};
 use utoipa::ToSchema;
 
-/// Reads that are kept.
+/// Spans that are kept.
 const KEPT: usize = 200;
 
 /// Bytes of a volume or snapshot that could not be read with right bytes.
@@ -18,49 +18,46 @@ const KEPT: usize = 200;
 pub struct DamagedView {
     /// Its name.
     pub dataset: String,
-    /// Where the read began, in bytes.
+    /// Where the read began that met it, or the block that a scrub met, in bytes.
     pub offset: u64,
-    /// How many bytes it was to bring; at least one block of these is lost.
+    /// How many bytes it was to bring; at least one block of these is lost, or what leads to one.
     pub len: u64,
 }
 
 /// What a request reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reading {
-    dataset: DatasetId,
-    offset: u64,
-    len: u32,
-}
-
-impl Reading {
-    pub(super) fn of(request: &Request) -> Option<Self> {
-        match *request {
-            Request::Read {
-                dataset,
-                offset,
-                len,
-            } => Some(Self {
-                dataset,
-                offset,
-                len,
-            }),
-            _ => None,
-        }
+pub(super) fn reading(request: &Request) -> Option<Span> {
+    match *request {
+        Request::Read {
+            dataset,
+            offset,
+            len,
+        } => Some(Span {
+            dataset,
+            offset,
+            len: len.into(),
+        }),
+        _ => None,
     }
 }
 
-/// What reads met.
+/// What reads and scrubs met.
 #[derive(Debug, Default)]
-pub(super) struct Damaged(BTreeSet<Reading>);
+pub(super) struct Damaged(BTreeSet<Span>);
 
 impl Damaged {
     /// A request was answered.
-    pub(super) fn answered<T>(&mut self, reading: Option<Reading>, result: &Result<T, PoolError>) {
+    pub(super) fn answered<T>(&mut self, reading: Option<Span>, result: &Result<T, PoolError>) {
         if let (Some(reading), Err(error)) = (reading, result)
             && error.kind == PoolErrorKind::Damaged
-            && self.0.len() < KEPT
         {
-            self.0.insert(reading);
+            self.found(reading);
+        }
+    }
+
+    /// A scrub or resilver found no right copy.
+    pub(super) fn found(&mut self, span: Span) {
+        if self.0.len() < KEPT {
+            self.0.insert(span);
         }
     }
 
@@ -71,37 +68,40 @@ impl Damaged {
 
     /// All of them, with the names that people gave.
     pub(super) fn views(&self, catalog: &Catalog) -> Vec<DamagedView> {
-        let view = |reading: &Reading| DamagedView {
-            dataset: catalog.full_name(reading.dataset),
-            offset: reading.offset,
-            len: reading.len.into(),
+        let is_there = |span: &&Span| catalog.dataset(span.dataset).is_some();
+        let view = |span: &Span| DamagedView {
+            dataset: catalog.full_name(span.dataset),
+            offset: span.offset,
+            len: span.len,
         };
-        self.0.iter().map(view).collect()
+        self.0.iter().filter(is_there).map(view).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use store::format::DatasetId;
+
     use super::*;
 
     #[test]
     fn only_reads_of_lost_blocks_are_kept_and_not_without_end() {
         let mut damaged = Damaged::default();
-        let reading = |offset| {
+        let read = |offset| {
             let (dataset, len) = (DatasetId(1), 4096);
-            Reading::of(&Request::Read {
+            reading(&Request::Read {
                 dataset,
                 offset,
                 len,
             })
         };
         let failed = |kind| Err::<(), _>(PoolError::new(kind, "so it is"));
-        damaged.answered(reading(0), &Ok(()));
-        damaged.answered(reading(0), &failed(PoolErrorKind::Device));
+        damaged.answered(read(0), &Ok(()));
+        damaged.answered(read(0), &failed(PoolErrorKind::Device));
         damaged.answered(None, &failed(PoolErrorKind::Damaged));
         assert!(damaged.0.is_empty());
         for offset in 0..2 * KEPT as u64 {
-            damaged.answered(reading(offset / 2 * 4096), &failed(PoolErrorKind::Damaged));
+            damaged.answered(read(offset / 2 * 4096), &failed(PoolErrorKind::Damaged));
         }
         assert_eq!(damaged.0.len(), KEPT);
         damaged.forget();

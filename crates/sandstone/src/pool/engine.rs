@@ -12,10 +12,11 @@ use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
     Answer, Event, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
+    Span,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
-use super::damaged::{Damaged, Reading};
+use super::damaged::{Damaged, reading};
 use super::devices::Devices;
 use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
@@ -75,13 +76,13 @@ enum Waiter {
         /// The volume that it changes without being durable when it is answered.
         volatile: Option<DatasetId>,
         /// What it reads.
-        reading: Option<Reading>,
+        reading: Option<Span>,
     },
     Administrator(Reply),
     Stream {
         reply: Sender<Result<Answer, PoolError>>,
         /// What it reads.
-        reading: Option<Reading>,
+        reading: Option<Span>,
     },
     /// A device that the pool will not need any more when the labels say so.
     Farewell(Farewell),
@@ -231,7 +232,7 @@ impl Engine {
             Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
-                let reading = Reading::of(&request);
+                let reading = reading(&request);
                 let waiter = Waiter::Stream { reply, reading };
                 self.waiting.insert(self.next_id, waiter);
                 pool.submit(RequestId(self.next_id), request, now_us);
@@ -294,7 +295,7 @@ impl Engine {
             ticket,
             lane,
             volatile: Unflushed::volatile(&request),
-            reading: Reading::of(&request),
+            reading: reading(&request),
         };
         self.waiting.insert(self.next_id, waiter);
         self.batch.push((RequestId(self.next_id), request));
@@ -373,6 +374,9 @@ impl Engine {
         let is_any = !output.events.is_empty();
         for event in &output.events {
             self.devices.heed(event, pool);
+            if let Event::Unrecoverable(span) = event {
+                self.damaged.found(*span);
+            }
             tell(event, pool, &self.shared);
         }
         if is_any {

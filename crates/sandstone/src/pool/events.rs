@@ -34,7 +34,8 @@ pub struct Happening {
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     lines: VecDeque<Happening>,
-    bursts: HashMap<(LeafId, &'static str), Burst>,
+    /// By the device that it is of, if it is of one.
+    bursts: HashMap<(Option<LeafId>, &'static str), Burst>,
     /// How full the pool was when that was told.
     fill: Fill,
 }
@@ -70,7 +71,7 @@ impl EventLog {
     }
 
     /// Whether something of this kind is told now, and how much of it was not since the last time.
-    fn is_told(&mut self, leaf: LeafId, what: &'static str, now: Instant) -> Option<u64> {
+    fn is_told(&mut self, leaf: Option<LeafId>, what: &'static str, now: Instant) -> Option<u64> {
         let until = now + QUIET;
         match self.bursts.get_mut(&(leaf, what)) {
             Some(burst) if burst.until > now => {
@@ -97,15 +98,15 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         let path = shared.places().get(&guid).map(|at| at.path.clone());
         path.map_or_else(|| format!("{guid:016x}"), |path| path.display().to_string())
     };
-    let burst = |leaf: LeafId, what: &'static str, text: String| {
+    let told = |leaf: Option<LeafId>, what: &'static str, text: String| {
         let more = shared.event_log().is_told(leaf, what, Instant::now())?;
         Some(match more {
-            0 => format!("{}: {text}", device(leaf)),
-            more => format!(
-                "{}: {text}, and {more} times since it was told",
-                device(leaf)
-            ),
+            0 => text,
+            more => format!("{text}, and {more} times since it was told"),
         })
+    };
+    let burst = |leaf: LeafId, what: &'static str, text: String| {
+        told(Some(leaf), what, format!("{}: {text}", device(leaf)))
     };
     let text = match event {
         Event::Checkpoint { epoch } => {
@@ -149,6 +150,12 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         Event::Vdev(VdevEvent::Slow { leaf }) => {
             let text = "answers slowly; others were asked too".to_owned();
             burst(*leaf, "slow", text)
+        }
+        Event::Unrecoverable(span) => {
+            let dataset = pool.catalog().full_name(span.dataset);
+            let (offset, len) = (span.offset, format_size(span.len));
+            let text = format!("{dataset}: a scan found no right copy of {len} at byte {offset}");
+            told(None, "unrecoverable", text)
         }
         Event::Vdev(VdevEvent::Lost { vdev }) => {
             Some(format!("vdev {vdev} lost writes that it had answered"))
@@ -215,7 +222,7 @@ mod tests {
         let mut log = EventLog::default();
         let (leaf, start) = (LeafId(1), Instant::now());
         let told: Vec<Option<u64>> = (0..25)
-            .map(|second| log.is_told(leaf, "error", start + Duration::from_secs(second)))
+            .map(|second| log.is_told(Some(leaf), "error", start + Duration::from_secs(second)))
             .collect();
         let heard: Vec<(usize, u64)> = told
             .iter()
@@ -223,7 +230,7 @@ mod tests {
             .filter_map(|(at, more)| Some((at, (*more)?)))
             .collect();
         assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
-        assert_eq!(log.is_told(LeafId(2), "error", start), Some(0));
+        assert_eq!(log.is_told(Some(LeafId(2)), "error", start), Some(0));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct PoolView {
     pub spares: Vec<VdevView>,
     /// What data was lost, in words.
     pub errors: String,
-    /// Where reads found no right copy of a block since the pool was opened or cleared; the first of them.
+    /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared; the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamagedView>,
 }

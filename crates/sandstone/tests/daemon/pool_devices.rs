@@ -358,6 +358,45 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
 }
 
 #[test]
+fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank a");
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..4);
+    process.done("volume snapshot tank/vm1@now");
+    process.kill();
+    let path = process.folder().join("a");
+    let mut disk = std::fs::read(&path).unwrap();
+    let sector = &pattern(2)[..4096];
+    let mut sectors = disk.chunks_exact_mut(4096);
+    sectors.find(|of| *of == sector).expect("written")[77] ^= 1;
+    std::fs::write(&path, &disk).unwrap();
+    process.restart();
+    process.done("pool scrub -w tank");
+    let first = 2 * BLOCKS * BLOCK as u64;
+    let named = format!("tank/vm1@now: bytes {first} to ");
+    for again in [false, true] {
+        let status = process.done("pool status -v tank");
+        assert!(status.contains(&named), "{status}");
+        assert!(
+            status.contains("scrub found 1 block without a right copy"),
+            "{status}"
+        );
+        let events = process.done("pool events tank");
+        let told = "tank/vm1@now: a scan found no right copy of";
+        assert!(events.contains(told), "{events}");
+        if !again {
+            // What was found is not kept over a restart; the next scrub finds it again.
+            process.kill();
+            process.restart();
+            let status = process.done("pool status -v tank");
+            assert!(flat(&status).contains("a scrub names them"), "{status}");
+            process.done("pool scrub -w tank");
+        }
+    }
+}
+
+#[test]
 fn devices_are_put_aside_attached_grown_and_spared_by_hand() {
     let process = Process::start();
     process.done("pool create --size 128M tank d0");
