@@ -17,84 +17,29 @@
 //!
 //! A resilver goes before a scrub: the scrub that it interrupts begins again after it (`scan/scrub.rs`).
 
+mod gather;
 mod record;
 mod scrub;
+mod status;
+mod targets;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use pages::Pages;
-
-use super::read::NodeWaiter;
 use super::request::Span;
 use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
-use crate::format::node::{FAN_OUT, NodeId};
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
-use crate::map::Missing;
-use crate::map::walk::{Progress, Visit, Walk};
-use crate::snapshot::deadlist::{Deadlist, Unread};
-use crate::vdev::{
-    ArrayDone, ArrayError, Block, LeafId, Priority, Resilver, Scrubbed, State, VdevEvent,
-};
+use crate::snapshot::deadlist::Deadlist;
+use crate::vdev::{ArrayDone, ArrayError, Block, LeafId, Resilver, Scrubbed, State, VdevEvent};
 
 pub(super) use record::{ScanRecord, ScrubRecord};
+pub use status::{ScanKind, ScanState, ScanStatus};
+pub(super) use targets::Place;
+use targets::{Found, Target, Walking};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
 /// several devices to work.
 const IN_FLIGHT: u64 = 4096;
-
-/// What a scan does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanKind {
-    /// Verifies everything.
-    Scrub,
-    /// Rebuilds what leaves miss.
-    Resilver,
-}
-
-/// Where a scan is, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanState {
-    /// It waits for a checkpoint, or is at work.
-    Running,
-    /// It goes on when it is told to.
-    Paused,
-    /// All was seen.
-    Finished,
-    /// It was stopped, or a leaf that it worked for went away.
-    Canceled,
-}
-
-/// What a scan has to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanStatus {
-    /// What it does.
-    pub kind: ScanKind,
-    /// Where it is.
-    pub state: ScanState,
-    /// When it began, in seconds since 1970.
-    pub started_s: u64,
-    /// When it ended; 0 while it has not.
-    pub ended_s: u64,
-    /// Sectors of blocks that were found, parity included.
-    pub scanned_sectors: u64,
-    /// Sectors of blocks that were worked off, parity included.
-    pub examined_sectors: u64,
-    /// Sectors in use when it began, parity included: about what is to be examined.
-    pub total_sectors: u64,
-    /// Bytes that were rewritten because they were bad or missing.
-    pub repaired_bytes: u64,
-    /// Since the clock's beginning, without pauses: when its work began. Microseconds; 0 where that was before the pool
-    /// was opened.
-    pub began_us: u64,
-    /// Copies and columns that were found bad.
-    pub bad: u64,
-    /// Those that were rewritten, and blocks that were rebuilt.
-    pub repaired: u64,
-    /// Blocks of which no right copy was found.
-    pub unrecoverable: u64,
-}
 
 /// A scan under way.
 #[derive(Debug)]
@@ -141,45 +86,6 @@ pub(super) struct Scan {
     is_settled: bool,
 }
 
-/// A block of a batch.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    pointer: Pointer,
-    /// Whose it is, where a tree leads to it.
-    place: Option<Place>,
-}
-
-/// A place in the tree of a volume or snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    dataset: DatasetId,
-    /// The node there; `None`: the block itself.
-    level: Option<u8>,
-    /// Counted within the level.
-    index: u64,
-}
-
-/// Something whose blocks are visited.
-#[derive(Clone, Debug)]
-enum Target {
-    /// A volume or snapshot from a block on, what was born after an epoch.
-    Dataset {
-        id: DatasetId,
-        after: Epoch,
-        position: u64,
-    },
-    /// The chunks of its dead list.
-    Dead(DatasetId),
-    /// What checkpoints write beside trees.
-    Tables,
-}
-
-#[derive(Debug)]
-enum Walking {
-    Tree(Walk),
-    Dead(Deadlist),
-}
-
 impl Scan {
     /// It has not ended.
     fn is_active(&self) -> bool {
@@ -192,50 +98,6 @@ impl Scan {
             self.targets.push_front(Target::Dead(id));
         }
     }
-}
-
-impl Found {
-    fn elsewhere(pointer: Pointer) -> Self {
-        Self {
-            pointer,
-            place: None,
-        }
-    }
-}
-
-impl Place {
-    fn of_node(dataset: DatasetId, id: NodeId) -> Self {
-        Self {
-            dataset,
-            level: Some(id.level),
-            index: id.index,
-        }
-    }
-
-    /// The blocks that it leads to.
-    fn blocks(self) -> Range<u64> {
-        let nodes = self.level.map_or(0, |level| u32::from(level) + 1);
-        let each = (FAN_OUT as u64).saturating_pow(nodes);
-        let first = self.index.saturating_mul(each);
-        first..first.saturating_add(each)
-    }
-}
-
-impl Target {
-    fn dataset_mut(&mut self) -> Option<&mut DatasetId> {
-        match self {
-            Self::Dataset { id, .. } | Self::Dead(id) => Some(id),
-            Self::Tables => None,
-        }
-    }
-}
-
-/// Why gathering stops for now.
-enum Pause {
-    Node(Missing),
-    Chunk(Pointer),
-    /// Dead lists are a checkpoint's while it is made.
-    Checkpoint,
 }
 
 impl Pool {
@@ -608,256 +470,6 @@ impl Pool {
         }));
     }
 
-    /// Fills the next batch, in the order of addresses.
-    fn gather(&mut self) -> Result<(), Pause> {
-        let checkpoints = self.checkpoints;
-        let Some(scan) = &mut self.scan else {
-            return Ok(());
-        };
-        if !std::mem::take(&mut scan.is_gathering) {
-            scan.batch_checkpoints = checkpoints;
-            scan.batch_targets.clear();
-            // Lists may be others by now, and so may its tree: it is walked on in that.
-            scan.give_lists_back();
-            if let Some((target, walking)) = scan.walking.take() {
-                scan.targets.push_front(at(&target, &walking));
-            }
-        }
-        let gathered = self.gather_some();
-        if let Some(scan) = &mut self.scan {
-            scan.is_gathering = gathered.is_err();
-            let epoch = scan.epoch;
-            scan.batch
-                .retain(|Found { pointer, .. }| pointer.birth <= epoch && !pointer.is_lost());
-            scan.batch
-                .sort_unstable_by_key(|found| found.pointer.address);
-        }
-        gathered
-    }
-
-    fn gather_some(&mut self) -> Result<(), Pause> {
-        while let Some(scan) = &mut self.scan {
-            // A list is taken as a whole: where one is at is nothing that the next batch could go on from.
-            let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
-            if scan.batch.len() >= scan.most && !is_in_list {
-                return Ok(());
-            }
-            let Some((target, walking)) = scan.walking.take() else {
-                if let Some((id, list)) = scan.lists.pop_front() {
-                    let target = Target::Dead(id);
-                    scan.batch_targets.push(target.clone());
-                    scan.walking = Some((target, Walking::Dead(list)));
-                    continue;
-                }
-                if matches!(scan.targets.front(), Some(Target::Dead(_))) {
-                    // What there is of a batch is worked off first.
-                    match scan.batch.is_empty() {
-                        true => return Err(Pause::Checkpoint),
-                        false => return Ok(()),
-                    }
-                }
-                let Some(target) = scan.targets.pop_front() else {
-                    return Ok(());
-                };
-                self.begin_target(target);
-                continue;
-            };
-            if let Some(pause) = self.walk_target(target, walking) {
-                return Err(pause);
-            }
-        }
-        Ok(())
-    }
-
-    fn begin_target(&mut self, target: Target) {
-        let walking = match &target {
-            Target::Tables => {
-                let tables = &self.persisted;
-                let pages = tables.pages.iter().chain(&tables.index).flatten();
-                let rest = tables.manifest.iter().chain(&tables.deferred);
-                let all = pages.chain(rest).filter(|pointer| !pointer.is_hole());
-                if let Some(scan) = &mut self.scan {
-                    scan.batch.extend(all.copied().map(Found::elsewhere));
-                    scan.batch_targets.push(target);
-                }
-                return;
-            }
-            Target::Dataset {
-                id,
-                after,
-                position,
-            } => self
-                .contents
-                .get(id)
-                .map(|of| Walking::Tree(Walk::new(&of.map.tree, *position, Some(*after)))),
-            // Lists come between checkpoints.
-            Target::Dead(_) => None,
-        };
-        if let (Some(scan), Some(walking)) = (&mut self.scan, walking) {
-            scan.batch_targets.push(target.clone());
-            scan.walking = Some((target, walking));
-        }
-    }
-
-    /// Visits some of a target.
-    fn walk_target(&mut self, target: Target, mut walking: Walking) -> Option<Pause> {
-        let mut found = Vec::new();
-        let mut is_damaged = false;
-        let (is_over, pause) = match &mut walking {
-            Walking::Tree(walk) => {
-                let mut budget = self.limits.budget;
-                let Target::Dataset { id: dataset, .. } = target else {
-                    return None;
-                };
-                let progress = walk.step(&mut self.nodes, &mut budget, |visit| {
-                    let (pointer, place) = match visit {
-                        Visit::Block { index, pointer } => {
-                            let level = None;
-                            let place = Place {
-                                dataset,
-                                level,
-                                index,
-                            };
-                            (pointer, place)
-                        }
-                        Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
-                    };
-                    let place = Some(place);
-                    found.push(Found { pointer, place });
-                });
-                match progress {
-                    Ok(Progress::Done) => (true, None),
-                    Ok(Progress::More) => (false, None),
-                    Err(missing) => (false, Some(Pause::Node(missing))),
-                }
-            }
-            Walking::Dead(list) => {
-                let read = self.scan.as_mut().and_then(|scan| scan.chunk.take());
-                let read = |wanted: &Pointer| {
-                    let read = read.filter(|(at, _)| *at == wanted.address);
-                    read.map(|(_, chunk)| chunk)
-                };
-                match list.take_next(read) {
-                    Ok(None) => (true, None),
-                    Ok(Some(taken)) => {
-                        found = taken.chunks.into_iter().map(Found::elsewhere).collect();
-                        (false, None)
-                    }
-                    Err(Unread::Missing(pointer)) => (false, Some(Pause::Chunk(pointer))),
-                    Err(Unread::Damaged(_)) => {
-                        // Its checksum was right and it is nothing that belongs here: no scan can mend that.
-                        is_damaged = true;
-                        (true, None)
-                    }
-                }
-            }
-        };
-        if is_damaged {
-            self.count_unreachable();
-        }
-        let scan = self.scan.as_mut()?;
-        scan.batch.append(&mut found);
-        if !is_over {
-            scan.walking = Some((target, walking));
-        }
-        pause
-    }
-
-    fn wait_for_scan(&mut self, pause: Pause) {
-        let Some(scan) = &mut self.scan else { return };
-        scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
-        scan.is_waiting = !scan.waits_for_checkpoint;
-        let number = scan.number;
-        match pause {
-            Pause::Checkpoint => {}
-            Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan(number)),
-            Pause::Chunk(pointer) => {
-                let tag = self.tag(Tag::ScanChunk {
-                    scan: number,
-                    at: pointer.address,
-                });
-                let block = Block::from(&pointer);
-                let (now, out) = (self.now_us, &mut self.array_output);
-                self.array.read(tag, block, Priority::Background, now, out);
-            }
-        }
-    }
-
-    /// A part of a dead list was read, or cannot be.
-    pub(super) fn scan_chunk_read(
-        &mut self,
-        number: u64,
-        at: Address,
-        result: Result<Pages, ArrayError>,
-    ) {
-        let chunk = result.ok().and_then(|block| Chunk::decode(&block));
-        let is_readable = chunk.is_some();
-        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) {
-            scan.chunk = chunk.map(|chunk| (at, chunk));
-        }
-        if self.scan_waited(number) && !is_readable {
-            self.give_up_walk();
-        }
-    }
-
-    /// A node that was waited for is here, or cannot be read: the walk goes on behind what it leads to.
-    pub(super) fn scan_has_node(&mut self, number: u64, node: NodeId, is_readable: bool) {
-        if !self.scan_waited(number) || is_readable {
-            return;
-        }
-        if let Some(Target::Dataset { id, after, .. }) = self.give_up_walk() {
-            let place = Place::of_node(id, node);
-            let position = place.blocks().end;
-            if let Some(scan) = &mut self.scan {
-                scan.targets.push_front(Target::Dataset {
-                    id,
-                    after,
-                    position,
-                });
-            }
-            if !self.is_batch_old() {
-                self.tell_unrecoverable(Some(place));
-            }
-        }
-    }
-
-    /// Whether the scan of this number waited for what came.
-    fn scan_waited(&mut self, number: u64) -> bool {
-        let scan = self.scan.as_mut().filter(|scan| scan.number == number);
-        scan.is_some_and(|scan| std::mem::take(&mut scan.is_waiting))
-    }
-
-    fn give_up_walk(&mut self) -> Option<Target> {
-        let given_up = self.scan.as_mut()?.walking.take();
-        self.count_unreachable();
-        given_up.map(|(target, _)| target)
-    }
-
-    /// What a node or a part of a list leads to cannot be found; the rest goes on. Where the batch is old, it may be free
-    /// by now, and is looked for again otherwise.
-    fn count_unreachable(&mut self) {
-        let is_old = self.is_batch_old();
-        if let Some(scan) = self.scan.as_mut().filter(|_| !is_old) {
-            scan.status.unrecoverable += 1;
-        }
-    }
-
-    /// The batch took too long: what it names may be something else by now.
-    fn gather_again(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
-        scan.batch.clear();
-        scan.next = 0;
-        scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
-        scan.walking = None;
-        scan.give_lists_back();
-        scan.is_gathering = false;
-        scan.most = (scan.most / 2).max(1);
-        scan.batch_checkpoints = self.checkpoints;
-        for target in scan.batch_targets.drain(..).rev() {
-            scan.targets.push_front(target);
-        }
-    }
-
     /// All blocks were worked off. What was rebuilt counts when a checkpoint has flushed it.
     fn end_scan(&mut self) {
         let under_way = u64::from(self.checkpoint.is_some());
@@ -897,17 +509,5 @@ impl Pool {
                 .finish_resilver(&resilver, &mut self.array_output);
         }
         self.is_config_new = true;
-    }
-}
-
-/// A target from where its walk is on.
-fn at(target: &Target, walking: &Walking) -> Target {
-    match (target, walking) {
-        (Target::Dataset { id, after, .. }, Walking::Tree(walk)) => Target::Dataset {
-            id: *id,
-            after: *after,
-            position: walk.position(),
-        },
-        _ => target.clone(),
     }
 }

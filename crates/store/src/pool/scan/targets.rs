@@ -1,0 +1,104 @@
+//! What a scan visits: the trees and lists of datasets and the tables beside them, and the blocks that it finds there.
+
+use std::ops::Range;
+
+use crate::format::node::{FAN_OUT, NodeId};
+use crate::format::{DatasetId, Epoch, Pointer};
+use crate::map::Missing;
+use crate::map::walk::Walk;
+use crate::snapshot::deadlist::Deadlist;
+
+/// A block of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) pointer: Pointer,
+    /// Whose it is, where a tree leads to it.
+    pub(super) place: Option<Place>,
+}
+
+/// A place in the tree of a volume or snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pool) struct Place {
+    pub(super) dataset: DatasetId,
+    /// The node there; `None`: the block itself.
+    pub(super) level: Option<u8>,
+    /// Counted within the level.
+    pub(super) index: u64,
+}
+
+/// Something whose blocks are visited.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// A volume or snapshot from a block on, what was born after an epoch.
+    Dataset {
+        id: DatasetId,
+        after: Epoch,
+        position: u64,
+    },
+    /// The chunks of its dead list.
+    Dead(DatasetId),
+    /// What checkpoints write beside trees.
+    Tables,
+}
+
+#[derive(Debug)]
+pub(super) enum Walking {
+    Tree(Walk),
+    Dead(Deadlist),
+}
+
+impl Found {
+    pub(super) fn elsewhere(pointer: Pointer) -> Self {
+        Self {
+            pointer,
+            place: None,
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn of_node(dataset: DatasetId, id: NodeId) -> Self {
+        Self {
+            dataset,
+            level: Some(id.level),
+            index: id.index,
+        }
+    }
+
+    /// The blocks that it leads to.
+    pub(super) fn blocks(self) -> Range<u64> {
+        let nodes = self.level.map_or(0, |level| u32::from(level) + 1);
+        let each = (FAN_OUT as u64).saturating_pow(nodes);
+        let first = self.index.saturating_mul(each);
+        first..first.saturating_add(each)
+    }
+}
+
+impl Target {
+    pub(super) fn dataset_mut(&mut self) -> Option<&mut DatasetId> {
+        match self {
+            Self::Dataset { id, .. } | Self::Dead(id) => Some(id),
+            Self::Tables => None,
+        }
+    }
+
+    /// The same from where its walk is on.
+    pub(super) fn at(&self, walking: &Walking) -> Self {
+        match (self, walking) {
+            (Self::Dataset { id, after, .. }, Walking::Tree(walk)) => Self::Dataset {
+                id: *id,
+                after: *after,
+                position: walk.position(),
+            },
+            _ => self.clone(),
+        }
+    }
+}
+
+/// Why gathering stops for now.
+pub(super) enum Pause {
+    Node(Missing),
+    Chunk(Pointer),
+    /// Dead lists are a checkpoint's while it is made.
+    Checkpoint,
+}
