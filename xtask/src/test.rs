@@ -18,7 +18,7 @@ options:
   --quick    leave out the labs that boot a guest";
 
 /// How long each fuzz target runs, after its committed corpus.
-const FUZZ_SECONDS: &str = "8";
+const FUZZ_SECONDS: &str = "4";
 
 /// How the server is built that the labs run against: see Cargo.toml.
 const LABS_PROFILE: &str = "labs";
