@@ -5,8 +5,9 @@
 //! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is false;
 //! 2. the new configuration is written into the first and third label of every leaf in use, which are
 //!    flushed, and then into the second and fourth. Never both of one end in one round: a torn write leaves
-//!    an intact one at each. And a configuration that is in a label of the second round is on every leaf in use: where
-//!    a leaf that was away has another one of the same generation, it was given up (`open/labels.rs`);
+//!    an intact one at each. And only one that is on every leaf in use comes to the second round: where something is
+//!    new by then, it is left, and the next one written. So an opening knows what was never relied on
+//!    (`open/configurations.rs`);
 //! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged, the root
 //!    of a checkpoint may be written, sectors of a new or larger vdev are handed out.
 //!
@@ -139,6 +140,11 @@ impl Pool {
         }
         match (renewal.round, renewal.is_flushing) {
             (round, false) => self.flush_configuration(round),
+            (0, true) if self.is_config_new => {
+                // A leaf that should have it was lost: nobody may come upon it in the second round.
+                self.renewal = None;
+                self.labels_go_on();
+            }
             (0, true) => self.write_configuration(1),
             (_, true) => {
                 if let Some(renewal) = self.renewal.take() {

@@ -12,6 +12,7 @@
 //! before anything is written that builds on it, all leaves are flushed: what one opening found, the next one finds, and
 //! not more. Nothing else is written.
 
+mod configurations;
 mod copies;
 mod labels;
 mod mark;

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use pages::Pages;
 
 use super::super::config::PoolConfig;
-use super::super::labels::ROUNDS;
+use super::configurations::Labels;
 use super::parted::require_one_history;
 use super::ring::Ring;
 use super::roots::Roots;
 use super::{OpenError, OpenErrorKind};
-use crate::format::label::NoLabel;
-use crate::format::{Epoch, Label, Root};
+use crate::format::{Epoch, Root};
 use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
 
 /// The four label copies of a device, each as it was read; empty where it could not be.
@@ -22,9 +21,6 @@ pub struct LeafLabels {
     /// 256 KiB each.
     pub copies: [Pages; 4],
 }
-
-/// The labels of a device; `None` where one cannot be read.
-pub(super) type Copies = [Option<Label>; 4];
 
 /// What labels say together.
 #[derive(Clone, Debug)]
@@ -124,40 +120,33 @@ pub struct Candidate {
 /// # Errors
 /// There is none, more than one, or one that cannot be used.
 pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
-    let labels: Vec<Copies> = devices.iter().map(decode).collect::<Result<_, _>>()?;
-    let newest = newest(&labels, guid)
+    let labels = Labels::decode(devices)?;
+    let newest = labels
+        .newest(guid)
         .ok_or_else(|| OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found"))?;
-    let mut all = labels.iter().flatten().flatten();
-    if guid.is_none() && all.any(|label| label.pool != newest.pool) {
+    if guid.is_none() && labels.all().any(|label| label.pool != newest.pool) {
         let context = "the devices belong to more than one pool: say which";
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
     }
     let mut config = PoolConfig::decode(&newest.config)?;
-    let leaves: Vec<Option<u64>> = labels
-        .iter()
-        .map(|copies| {
-            let own = copies.iter().flatten();
-            let own = own.filter(|label| label.pool == config.guid);
-            own.max_by_key(|label| label.generation)
-                .map(|label| label.leaf)
-        })
-        .collect();
+    // What was given up may be on leaves that are away: the next one is newer than that.
+    let of_pool = labels.all().filter(|label| label.pool == config.guid);
+    let generations = of_pool.map(|label| label.generation);
+    config.generation = generations.fold(config.generation, u64::max);
+    let owns = labels.of_pool(config.guid);
+    let leaves: Vec<Option<u64>> = owns.iter().map(|own| own.map(|label| label.leaf)).collect();
     let Roots {
         candidates: roots,
         ring,
         strays,
     } = Roots::find(devices, &leaves, &config)?;
-    require_one_history(&config, &labels, &strays)?;
+    require_one_history(&config, &owns, &strays)?;
     if roots.is_empty() {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
     }
     // One that could not be read may say something else, and is read another time.
-    let says_else =
-        |copy: &Option<Label>| copy.as_ref().is_none_or(|of| of.config != newest.config);
-    let of_leaves = labels.iter().zip(&leaves);
-    let mut of_leaves = of_leaves.filter(|(_, leaf)| leaf.is_some());
-    let mut is_config_new = of_leaves.any(|(copies, _)| copies.iter().any(says_else));
+    let mut is_config_new = labels.say_else(newest, &leaves);
     let unaccounted = unaccounted(&config, &leaves);
     let needed = needed(&config, &leaves);
     let in_use = logs_in_use(&config);
@@ -280,34 +269,6 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
         }
     }
     missing
-}
-
-/// The newest label. There may be two configurations of the same generation: one that was being written when the power
-/// failed, on a leaf that was away or could not be read when the pool was opened the next time, and the one that was
-/// written then. What was begun first had not come to the second round of labels, or more leaves would have it.
-fn newest(labels: &[Copies], guid: Option<u64>) -> Option<&Label> {
-    let is_settled = |label: &Label| {
-        let mut second = labels
-            .iter()
-            .flat_map(|copies| ROUNDS[1].map(|of| &copies[of]));
-        second.any(|copy| copy.as_ref().is_some_and(|of| of.config == label.config))
-    };
-    let all = labels.iter().flatten().flatten();
-    let asked = all.filter(|label| guid.is_none_or(|guid| label.pool == guid));
-    asked.max_by_key(|label| (label.generation, is_settled(label)))
-}
-
-/// The labels on a device, as far as they can be read.
-fn decode(device: &LeafLabels) -> Result<Copies, OpenError> {
-    let mut labels = Copies::default();
-    for (label, copy) in labels.iter_mut().zip(&device.copies) {
-        *label = match Label::read(copy) {
-            Ok(label) => Some(label),
-            Err(NoLabel::Absent | NoLabel::Damaged) => None,
-            Err(NoLabel::Later(version)) => return Err(OpenError::later("a label", version)),
-        };
-    }
-    Ok(labels)
 }
 
 /// What a leaf missed, as the configuration says it. One that was not in use when that was written missed more since:

@@ -7,8 +7,8 @@
 use super::super::config::PoolConfig;
 use super::OpenError;
 use super::OpenErrorKind;
-use super::labels::Copies;
 use super::roots::Stray;
+use crate::format::Label;
 use crate::vdev::{LeafSpec, LeafState};
 
 pub(super) fn is_whole(leaf: &LeafSpec) -> bool {
@@ -32,13 +32,11 @@ pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
 /// checkpoints, until it is given up.
 pub(super) fn require_one_history(
     newest: &PoolConfig,
-    labels: &[Copies],
+    labels: &[Option<&Label>],
     strays: &[Stray],
 ) -> Result<(), OpenError> {
     for (own, stray) in labels.iter().zip(strays) {
-        let own = own.iter().flatten();
-        let own = own.filter(|label| label.pool == newest.guid);
-        let Some(label) = own.max_by_key(|label| label.generation) else {
+        let Some(label) = own else {
             continue;
         };
         let Ok(config) = PoolConfig::decode(&label.config) else {
