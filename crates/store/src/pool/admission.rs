@@ -108,7 +108,10 @@ impl Pool {
         let data = write.blocks(size.into()) * self.widest(size);
         let few = self.space.few_node_runs();
         let (room, kept) = match (data, has_reserved) {
-            (0, false) if self.has_promised => (self.unused_by(3 * self.slop() / 4), 3 * few / 8),
+            (0, false) if self.has_promised => (
+                self.unused_by(3 * self.slop() / 4 + self.reserved),
+                3 * few / 8,
+            ),
             (0, _) => (self.unused_by(self.slop() / 4), few / 16),
             (_, true) => (self.unused_by_others(write.dataset), few / 4),
             (_, false) => (self.unused_by_others(write.dataset), few / 2),
@@ -133,7 +136,8 @@ impl Pool {
 
     /// Sectors that may still be taken where so many are kept. Whoever adds no data takes some for maps: a quarter of the
     /// slop is for the log, and for what each checkpoint writes. Where volumes have reserved their space they may overwrite
-    /// all of it, and what they take for that meanwhile is kept from those that have not: three quarters.
+    /// all of it: what is reserved, and what they take for that meanwhile, is kept from those that have not: three
+    /// quarters.
     fn unused_by(&self, kept: u64) -> u64 {
         self.space.counts().available.saturating_sub(kept)
     }
