@@ -121,11 +121,12 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             let mut pool = import(opening, &setup.devices, devices, clock)?;
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
-            // What begins now has a date.
-            pool.tick(clock.now_us(), wall_clock_s());
             if setup.is_read_only {
                 pool.make_read_only();
-            } else {
+            }
+            // What begins now has a date.
+            pool.tick(clock.now_us(), wall_clock_s());
+            if !setup.is_read_only {
                 pool.claim(&setup.host, clock.now_us());
             }
             pool

@@ -104,9 +104,10 @@ impl Pool {
     }
 
     /// Serves reads only from now on: for a pool that was just opened and whose devices are not to be written.
-    /// What is read with wrong bytes is not repaired.
+    /// What is read with wrong bytes is not repaired, and a scrub that had not ended does not begin again.
     pub fn make_read_only(&mut self) {
         self.array.set_healing(false);
+        (self.scan, self.waiting_scrub) = (None, None);
         self.is_read_only = true;
         self.suspended = Some("it was imported to be read only".into());
     }

@@ -230,7 +230,7 @@ impl Pool {
     /// Whether the scan of this number waited for what came.
     fn scan_waited(&mut self, number: u64) -> bool {
         let scan = self.scan.as_mut().filter(|scan| scan.number == number);
-        scan.is_some_and(|scan| std::mem::take(&mut scan.is_waiting))
+        scan.is_some_and(|scan| std::mem::take(&mut scan.is_waiting) && scan.is_active())
     }
 
     fn give_up_walk(&mut self) -> Option<Target> {

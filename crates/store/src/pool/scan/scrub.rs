@@ -13,6 +13,8 @@ impl Pool {
             Some(scan) if scan.status.state == ScanState::Paused => {
                 scan.status.state = ScanState::Running;
                 scan.status.began_us += now_us.saturating_sub(scan.paused_us);
+                // It says so from then on.
+                self.is_checkpoint_wanted = true;
             }
             Some(scan) if scan.status.state == ScanState::Running => {
                 if let Some(waiting) = &mut self.waiting_scrub {
@@ -51,9 +53,9 @@ impl Pool {
             scan.status.state = ScanState::Canceled;
             scan.status.ended_s = time_s;
             scan.batch.clear();
-            // It says so from then on.
-            self.is_checkpoint_wanted = true;
         }
+        // It says so from then on.
+        self.is_checkpoint_wanted = true;
     }
 
     pub(super) fn running_scrub(&mut self) -> Option<&mut Scan> {
