@@ -277,8 +277,8 @@ fn report(pool: &PoolView) -> String {
 fn damaged(pool: &PoolView) -> String {
     let is_known = pool.errors != NO_ERRORS;
     if pool.damaged.is_empty() && is_known && pool.open_for_us.is_some() {
-        return "\n\tNothing has met these blocks since the pool was opened or cleared; a scrub names them, and reading a \
-                volume its.\n"
+        return "\n\tNo volume is known to have lost bytes since the pool was opened or cleared. A scrub names what is lost \
+                of volumes and snapshots; the rest is the pool's own.\n"
             .to_owned();
     }
     let mut text = String::new();

@@ -249,8 +249,8 @@ fn sufficient(status: &PoolStatus) -> &'static str {
     match state(status) {
         "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
         _ if is_lacking => {
-            "More devices lack a part than redundancy covers: what only absent devices have cannot be read \
-             until they are back."
+            "More devices lack a part than redundancy covers: what no device has that is here and whole cannot be \
+             read until those that are away are back, or the others rebuilt."
         }
         _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-use store::pool::{PoolError, PoolErrorKind, Request, Span};
+use store::pool::{Event, PoolError, PoolErrorKind, Request, Span};
 use utoipa::ToSchema;
 
 /// Spans that are kept.
@@ -54,8 +54,14 @@ impl Damaged {
         }
     }
 
-    /// A scrub or resilver found no right copy.
-    pub(super) fn found(&mut self, span: Span) {
+    /// A scrub or resilver may have found no right copy of something.
+    pub(super) fn heed(&mut self, event: &Event) {
+        if let Event::Unrecoverable(span) = event {
+            self.found(*span);
+        }
+    }
+
+    fn found(&mut self, span: Span) {
         if self.0.len() < KEPT {
             self.0.insert(span);
         }

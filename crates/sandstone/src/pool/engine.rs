@@ -131,6 +131,7 @@ impl Engine {
     /// Works with a pool that was opened.
     fn adopt(&mut self, opened: Opened) {
         for event in &opened.events {
+            self.damaged.heed(event);
             tell(event, &opened.pool, &self.shared);
         }
         if !opened.unaccounted.is_empty() {
@@ -374,9 +375,7 @@ impl Engine {
         let is_any = !output.events.is_empty();
         for event in &output.events {
             self.devices.heed(event, pool);
-            if let Event::Unrecoverable(span) = event {
-                self.damaged.found(*span);
-            }
+            self.damaged.heed(event);
             tell(event, pool, &self.shared);
         }
         if is_any {

@@ -390,7 +390,10 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
             process.kill();
             process.restart();
             let status = process.done("pool status -v tank");
-            assert!(flat(&status).contains("a scrub names them"), "{status}");
+            assert!(
+                flat(&status).contains("A scrub names what is lost"),
+                "{status}"
+            );
             process.done("pool scrub -w tank");
         }
     }
