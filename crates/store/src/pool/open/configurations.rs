@@ -5,8 +5,8 @@
 //! round only, beside something else in those of the second, was never relied on: the power failed while it was
 //! written. It may be on that leaf alone, which may have been away or unreadable when the pool was opened without it and
 //! went on. Whatever its generation, it must not come back then: it is given up wherever it is found. One of which a
-//! label of the second round is left was on every leaf in use, so that no opening overlooked it, or it was of no use to
-//! anybody else.
+//! label of the second round is left was on every leaf in use before that: whoever opens the pool with one of these
+//! leaves sees it. Where a leaf's labels of the second round cannot be read, nobody knows, and the newest counts.
 
 use pages::Pages;
 

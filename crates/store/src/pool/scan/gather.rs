@@ -118,13 +118,7 @@ impl Pool {
                 let progress = walk.step(&mut self.nodes, &mut budget, |visit| {
                     let (pointer, place) = match visit {
                         Visit::Block { index, pointer } => {
-                            let level = None;
-                            let place = Place {
-                                dataset,
-                                level,
-                                index,
-                            };
-                            (pointer, place)
+                            (pointer, Place::of_block(dataset, index))
                         }
                         Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
                     };

@@ -21,9 +21,9 @@ pub(super) struct Found {
 pub(in crate::pool) struct Place {
     pub(super) dataset: DatasetId,
     /// The node there; `None`: the block itself.
-    pub(super) level: Option<u8>,
+    level: Option<u8>,
     /// Counted within the level.
-    pub(super) index: u64,
+    index: u64,
 }
 
 /// Something whose blocks are visited.
@@ -57,6 +57,14 @@ impl Found {
 }
 
 impl Place {
+    pub(super) fn of_block(dataset: DatasetId, index: u64) -> Self {
+        Self {
+            dataset,
+            level: None,
+            index,
+        }
+    }
+
     pub(super) fn of_node(dataset: DatasetId, id: NodeId) -> Self {
         Self {
             dataset,
