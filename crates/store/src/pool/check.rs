@@ -40,8 +40,10 @@ const MAX_HUNTED: usize = 64;
 pub struct Check<'a> {
     pool: &'a mut Pool,
     report: Report,
-    /// What is needed.
+    /// What is needed, by exactly one.
     reached: Bitmap,
+    /// What is needed, too, and by nobody knows how many.
+    shared: Bitmap,
     /// What one dataset has no more, by first sectors.
     dead: Bitmap,
     /// Blocks of volumes among these, by their birth.
@@ -106,6 +108,7 @@ impl<'a> Check<'a> {
         let mut check = Self {
             report: Report::default(),
             reached: Bitmap::new(&pool.space),
+            shared: Bitmap::new(&pool.space),
             dead: Bitmap::new(&pool.space),
             dead_counts: BTreeMap::new(),
             tasks: VecDeque::new(),
@@ -274,6 +277,8 @@ impl<'a> Check<'a> {
                         let context = format!("{} copies or columns", found.bad);
                         self.find(FindingKind::BadCopy, extent, owner, context);
                     }
+                    // The walk has told it.
+                    Err(_) if self.lost.contains(&address.to_bits()) => {}
                     Err(error) => {
                         self.find(FindingKind::Unreadable, extent, owner, error.to_string());
                     }
@@ -347,6 +352,7 @@ impl<'a> Check<'a> {
     fn end_pass(&mut self) {
         match self.stage {
             Stage::Walk => {
+                self.reached.unite(&self.shared);
                 self.report.reached_sectors = self.reached.count();
                 self.compare();
                 if self.hunted.is_empty() {

@@ -3,6 +3,9 @@
 //!
 //! All that a dataset shares is that snapshot's, which shares it with the one before, and so on. So when
 //! each dataset claims what it has for itself, every block of the pool is claimed exactly once.
+//!
+//! Where a node of the snapshot cannot be read, nobody knows what it led to. What the dataset has there that is no
+//! younger than the snapshot is the snapshot's, too, and possibly that of others who build on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +21,10 @@ pub(super) enum Difference {
     OwnNode(NodeId, Pointer),
     /// A block of that kind.
     OwnBlock(u64, Pointer),
+    /// A node that the snapshot must have, too, where it cannot be read.
+    SharedNode(NodeId, Pointer),
+    /// A block of that kind.
+    SharedBlock(u64, Pointer),
     /// A node that only the snapshot has.
     DeadNode(Pointer),
     /// A block of that kind.
@@ -28,7 +35,8 @@ pub(super) enum Difference {
 #[derive(Debug)]
 pub(super) struct Descent {
     pub(super) dataset: DatasetId,
-    /// The epoch of the snapshot.
+    /// The snapshot, and its epoch.
+    before: Option<DatasetId>,
     pub(super) after: Epoch,
     own: Tree,
     old: Tree,
@@ -62,6 +70,8 @@ enum Side {
     At(Pointer),
     /// Nothing itself: the tree is not that high, and all of it lies below the first child.
     Above,
+    /// Nobody knows: it lies below a node that cannot be read.
+    Unknown,
 }
 
 /// What is known of a place's children.
@@ -70,11 +80,16 @@ enum Children {
     Node(Arc<Node>),
     /// Only the first one.
     First(Side),
+    Unknown,
 }
 
 impl Descent {
-    /// `old` is the tree of the snapshot before, an empty one where there is none.
-    pub(super) fn new(dataset: DatasetId, own: Tree, old: Tree, after: Epoch) -> Self {
+    /// `old` is the tree of the snapshot before, an empty one where there is none, and `after` its epoch.
+    pub(super) fn new(
+        (dataset, own): (DatasetId, Tree),
+        (before, old): (Option<DatasetId>, Tree),
+        after: Epoch,
+    ) -> Self {
         let level = own.height.max(old.height) - 1;
         let side = |tree: &Tree| match tree.height - 1 == level {
             true => Side::At(tree.root),
@@ -88,6 +103,7 @@ impl Descent {
         };
         Self {
             dataset,
+            before,
             after,
             own,
             old,
@@ -129,14 +145,18 @@ impl Descent {
         let old = children(&self.old, pair.old, old_id, nodes, lost)?;
         self.stack.pop();
         if let Some(pointer) = placed(pair.own) {
-            tell.push(Difference::OwnNode(own_id, pointer));
+            tell.push(match self.is_shared(&pointer, pair.old) {
+                true => Difference::SharedNode(own_id, pointer),
+                false => Difference::OwnNode(own_id, pointer),
+            });
         }
         if let Some(pointer) = placed(pair.old) {
             tell.push(Difference::DeadNode(pointer));
         }
         for slot in (0..FAN_OUT).rev() {
             let (own, old) = (child(&own, slot), child(&old, slot));
-            if own == old {
+            // Of what the dataset may have there nothing can be told, nor what it has no more.
+            if own == old || own == Side::Unknown {
                 continue;
             }
             let index = index * FAN_OUT as u64 + slot as u64;
@@ -149,7 +169,10 @@ impl Descent {
                 });
                 continue;
             }
-            if let Some(pointer) = placed(own) {
+            let own_pointer = placed(own);
+            if let Some(pointer) = own_pointer.filter(|pointer| self.is_shared(pointer, old)) {
+                tell.push(Difference::SharedBlock(index, pointer));
+            } else if let Some(pointer) = own_pointer {
                 self.own_sectors += u64::from(pointer.sectors);
                 self.own_blocks += 1;
                 self.own_whole += u64::from(pointer.is_whole());
@@ -163,6 +186,20 @@ impl Descent {
             }
         }
         Ok(true)
+    }
+
+    /// Which of the two has a node that has to be read.
+    pub(super) fn owner_of(&self, missing: &Missing) -> DatasetId {
+        let is_own = |pair: &Pair| pair.own == Side::At(missing.pointer);
+        let before = self
+            .before
+            .filter(|_| !self.stack.last().is_some_and(is_own));
+        before.unwrap_or(self.dataset)
+    }
+
+    /// Whether the snapshot must have the same there.
+    fn is_shared(&self, own: &Pointer, old: Side) -> bool {
+        old == Side::Unknown && own.birth <= self.after
     }
 }
 
@@ -185,13 +222,12 @@ fn children(
         Side::Above if id.index > 0 => Ok(Children::None),
         Side::Above if id.level == tree.height => Ok(Children::First(Side::At(tree.root))),
         Side::Above => Ok(Children::First(Side::Above)),
-        Side::At(_) => match placed(side) {
-            Some(pointer) if !lost.contains(&pointer.address.to_bits()) => {
-                let node = nodes.get(&pointer, id)?;
-                Ok(Children::Node(Arc::clone(node)))
-            }
-            _ => Ok(Children::None),
-        },
+        Side::At(pointer) if pointer.is_hole() => Ok(Children::None),
+        Side::At(pointer) if pointer.is_lost() || lost.contains(&pointer.address.to_bits()) => {
+            Ok(Children::Unknown)
+        }
+        Side::At(pointer) => Ok(Children::Node(Arc::clone(nodes.get(&pointer, id)?))),
+        Side::Unknown => Ok(Children::Unknown),
     }
 }
 
@@ -199,6 +235,7 @@ fn child(children: &Children, slot: usize) -> Side {
     match children {
         Children::Node(node) => Side::At(node.get(slot)),
         Children::First(side) if slot == 0 => *side,
+        Children::Unknown => Side::Unknown,
         _ => Side::At(Pointer::HOLE),
     }
 }

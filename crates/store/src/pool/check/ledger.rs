@@ -53,6 +53,16 @@ impl Bitmap {
         new
     }
 
+    /// Sets the bits that are set in another bitmap of the same pool.
+    pub(super) fn unite(&mut self, other: &Self) {
+        for (own, other) in self.vdevs.iter_mut().zip(&other.vdevs) {
+            for (own, other) in own.words.iter_mut().zip(&other.words) {
+                self.set += u64::from((other & !*own).count_ones());
+                *own |= other;
+            }
+        }
+    }
+
     /// Clears the bits of sectors that exist; how many were set before.
     pub(super) fn clear(&mut self, extent: Extent) -> u32 {
         let words = &mut self.vdevs[usize::from(extent.vdev)].words;

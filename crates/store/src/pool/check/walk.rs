@@ -8,7 +8,7 @@ use super::descent::{Descent, Difference};
 use super::log::Records;
 use super::report::{FindingKind, Owner};
 use super::{Check, Stage, Wanted};
-use crate::format::{DatasetId, Epoch, Extent, Pointer};
+use crate::format::{DatasetId, Epoch, Extent, NodeId, Pointer};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::map::{Hit, Layer, Missing, Tree};
 use crate::snapshot::deadlist::{BlockCount, Deadlist, Unread};
@@ -83,6 +83,16 @@ impl Check<'_> {
         }
     }
 
+    /// Somebody needs a block, and may not be the only one.
+    fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
+        let extent = self.extent_at(pointer.address, pointer.sectors);
+        if self.stage == Stage::Hunt || !self.shared.holds(extent) {
+            self.claim(owner, extent);
+        } else if self.shared.set(extent) > 0 {
+            self.queue_copies(owner, pointer);
+        }
+    }
+
     fn claim_persisted(&mut self) {
         let persisted = &self.pool.persisted;
         let mut found: Vec<(Owner, Pointer)> = Vec::new();
@@ -132,11 +142,12 @@ impl Check<'_> {
             return;
         };
         let mut chain = self.pool.catalog.chain(dataset);
-        let before = chain.next().and_then(|of| self.pool.contents.get(&of.id));
+        let before_id = chain.next().map(|before| before.id);
+        let before = before_id.and_then(|id| self.pool.contents.get(&id));
         let after = self.pool.catalog.shared_until(dataset);
         let old = before.map_or(Tree::new(of.map.tree.volume), |of| of.map.tree);
         let shared = before.map_or(Referenced::NOTHING, |of| of.referenced);
-        let descent = Descent::new(dataset, of.map.tree, old, after);
+        let descent = Descent::new((dataset, of.map.tree), (before_id, old), after);
         let mut epochs = vec![Epoch(0)];
         epochs.extend(self.pool.catalog.shared_epochs(dataset));
         let said = epochs.iter().map(|epoch| {
@@ -191,7 +202,7 @@ impl Check<'_> {
         let mut found = Vec::new();
         match descent.step(&mut self.pool.nodes, &self.lost, &mut found) {
             Err(missing) => {
-                let owner = node_owner(dataset, &missing);
+                let owner = node_owner(descent.owner_of(&missing), missing.id);
                 self.want_node(owner, missing);
                 return Some(Task::Tree { descent, shared });
             }
@@ -205,17 +216,19 @@ impl Check<'_> {
             let (owner, pointer) = match difference {
                 Difference::OwnNode(id, pointer) => {
                     self.report.nodes += u64::from(self.stage == Stage::Walk);
-                    let (level, index) = (id.level, id.index);
-                    let owner = Owner::Node {
-                        dataset,
-                        level,
-                        index,
-                    };
-                    (owner, pointer)
+                    (node_owner(dataset, id), pointer)
                 }
                 Difference::OwnBlock(block, pointer) => {
                     self.report.blocks += u64::from(self.stage == Stage::Walk);
                     (Owner::Block { dataset, block }, pointer)
+                }
+                Difference::SharedNode(id, pointer) => {
+                    self.share_block(node_owner(dataset, id), &pointer);
+                    continue;
+                }
+                Difference::SharedBlock(block, pointer) => {
+                    self.share_block(Owner::Block { dataset, block }, &pointer);
+                    continue;
                 }
                 Difference::DeadNode(pointer) => {
                     self.note_dead(dataset, &pointer);
@@ -448,10 +461,10 @@ impl Check<'_> {
     }
 }
 
-fn node_owner(dataset: DatasetId, missing: &Missing) -> Owner {
+fn node_owner(dataset: DatasetId, id: NodeId) -> Owner {
     Owner::Node {
         dataset,
-        level: missing.id.level,
-        index: missing.id.index,
+        level: id.level,
+        index: id.index,
     }
 }

@@ -3,7 +3,7 @@
 use super::super::Limits;
 use super::super::check::{FindingKind, Owner};
 use super::world::{World, write};
-use crate::catalog::request::TakeSnapshots;
+use crate::catalog::request::{CloneSnapshot, TakeSnapshots};
 use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::map::Hit;
 use crate::space::{Purpose, Stream};
@@ -134,7 +134,61 @@ fn wrong_figures_and_lists_are_found() {
     assert!(kinds(&mut world).contains(&FindingKind::WrongDeadList));
 }
 
+/// What builds on a snapshot of which a node cannot be read: nobody can tell what they share, and that is no contradiction.
+#[test]
+fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
+    let (mut world, volume) = world(Kind::Leaf, 1);
+    world.checkpoint();
+    world.snapshot("a@1");
+    world.clone_of("a@1", "b");
+    let clone = world.id("b");
+    // Block 1 is the snapshot's only.
+    world.write(volume, 0, &[5; 2 * 4096], true);
+    world.write(clone, 4096, &[6; 2 * 4096], true);
+    world.checkpoint();
+    world.reopen_unchecked().expect("opens");
+    let shared = world.report();
+    let snapshot = world.id("a@1");
+    let node = world.pool.contents[&snapshot].map.tree.root;
+    let rot = pages::Pages::from_bytes(&[9; SECTOR_SIZE]);
+    let offset = layout::sector_offset(node.address.sector());
+    write(&mut world.disks[0], offset, &rot);
+    world.reopen_unchecked().expect("opens");
+    let report = world.report();
+    let told: Vec<_> = (report.findings.iter())
+        .map(|finding| (finding.kind, finding.owners.clone()))
+        .collect();
+    let (level, index) = (0, 0);
+    let owner = Owner::Node {
+        dataset: snapshot,
+        level,
+        index,
+    };
+    let [
+        (FindingKind::Unreadable, owners),
+        (FindingKind::Unproven, _),
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!(owners[..], [owner]);
+    // What the volume or its clone leads to is examined all the same, and the record of one opening more.
+    assert_eq!(report.verified + 2, shared.verified + 1);
+}
+
 impl World {
+    fn clone_of(&mut self, snapshot: &str, name: &str) {
+        let request = CloneSnapshot {
+            snapshot: snapshot.to_owned(),
+            name: name.to_owned(),
+            ..CloneSnapshot::default()
+        };
+        self.administer(Box::new(move |catalog, stamp| {
+            catalog.plan_clone(&request, stamp)
+        }))
+        .expect("a clone");
+    }
+
     fn snapshot(&mut self, name: &str) {
         let request = TakeSnapshots {
             names: vec![name.to_owned()],
