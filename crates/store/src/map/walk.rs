@@ -148,6 +148,13 @@ impl<const N: usize> Walk<N> {
         Ok(Progress::Done)
     }
 
+    /// Goes on behind the node that has to be read first and cannot be: nothing below it is visited, nor is it.
+    pub fn pass_over(&mut self, mut visit: impl FnMut(Visit)) {
+        if self.next.take().is_some() {
+            self.advance(&mut visit);
+        }
+    }
+
     /// Nodes that the walk will ask for next and that are not in memory, `most` at most (far fewer
     /// than a tenth of the cache): whoever reads them early makes it quicker.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {

@@ -412,7 +412,7 @@ impl Pool {
                     }
                 }
                 (NodeWaiter::Scan(scan), result) => {
-                    self.scan_has_node(scan, missing.id, result.is_ok());
+                    self.scan_has_read(scan, result.is_ok());
                 }
                 (NodeWaiter::Ahead(ahead), Ok(())) => self.go_ahead(ahead),
                 (NodeWaiter::Nobody | NodeWaiter::Ahead(_), _) => {}

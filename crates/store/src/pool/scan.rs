@@ -23,7 +23,7 @@ mod scrub;
 mod status;
 mod targets;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::request::Span;
 use super::state::{Pool, Tag};
@@ -71,11 +71,17 @@ pub(super) struct Scan {
     next: usize,
     /// Sectors of these.
     batch_examined: u64,
+    /// What of the batch cannot be read.
+    batch_unrecoverable: u64,
+    /// Nodes and parts of lists that cannot be read: the walk of the batch goes on behind them, also where it has to
+    /// begin again because that was slow to tell.
+    unreadable: BTreeSet<(Address, Epoch)>,
     /// Checkpoints that were durable when it was gathered.
     batch_checkpoints: u64,
     /// Sectors under way.
     in_flight: u64,
-    is_waiting: bool,
+    /// A node or a part of a list that is read for the walk.
+    awaited: Option<(Address, Epoch)>,
     /// A dead list comes next, and a checkpoint is being made.
     waits_for_checkpoint: bool,
     /// The batch is not complete.
@@ -190,9 +196,11 @@ impl Pool {
             chunk: None,
             next: 0,
             batch_examined: 0,
+            batch_unrecoverable: 0,
+            unreadable: BTreeSet::new(),
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
-            is_waiting: false,
+            awaited: None,
             waits_for_checkpoint: false,
             is_gathering: false,
             ends_with: None,
@@ -208,7 +216,7 @@ impl Pool {
         if !scan.is_active() && self.waiting_scrub.is_some() {
             return true;
         }
-        if scan.status.state != ScanState::Running || scan.is_waiting {
+        if scan.status.state != ScanState::Running || scan.awaited.is_some() {
             return false;
         }
         match scan.ends_with {
@@ -243,7 +251,7 @@ impl Pool {
         self.begin_due_scan();
         let checkpoints = self.checkpoints;
         let Some(scan) = &mut self.scan else { return };
-        if scan.status.state != ScanState::Running || scan.is_waiting {
+        if scan.status.state != ScanState::Running || scan.awaited.is_some() {
             return;
         }
         if scan.ends_with.is_some() {
@@ -350,11 +358,15 @@ impl Pool {
                 if scan.next < scan.batch.len() || scan.in_flight > 0 {
                     return;
                 }
-                if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
-                    scan.most = (scan.most * 2).min(self.limits.scan_batch);
+                if !scan.batch.is_empty() {
+                    if self.checkpoints == scan.batch_checkpoints {
+                        scan.most = (scan.most * 2).min(self.limits.scan_batch);
+                    }
+                    // The walk is behind them. (It may not be where a batch was thrown away.)
+                    scan.unreadable.clear();
                 }
                 scan.batch.clear();
-                (scan.next, scan.batch_examined) = (0, 0);
+                (scan.next, scan.batch_examined, scan.batch_unrecoverable) = (0, 0, 0);
             }
             let is_over =
                 scan.targets.is_empty() && scan.lists.is_empty() && scan.walking.is_none();
@@ -446,15 +458,16 @@ impl Pool {
             }
             // It may be free by now; where it is not, it is gathered and examined again.
             Err(_) if self.checkpoints > gathered + 1 => {}
-            Err(_) => {
-                scan.status.unrecoverable += 1;
-                self.tell_unrecoverable(place);
-            }
+            Err(_) => self.found_unrecoverable(place),
         }
     }
 
-    /// Tells which bytes cannot be read; of a dataset that is there.
-    fn tell_unrecoverable(&mut self, place: Option<Place>) {
+    /// Counts what cannot be read, and tells which bytes that are; of a dataset that is there.
+    fn found_unrecoverable(&mut self, place: Option<Place>) {
+        if let Some(scan) = &mut self.scan {
+            scan.status.unrecoverable += 1;
+            scan.batch_unrecoverable += 1;
+        }
         let Some((place, of)) =
             place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)))
         else {

@@ -75,6 +75,51 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_walk_goes_on_behind_nodes_that_cannot_be_read(
+        ops in ops(BLOCKS),
+        unreadable in prop::collection::btree_set((0..4_u8, 0..40_u64), 0..8),
+    ) {
+        let mut world = World::new(SIMPLE);
+        ops.iter().for_each(|op| world.perform(op));
+        world.checkpoint();
+        world.cache = NodeCache::new(0);
+        let tree = world.live.tree;
+        let is_unreadable = |id: NodeId| unreadable.contains(&(id.level, id.index));
+        let mut walk = Walk::new(&tree, 0, None);
+        let (mut blocks, mut nodes) = (Vec::new(), Vec::new());
+        let mut note = |visit| match visit {
+            Visit::Block { index, pointer } => blocks.push((index, pointer)),
+            Visit::Node { id, pointer } => nodes.push((id, pointer)),
+        };
+        loop {
+            match walk.step(&mut world.cache, &mut 100, &mut note) {
+                Ok(Progress::Done) => break,
+                Ok(Progress::More) => {}
+                Err(missing) if is_unreadable(missing.id) => walk.pass_over(&mut note),
+                Err(missing) => world.read(&missing),
+            }
+        }
+        // Also the nodes above it, each when all that can be found below was visited.
+        let is_hidden = |level: u8, index: u64| {
+            (level..tree.height).any(|above| {
+                let index = index / 4_u64.pow((above - level).into());
+                is_unreadable(NodeId { volume: tree.volume, level: above, index })
+            })
+        };
+        let reached = world.reach(&tree);
+        let reached_blocks = reached.blocks.into_iter();
+        let expected: Vec<_> = reached_blocks.filter(|(index, _)| !is_hidden(0, index / 4)).collect();
+        prop_assert_eq!(blocks, expected);
+        let reached_nodes = reached.nodes.into_iter();
+        let expected: Vec<_> =
+            reached_nodes.filter(|(id, _)| !is_hidden(id.level, id.index)).collect();
+        prop_assert_eq!(nodes, expected);
+    }
+}
+
 #[test]
 fn a_walk_over_what_is_old_reads_nothing() {
     let mut world = World::new(SIMPLE);

@@ -5,12 +5,12 @@ use pages::Pages;
 
 use super::targets::{Found, Pause, Place, Target, Walking};
 use crate::format::list::Chunk;
-use crate::format::node::NodeId;
-use crate::format::{Address, Pointer};
+use crate::format::{Address, DatasetId, Epoch, Pointer};
+use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::pool::read::NodeWaiter;
 use crate::pool::state::{Pool, Tag};
-use crate::snapshot::deadlist::Unread;
+use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
 
 impl Pool {
@@ -106,67 +106,88 @@ impl Pool {
     }
 
     /// Visits some of a target.
-    fn walk_target(&mut self, target: Target, mut walking: Walking) -> Option<Pause> {
+    fn walk_target(&mut self, target: Target, walking: Walking) -> Option<Pause> {
+        match (&target, walking) {
+            (Target::Dataset { id, .. }, Walking::Tree(walk)) => {
+                let dataset = *id;
+                self.walk_tree(target, dataset, walk)
+            }
+            (_, Walking::Tree(_)) => None,
+            (_, Walking::Dead(list)) => self.walk_list(target, list),
+        }
+    }
+
+    fn walk_tree(&mut self, target: Target, dataset: DatasetId, mut walk: Walk) -> Option<Pause> {
         let mut found = Vec::new();
-        let mut is_damaged = false;
-        let (is_over, pause) = match &mut walking {
-            Walking::Tree(walk) => {
-                let mut budget = self.limits.budget;
-                let Target::Dataset { id: dataset, .. } = target else {
-                    return None;
-                };
-                let progress = walk.step(&mut self.nodes, &mut budget, |visit| {
-                    let (pointer, place) = match visit {
-                        Visit::Block { index, pointer } => {
-                            (pointer, Place::of_block(dataset, index))
-                        }
-                        Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
-                    };
-                    let place = Some(place);
-                    found.push(Found { pointer, place });
-                });
-                match progress {
-                    Ok(Progress::Done) => (true, None),
-                    Ok(Progress::More) => (false, None),
-                    Err(missing) => (false, Some(Pause::Node(missing))),
-                }
-            }
-            Walking::Dead(list) => {
-                let read = self.scan.as_mut().and_then(|scan| scan.chunk.take());
-                let read = |wanted: &Pointer| {
-                    let read = read.filter(|(at, _)| *at == wanted.address);
-                    read.map(|(_, chunk)| chunk)
-                };
-                match list.take_next(read) {
-                    Ok(None) => (true, None),
-                    Ok(Some(taken)) => {
-                        found = taken.chunks.into_iter().map(Found::elsewhere).collect();
-                        (false, None)
-                    }
-                    Err(Unread::Missing(pointer)) => (false, Some(Pause::Chunk(pointer))),
-                    Err(Unread::Damaged(_)) => {
-                        // Its checksum was right and it is nothing that belongs here: no scan can mend that.
-                        is_damaged = true;
-                        (true, None)
-                    }
-                }
-            }
+        let mut note = |visit| {
+            let (pointer, place) = match visit {
+                Visit::Block { index, pointer } => (pointer, Place::of_block(dataset, index)),
+                Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
+            };
+            let place = Some(place);
+            found.push(Found { pointer, place });
         };
-        if is_damaged {
-            self.count_unreachable();
+        let mut budget = self.limits.budget;
+        let progress = walk.step(&mut self.nodes, &mut budget, &mut note);
+        let mut pause = None;
+        if let Err(missing) = progress {
+            if self.is_unreadable(&missing.pointer) {
+                // What it leads to cannot be found.
+                walk.pass_over(note);
+                self.found_unrecoverable(Some(Place::of_node(dataset, missing.id)));
+            } else {
+                pause = Some(Pause::Node(missing));
+            }
         }
         let scan = self.scan.as_mut()?;
         scan.batch.append(&mut found);
-        if !is_over {
-            scan.walking = Some((target, walking));
+        if progress != Ok(Progress::Done) {
+            scan.walking = Some((target, Walking::Tree(walk)));
         }
         pause
+    }
+
+    fn walk_list(&mut self, target: Target, mut list: Deadlist) -> Option<Pause> {
+        let read = self.scan.as_mut().and_then(|scan| scan.chunk.take());
+        let taken = list.take_next(|wanted| {
+            let read = read.filter(|(at, _)| *at == wanted.address);
+            read.map(|(_, chunk)| chunk)
+        });
+        let mut pause = None;
+        match taken {
+            Ok(None) => return None,
+            Ok(Some(taken)) => {
+                let scan = self.scan.as_mut()?;
+                let chunks = taken.chunks.into_iter();
+                scan.batch.extend(chunks.map(Found::elsewhere));
+            }
+            Err(Unread::Missing(pointer)) if !self.is_unreadable(&pointer) => {
+                pause = Some(Pause::Chunk(pointer));
+            }
+            // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
+            // here: no scan can mend that.
+            Err(Unread::Missing(_) | Unread::Damaged(_)) => {
+                self.found_unrecoverable(None);
+                return None;
+            }
+        }
+        self.scan.as_mut()?.walking = Some((target, Walking::Dead(list)));
+        pause
+    }
+
+    /// Whether it was to be read before, and cannot be.
+    fn is_unreadable(&self, pointer: &Pointer) -> bool {
+        let scan = self.scan.as_ref();
+        scan.is_some_and(|scan| scan.unreadable.contains(&identity(pointer)))
     }
 
     pub(super) fn wait_for_scan(&mut self, pause: Pause) {
         let Some(scan) = &mut self.scan else { return };
         scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
-        scan.is_waiting = !scan.waits_for_checkpoint;
+        scan.awaited = match &pause {
+            Pause::Checkpoint => None,
+            Pause::Node(Missing { pointer, .. }) | Pause::Chunk(pointer) => Some(identity(pointer)),
+        };
         let number = scan.number;
         match pause {
             Pause::Checkpoint => {}
@@ -191,54 +212,19 @@ impl Pool {
         result: Result<Pages, ArrayError>,
     ) {
         let chunk = result.ok().and_then(|block| Chunk::decode(&block));
-        let is_readable = chunk.is_some();
+        self.scan_has_read(number, chunk.is_some());
         if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) {
             scan.chunk = chunk.map(|chunk| (at, chunk));
         }
-        if self.scan_waited(number) && !is_readable {
-            self.give_up_walk();
-        }
     }
 
-    /// A node that was waited for is here, or cannot be read: the walk goes on behind what it leads to.
-    pub(in crate::pool) fn scan_has_node(&mut self, number: u64, node: NodeId, is_readable: bool) {
-        if !self.scan_waited(number) || is_readable {
-            return;
-        }
-        let Some(target) = self.give_up_walk() else {
-            return;
-        };
-        if let Target::Dataset { id, after, .. } = target
-            && !self.is_batch_old()
-            && let Some(of) = self.contents.get(&id)
+    /// What a scan waited for is here, or cannot be read.
+    pub(in crate::pool) fn scan_has_read(&mut self, number: u64, is_readable: bool) {
+        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number)
+            && let Some(awaited) = scan.awaited.take()
+            && !is_readable
         {
-            let place = Place::of_node(id, node);
-            let rest = Walk::new(&of.map.tree, place.blocks().end, Some(after));
-            if let Some(scan) = &mut self.scan {
-                scan.walking = Some((target, Walking::Tree(rest)));
-            }
-            self.tell_unrecoverable(Some(place));
-        }
-    }
-
-    /// Whether the scan of this number waited for what came.
-    fn scan_waited(&mut self, number: u64) -> bool {
-        let scan = self.scan.as_mut().filter(|scan| scan.number == number);
-        scan.is_some_and(|scan| std::mem::take(&mut scan.is_waiting) && scan.is_active())
-    }
-
-    fn give_up_walk(&mut self) -> Option<Target> {
-        let given_up = self.scan.as_mut()?.walking.take();
-        self.count_unreachable();
-        given_up.map(|(target, _)| target)
-    }
-
-    /// What a node or a part of a list leads to cannot be found; the rest goes on. Where the batch is old, it may be free
-    /// by now, and is looked for again otherwise.
-    fn count_unreachable(&mut self) {
-        let is_old = self.is_batch_old();
-        if let Some(scan) = self.scan.as_mut().filter(|_| !is_old) {
-            scan.status.unrecoverable += 1;
+            scan.unreadable.insert(awaited);
         }
     }
 
@@ -248,6 +234,7 @@ impl Pool {
         scan.batch.clear();
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
+        scan.status.unrecoverable -= std::mem::take(&mut scan.batch_unrecoverable);
         scan.walking = None;
         scan.give_lists_back();
         scan.is_gathering = false;
@@ -257,4 +244,9 @@ impl Pool {
             scan.targets.push_front(target);
         }
     }
+}
+
+/// Two blocks that lie in the same place one after the other are born in different epochs.
+fn identity(pointer: &Pointer) -> (Address, Epoch) {
+    (pointer.address, pointer.birth)
 }

@@ -148,9 +148,8 @@ fn damage(world: &mut World, place: Address) {
     world.disks[0].get_mut(&sector).expect("written")[99] ^= 1;
 }
 
-/// A node that cannot be read hides what it leads to, and nothing else.
-#[test]
-fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_read() {
+/// A volume on one disk, with what lies damaged there: a node, of its second 2 MiB, and a block, the first of the third.
+fn damaged() -> (World, DatasetId, [Address; 2]) {
     let (mut world, volume) = filled(Kind::Leaf, 1);
     for number in 0..3 {
         world.write(volume, (1 + number) << 21, &[7; 4096], true);
@@ -180,21 +179,57 @@ fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_r
     damage(&mut world, node);
     damage(&mut world, block);
     world.reopen_unchecked().expect("opens");
+    (world, volume, [node, block])
+}
+
+/// What [`damaged`] has lost.
+fn lost(volume: DatasetId) -> [Span; 2] {
+    let span = |offset, len| Span {
+        dataset: volume,
+        offset,
+        len,
+    };
+    [span(2 << 20, 2 << 20), span(4 << 20, 4096)]
+}
+
+/// A node that cannot be read hides what it leads to, and nothing else.
+#[test]
+fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_read() {
+    let (mut world, volume, _) = damaged();
     let now = world.now_us;
     world.pool.scrub(now);
     world.settle();
     assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
     let scan = world.pool.scan_status().expect("a scrub");
     assert_eq!(scan.unrecoverable, 2, "{scan:?}");
-    let span = |offset, len| Span {
-        dataset: volume,
-        offset,
-        len,
-    };
-    assert_eq!(
-        world.unrecoverable,
-        [span(2 << 20, 2 << 20), span(4 << 20, 4096)]
-    );
+    assert_eq!(world.unrecoverable, lost(volume));
+}
+
+/// It takes two checkpoints and more to say so, each time: the batch is gathered anew, and not for ever.
+#[test]
+fn a_scrub_comes_to_its_end_behind_a_node_whose_read_fails_slowly() {
+    let (mut world, volume, [node, block]) = damaged();
+    let now = world.now_us;
+    world.pool.scrub(now);
+    let mut slow = 0;
+    let mut examined = 0;
+    while last(&world).1 == ScanState::Running && slow + examined < 20 {
+        world.holds_reads = true;
+        world.settle();
+        if world.holds_read_of(node) {
+            slow += 1;
+            (0..3).for_each(|_| world.advance());
+        }
+        examined += u32::from(world.holds_read_of(block));
+        world.answer_held(true);
+    }
+    assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
+    assert_eq!(slow, 1);
+    // Once for each of the two, though the batch was gathered more than once.
+    let scan = world.pool.scan_status().expect("a scrub");
+    assert_eq!(scan.unrecoverable, 2, "{scan:?}");
+    world.unrecoverable.dedup();
+    assert_eq!(world.unrecoverable, lost(volume));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pages::{Pages, PagesMut};
 use super::super::*;
 use crate::cache::Cache;
 use crate::catalog::request::CreateVolume;
-use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::format::{Address, DatasetId, SECTOR_SIZE};
 use crate::vdev::{
     self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, Kind,
     LeafId, LeafSpec, TopLevelSpec, VdevTree,
@@ -355,6 +355,13 @@ impl World {
 
     pub(super) fn held(&self) -> usize {
         self.held.len()
+    }
+
+    /// Whether a read of a place on the only disk is among what was held back.
+    pub(super) fn holds_read_of(&self, place: Address) -> bool {
+        let wanted = vdev::layout::sector_offset(place.sector());
+        let mut held = self.held.iter().map(|(of, _)| &of.op);
+        held.any(|op| matches!(op, DeviceOp::Read { offset, .. } if *offset == wanted))
     }
 
     /// The disks answer what was held back: with what lay there then, or with what lies there now.
