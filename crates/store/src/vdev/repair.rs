@@ -4,6 +4,8 @@
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
+use crate::format::Epoch;
+
 use super::Array;
 use super::device::{DeviceErrorKind, LeafId};
 use super::heal::is_same;
@@ -20,6 +22,8 @@ use super::read::{CopyState, Goal, ReadOperation, Round};
 pub(super) struct RepairOperation {
     tag: u64,
     goal: Goal,
+    /// The epoch of the block.
+    birth: Epoch,
     found: Scrubbed,
     pending: u32,
     error: Option<ArrayError>,
@@ -87,6 +91,7 @@ impl Array {
         let repair = RepairOperation {
             tag: read.tag,
             goal: read.goal,
+            birth: read.block.birth,
             found: Scrubbed { bad, repaired: 0 },
             pending: rewrites.len() as u32,
             error,
@@ -222,6 +227,7 @@ impl Array {
         };
         repair.pending -= 1;
         let is_repair = answer.waiter.copy != 0;
+        let mut lacking = None;
         match answer.outcome {
             Ok(_) if is_repair => {
                 repair.found.repaired += 1;
@@ -232,17 +238,21 @@ impl Array {
                 });
             }
             Ok(_) => {}
-            Err(error) => {
-                if repair.goal == Goal::Rebuild(answer.leaf) {
-                    let context = format!("rebuild at byte {}", answer.offset);
-                    let failure = ArrayError::new(ArrayErrorKind::Device, context);
-                    repair.error = Some(failure.because(Some(error)));
-                }
+            Err(error) if repair.goal == Goal::Rebuild(answer.leaf) => {
+                let context = format!("rebuild at byte {}", answer.offset);
+                let failure = ArrayError::new(ArrayErrorKind::Device, context);
+                repair.error = Some(failure.because(Some(error)));
             }
+            Err(_) if is_repair && repair.goal == Goal::Scrub => lacking = Some(repair.birth),
+            Err(_) => {}
         }
-        if repair.pending == 0
-            && let Some(Operation::Repair(repair)) = self.operations.remove(id)
-        {
+        let is_over = repair.pending == 0;
+        if let Some(birth) = lacking {
+            // Whoever scrubs relies on it that leaves have the block, or are known to lack it: so does an opening, which
+            // goes on behind what it found at the end of the log.
+            self.note_lack(answer.leaf, (birth, birth), out);
+        }
+        if is_over && let Some(Operation::Repair(repair)) = self.operations.remove(id) {
             finish(repair, out);
         }
     }

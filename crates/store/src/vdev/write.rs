@@ -317,15 +317,25 @@ impl Array {
 
     /// Leaves that failed a write and could not be spared lack its blocks.
     fn note_missed(&mut self, write: &WriteOperation, out: &mut Output) {
-        let epoch = self.newest;
+        let newest = self.newest;
         for (leaf, _) in &write.failed {
-            let state = self.leaf_mut(*leaf);
-            if state.state == LeafState::Online {
-                let before = state.missing.clone();
-                state.miss(write.epoch, epoch);
-                if state.missing != before {
-                    self.tell_state(*leaf, "it missed a write", out);
-                }
+            self.note_lack(*leaf, (write.epoch, newest), out);
+        }
+    }
+
+    /// A leaf that stays in use lacks blocks that were born in these epochs, the first and the last.
+    pub(super) fn note_lack(
+        &mut self,
+        leaf: LeafId,
+        (first, last): (Epoch, Epoch),
+        out: &mut Output,
+    ) {
+        let state = self.leaf_mut(leaf);
+        if state.state == LeafState::Online {
+            let before = state.missing.clone();
+            state.miss(first, last);
+            if state.missing != before {
+                self.tell_state(leaf, "it missed a write", out);
             }
         }
     }

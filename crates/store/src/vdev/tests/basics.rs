@@ -3,7 +3,7 @@
 use pages::Pages;
 
 use super::rig::{Rig, block, content};
-use crate::format::Address;
+use crate::format::{Address, Epoch};
 use crate::vdev::*;
 
 const KINDS: [(Kind, u64, usize); 7] = [
@@ -125,4 +125,36 @@ fn rotten_leaves_are_healed_and_counted() {
             }
         }
     }
+}
+
+/// Whoever scrubs relies on it: an opening brings the end of the log onto all leaves so, and goes on behind it.
+#[test]
+fn a_leaf_that_takes_no_repair_is_known_to_lack_the_block() {
+    let mut rig = Rig::new(Kind::Mirror, 2);
+    let data = content(1, 2);
+    rig.write(Address::new(0, 4), &data).expect("written");
+    rig.disks[1].rot(|| true);
+    // It cannot be spared: only it has this.
+    rig.with(|array, out| array.offline(LeafId(0), 0, out))
+        .expect("can be spared");
+    rig.with(|array, _| array.set_epochs(Epoch(2), Epoch(2)));
+    rig.write(Address::new(0, 40), &data).expect("written");
+    rig.with(|array, out| array.online(LeafId(0), out))
+        .expect("there");
+    rig.disks[1].fail_writes = true;
+    let block = block(4, &data, 1);
+    let found = rig.scrub(&block).expect("readable");
+    let (bad, repaired) = (1, 0);
+    assert_eq!(found, Scrubbed { bad, repaired });
+    let missing = |rig: &Rig| rig.array.missing(LeafId(1)).expect("a leaf");
+    assert_eq!(missing(&rig).ranges(), [(Epoch(1), Epoch(1))]);
+    // As after any write that it missed, it can be brought up to date.
+    rig.disks[1].fail_writes = false;
+    let resilver = rig.array.start_resilver(LeafId(1)).expect("online");
+    rig.rebuild(&block, LeafId(1)).expect("rebuilt");
+    rig.flush().expect("flushed");
+    rig.with(|array, out| array.finish_resilver(&resilver, out))
+        .expect("whole");
+    assert!(missing(&rig).is_empty());
+    assert_eq!(rig.scrub(&block).expect("readable"), Scrubbed::default());
 }
