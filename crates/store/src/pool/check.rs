@@ -7,7 +7,7 @@
 //! claims its sectors in a bitmap (`ledger.rs`); at the end that is the space map, or something is wrong.
 //! Where it is, all is walked again, to name those who claimed what they must not.
 //!
-//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: two bitmaps, and
+//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: three bitmaps, and
 //! the nodes that the pool's cache may keep.
 
 mod descent;

@@ -66,17 +66,17 @@ pub(super) struct Scan {
     /// Dead lists as they were when no checkpoint was being made, to be walked next.
     lists: VecDeque<(DatasetId, Deadlist)>,
     /// A part of the list that is walked, as it was read.
-    chunk: Option<(Address, Chunk)>,
-    /// How many of them were begun.
+    chunk: Option<((Address, Epoch), Chunk)>,
+    /// How many blocks of the batch were begun.
     next: usize,
-    /// Sectors of these.
+    /// Their sectors.
     batch_examined: u64,
-    /// What of the batch cannot be read.
-    batch_unrecoverable: u64,
-    /// Nodes and parts of lists that cannot be read: the walk of the batch goes on behind them, also where it has to
-    /// begin again because that was slow to tell.
+    /// What of the batch cannot be read, and whose it is; it counts when the batch is done.
+    batch_lost: Vec<Option<Place>>,
+    /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins again because that
+    /// was slow to tell.
     unreadable: BTreeSet<(Address, Epoch)>,
-    /// Checkpoints that were durable when it was gathered.
+    /// Checkpoints that were durable when the batch was gathered.
     batch_checkpoints: u64,
     /// Sectors under way.
     in_flight: u64,
@@ -196,7 +196,7 @@ impl Pool {
             chunk: None,
             next: 0,
             batch_examined: 0,
-            batch_unrecoverable: 0,
+            batch_lost: Vec::new(),
             unreadable: BTreeSet::new(),
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
@@ -358,16 +358,14 @@ impl Pool {
                 if scan.next < scan.batch.len() || scan.in_flight > 0 {
                     return;
                 }
-                if !scan.batch.is_empty() {
-                    if self.checkpoints == scan.batch_checkpoints {
-                        scan.most = (scan.most * 2).min(self.limits.scan_batch);
-                    }
-                    // The walk is behind them. (It may not be where a batch was thrown away.)
-                    scan.unreadable.clear();
+                if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
+                    scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
                 scan.batch.clear();
-                (scan.next, scan.batch_examined, scan.batch_unrecoverable) = (0, 0, 0);
+                (scan.next, scan.batch_examined) = (0, 0);
+                self.tell_lost();
             }
+            let Some(scan) = &self.scan else { return };
             let is_over =
                 scan.targets.is_empty() && scan.lists.is_empty() && scan.walking.is_none();
             if is_over {
@@ -458,19 +456,23 @@ impl Pool {
             }
             // It may be free by now; where it is not, it is gathered and examined again.
             Err(_) if self.checkpoints > gathered + 1 => {}
-            Err(_) => self.found_unrecoverable(place),
+            Err(_) => scan.batch_lost.push(place),
         }
     }
 
-    /// Counts what cannot be read, and tells which bytes that are; of a dataset that is there.
-    fn found_unrecoverable(&mut self, place: Option<Place>) {
-        if let Some(scan) = &mut self.scan {
-            scan.status.unrecoverable += 1;
-            scan.batch_unrecoverable += 1;
+    /// Counts what of the batch cannot be read, and tells which bytes that are.
+    fn tell_lost(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        let lost = std::mem::take(&mut scan.batch_lost);
+        scan.status.unrecoverable += lost.len() as u64;
+        for place in lost.into_iter().flatten() {
+            self.tell_lost_bytes(place);
         }
-        let Some((place, of)) =
-            place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)))
-        else {
+    }
+
+    /// Tells which bytes cannot be read, of a dataset that is there.
+    fn tell_lost_bytes(&mut self, place: Place) {
+        let Some(of) = self.contents.get(&place.dataset) else {
             return;
         };
         let blocks = place.blocks();

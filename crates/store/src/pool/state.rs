@@ -144,10 +144,7 @@ pub(super) enum Tag {
     Stored(u64),
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
-    ScanChunk {
-        scan: u64,
-        at: Address,
-    },
+    ScanChunk(u64),
     /// A block that the scan of this number works off.
     Scan {
         number: u64,
@@ -483,9 +480,7 @@ impl Pool {
                 self.checkpoint_written(write, result)
             }
             (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
-            (Tag::ScanChunk { scan, at }, ArrayDone::Read(result)) => {
-                self.scan_chunk_read(scan, at, result)
-            }
+            (Tag::ScanChunk(scan), ArrayDone::Read(result)) => self.scan_chunk_read(scan, result),
             (
                 Tag::Scan {
                     number,

@@ -5,7 +5,7 @@
 //! each dataset claims what it has for itself, every block of the pool is claimed exactly once.
 //!
 //! Where a node of the snapshot cannot be read, nobody knows what it led to. What the dataset has there that is no
-//! younger than the snapshot is the snapshot's, too, and possibly that of others who build on it.
+//! younger than that node is the snapshot's, too, and possibly that of others who build on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ enum Side {
     At(Pointer),
     /// Nothing itself: the tree is not that high, and all of it lies below the first child.
     Above,
-    /// Nobody knows: it lies below a node that cannot be read.
-    Unknown,
+    /// Nobody knows: it lies below a node born in this epoch that cannot be read.
+    Unknown(Epoch),
 }
 
 /// What is known of a place's children.
@@ -80,7 +80,8 @@ enum Children {
     Node(Arc<Node>),
     /// Only the first one.
     First(Side),
-    Unknown,
+    /// A node born in this epoch has them, and cannot be read.
+    Unknown(Epoch),
 }
 
 impl Descent {
@@ -145,7 +146,7 @@ impl Descent {
         let old = children(&self.old, pair.old, old_id, nodes, lost)?;
         self.stack.pop();
         if let Some(pointer) = placed(pair.own) {
-            tell.push(match self.is_shared(&pointer, pair.old) {
+            tell.push(match Self::is_shared(&pointer, pair.old) {
                 true => Difference::SharedNode(own_id, pointer),
                 false => Difference::OwnNode(own_id, pointer),
             });
@@ -155,8 +156,13 @@ impl Descent {
         }
         for slot in (0..FAN_OUT).rev() {
             let (own, old) = (child(&own, slot), child(&old, slot));
-            // Of what the dataset may have there nothing can be told, nor what it has no more.
-            if own == old || own == Side::Unknown {
+            // Where it is not known what the dataset has nothing can be told, nor where only the snapshot may have something.
+            let is_untold = match (own, old) {
+                (Side::Unknown(_), _) => true,
+                (Side::At(pointer), Side::Unknown(_)) => pointer.is_hole(),
+                _ => own == old,
+            };
+            if is_untold {
                 continue;
             }
             let index = index * FAN_OUT as u64 + slot as u64;
@@ -170,7 +176,7 @@ impl Descent {
                 continue;
             }
             let own_pointer = placed(own);
-            if let Some(pointer) = own_pointer.filter(|pointer| self.is_shared(pointer, old)) {
+            if let Some(pointer) = own_pointer.filter(|pointer| Self::is_shared(pointer, old)) {
                 tell.push(Difference::SharedBlock(index, pointer));
             } else if let Some(pointer) = own_pointer {
                 self.own_sectors += u64::from(pointer.sectors);
@@ -198,8 +204,8 @@ impl Descent {
     }
 
     /// Whether the snapshot must have the same there.
-    fn is_shared(&self, own: &Pointer, old: Side) -> bool {
-        old == Side::Unknown && own.birth <= self.after
+    fn is_shared(own: &Pointer, old: Side) -> bool {
+        matches!(old, Side::Unknown(born) if own.birth <= born)
     }
 }
 
@@ -224,10 +230,10 @@ fn children(
         Side::Above => Ok(Children::First(Side::Above)),
         Side::At(pointer) if pointer.is_hole() => Ok(Children::None),
         Side::At(pointer) if pointer.is_lost() || lost.contains(&pointer.address.to_bits()) => {
-            Ok(Children::Unknown)
+            Ok(Children::Unknown(pointer.birth))
         }
         Side::At(pointer) => Ok(Children::Node(Arc::clone(nodes.get(&pointer, id)?))),
-        Side::Unknown => Ok(Children::Unknown),
+        Side::Unknown(born) => Ok(Children::Unknown(born)),
     }
 }
 
@@ -235,7 +241,7 @@ fn child(children: &Children, slot: usize) -> Side {
     match children {
         Children::Node(node) => Side::At(node.get(slot)),
         Children::First(side) if slot == 0 => *side,
-        Children::Unknown => Side::Unknown,
+        Children::Unknown(born) => Side::Unknown(*born),
         _ => Side::At(Pointer::HOLE),
     }
 }

@@ -53,6 +53,13 @@ impl Bitmap {
         new
     }
 
+    /// Whether the bits of these sectors are all set.
+    pub(super) fn has_all(&self, extent: Extent) -> bool {
+        let words = |vdev: u16| &self.vdevs[usize::from(vdev)].words;
+        self.holds(extent)
+            && masks(extent).all(|(word, mask)| words(extent.vdev)[word] & mask == mask)
+    }
+
     /// Sets the bits that are set in another bitmap of the same pool.
     pub(super) fn unite(&mut self, other: &Self) {
         for (own, other) in self.vdevs.iter_mut().zip(&other.vdevs) {

@@ -79,16 +79,18 @@ impl Check<'_> {
         if !pointer.is_hole() && !pointer.is_lost() {
             let extent = self.extent_at(pointer.address, pointer.sectors);
             self.claim(owner, extent);
-            self.queue_copies(owner, pointer);
+            if !self.shared.has_all(extent) {
+                self.queue_copies(owner, pointer);
+            }
         }
     }
 
-    /// Somebody needs a block, and may not be the only one.
+    /// Somebody needs a block, and may not be the only one: nobody can tell whether it is allocated twice.
     fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
         let extent = self.extent_at(pointer.address, pointer.sectors);
         if self.stage == Stage::Hunt || !self.shared.holds(extent) {
             self.claim(owner, extent);
-        } else if self.shared.set(extent) > 0 {
+        } else if self.shared.set(extent) > 0 && !self.reached.has_all(extent) {
             self.queue_copies(owner, pointer);
         }
     }

@@ -129,18 +129,19 @@ impl Pool {
         };
         let mut budget = self.limits.budget;
         let progress = walk.step(&mut self.nodes, &mut budget, &mut note);
-        let mut pause = None;
+        let (mut pause, mut lost) = (None, None);
         if let Err(missing) = progress {
             if self.is_unreadable(&missing.pointer) {
                 // What it leads to cannot be found.
                 walk.pass_over(note);
-                self.found_unrecoverable(Some(Place::of_node(dataset, missing.id)));
+                lost = Some(Place::of_node(dataset, missing.id));
             } else {
                 pause = Some(Pause::Node(missing));
             }
         }
         let scan = self.scan.as_mut()?;
         scan.batch.append(&mut found);
+        scan.batch_lost.extend(lost.map(Some));
         if progress != Ok(Progress::Done) {
             scan.walking = Some((target, Walking::Tree(walk)));
         }
@@ -148,10 +149,10 @@ impl Pool {
     }
 
     fn walk_list(&mut self, target: Target, mut list: Deadlist) -> Option<Pause> {
-        let read = self.scan.as_mut().and_then(|scan| scan.chunk.take());
+        let scan = self.scan.as_mut()?;
         let taken = list.take_next(|wanted| {
-            let read = read.filter(|(at, _)| *at == wanted.address);
-            read.map(|(_, chunk)| chunk)
+            let (_, chunk) = scan.chunk.take_if(|(of, _)| *of == identity(wanted))?;
+            Some(chunk)
         });
         let mut pause = None;
         match taken {
@@ -167,7 +168,7 @@ impl Pool {
             // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
             // here: no scan can mend that.
             Err(Unread::Missing(_) | Unread::Damaged(_)) => {
-                self.found_unrecoverable(None);
+                self.scan.as_mut()?.batch_lost.push(None);
                 return None;
             }
         }
@@ -175,7 +176,7 @@ impl Pool {
         pause
     }
 
-    /// Whether it was to be read before, and cannot be.
+    /// Whether it was found that it cannot be read.
     fn is_unreadable(&self, pointer: &Pointer) -> bool {
         let scan = self.scan.as_ref();
         scan.is_some_and(|scan| scan.unreadable.contains(&identity(pointer)))
@@ -193,10 +194,7 @@ impl Pool {
             Pause::Checkpoint => {}
             Pause::Node(missing) => self.read_node(missing, NodeWaiter::Scan(number)),
             Pause::Chunk(pointer) => {
-                let tag = self.tag(Tag::ScanChunk {
-                    scan: number,
-                    at: pointer.address,
-                });
+                let tag = self.tag(Tag::ScanChunk(number));
                 let block = Block::from(&pointer);
                 let (now, out) = (self.now_us, &mut self.array_output);
                 self.array.read(tag, block, Priority::Background, now, out);
@@ -208,24 +206,27 @@ impl Pool {
     pub(in crate::pool) fn scan_chunk_read(
         &mut self,
         number: u64,
-        at: Address,
         result: Result<Pages, ArrayError>,
     ) {
         let chunk = result.ok().and_then(|block| Chunk::decode(&block));
-        self.scan_has_read(number, chunk.is_some());
-        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) {
-            scan.chunk = chunk.map(|chunk| (at, chunk));
+        let awaited = self.scan_has_read(number, chunk.is_some());
+        if let (Some(scan), Some(of)) = (&mut self.scan, awaited) {
+            scan.chunk = chunk.map(|chunk| (of, chunk));
         }
     }
 
-    /// What a scan waited for is here, or cannot be read.
-    pub(in crate::pool) fn scan_has_read(&mut self, number: u64, is_readable: bool) {
-        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number)
-            && let Some(awaited) = scan.awaited.take()
-            && !is_readable
-        {
+    /// What a scan waited for is here, or cannot be read; what that was, if the scan still goes on.
+    pub(in crate::pool) fn scan_has_read(
+        &mut self,
+        number: u64,
+        is_readable: bool,
+    ) -> Option<(Address, Epoch)> {
+        let scan = self.scan.as_mut().filter(|scan| scan.number == number)?;
+        let awaited = scan.awaited.take()?;
+        if !is_readable {
             scan.unreadable.insert(awaited);
         }
+        Some(awaited)
     }
 
     /// The batch took too long: what it names may be something else by now.
@@ -234,7 +235,7 @@ impl Pool {
         scan.batch.clear();
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
-        scan.status.unrecoverable -= std::mem::take(&mut scan.batch_unrecoverable);
+        scan.batch_lost.clear();
         scan.walking = None;
         scan.give_lists_back();
         scan.is_gathering = false;

@@ -13,6 +13,8 @@ impl Pool {
             Some(scan) if scan.status.state == ScanState::Paused => {
                 scan.status.state = ScanState::Running;
                 scan.status.began_us += now_us.saturating_sub(scan.paused_us);
+                // Devices may be back by now.
+                scan.unreadable.clear();
                 // It says so from then on.
                 self.is_checkpoint_wanted = true;
             }
@@ -49,6 +51,9 @@ impl Pool {
     pub fn stop_scrub(&mut self) {
         let time_s = self.time_s;
         self.waiting_scrub = None;
+        if self.running_scrub().is_some() {
+            self.tell_lost();
+        }
         if let Some(scan) = self.running_scrub() {
             scan.status.state = ScanState::Canceled;
             scan.status.ended_s = time_s;

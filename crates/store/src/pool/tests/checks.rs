@@ -176,6 +176,25 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
     assert_eq!(report.verified + 2, shared.verified + 1);
 }
 
+/// Where neither is known what a snapshot had nor is anything now, nothing is looked for: that would take for ever.
+#[test]
+fn what_is_empty_beside_an_unreadable_root_is_passed_over() {
+    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 4 << 40, 4096);
+    let last = (4 << 40) - 4096;
+    world.write(volume, last, &[7; 4096], true);
+    world.checkpoint();
+    world.snapshot("a@1");
+    world.write(volume, last, &[8; 4096], true);
+    world.checkpoint();
+    let root = world.pool.contents[&world.id("a@1")].map.tree.root;
+    let rot = pages::Pages::from_bytes(&[9; SECTOR_SIZE]);
+    let offset = layout::sector_offset(root.address.sector());
+    write(&mut world.disks[0], offset, &rot);
+    world.reopen_unchecked().expect("opens");
+    assert!(kinds(&mut world).contains(&FindingKind::Unreadable));
+}
+
 impl World {
     fn clone_of(&mut self, snapshot: &str, name: &str) {
         let request = CloneSnapshot {
