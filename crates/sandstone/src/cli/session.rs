@@ -14,8 +14,20 @@ pub(super) enum Verb {
     /// List sessions
     #[command(visible_alias = "show")]
     List(ListArgs),
+    /// Ask an initiator to log a session out when what it has sent is answered; it may log in again at once
+    Logout(Logout),
     /// End a session; the initiator may log in again at once
     Kill(Kill),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Logout {
+    /// The session's number (TSIH)
+    #[arg(add = session_numbers())]
+    session: u16,
+    /// End the session where the initiator has not logged out after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    within: u16,
 }
 
 #[derive(Debug, Args)]
@@ -33,6 +45,15 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let sessions: Vec<SessionInfo> = client.get("/v1/sessions")?;
     match verb {
         Verb::List(args) => print(t, &args, &COLUMNS, &sessions, "no sessions"),
+        Verb::Logout(Logout { session, within }) => {
+            let path = format!("/v1/sessions/{session}/logout?within_s={within}");
+            let () = client.call(&Method::POST, &path)?;
+            let asked = "its initiator was asked to log out";
+            Ok(writeln!(
+                t.out,
+                "session {session}: {asked} within {within} s"
+            )?)
+        }
         Verb::Kill(args) => {
             let missing = || {
                 Error::not_found(

@@ -143,6 +143,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(map::share))
         .routes(routes!(session::list))
         .routes(routes!(session::kill))
+        .routes(routes!(session::logout))
         .routes(routes!(initiator::adapter, initiator::set_adapter))
         .routes(routes!(initiator::logins, initiator::log_in))
         .routes(routes!(initiator::modify_login, initiator::log_out))

@@ -30,6 +30,10 @@ pub trait DataPlane: Send + Sync {
     /// Ends a session; whether there was one of that number.
     fn kill_session(&self, tsih: u16) -> bool;
 
+    /// Asks the initiator of a session to log out within so many seconds, and ends it then; whether there was one of
+    /// that number.
+    fn ask_to_log_out(&self, tsih: u16, within_s: u16) -> bool;
+
     /// The logical units as they are now.
     fn units(&self) -> Vec<UnitStatus>;
 

@@ -102,6 +102,17 @@ impl EventLoop {
         self.close_session(key, reason);
     }
 
+    /// Asks the initiator to log out. Where it does not, the session is dismissed ([`EventLoop::tick_if_due`]).
+    pub(super) fn ask_to_log_out(&mut self, key: SessionKey, within_s: u16) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.ask_to_log_out(within_s);
+        let slots: Vec<usize> = session.connections.values().copied().collect();
+        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.flush();
+    }
+
     pub(super) fn close_session(&mut self, key: SessionKey, reason: &'static str) {
         let Some(session) = self.sessions.get(&key) else {
             return;

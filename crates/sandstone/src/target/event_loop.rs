@@ -320,6 +320,7 @@ impl EventLoop {
                 Message::Reconfigure(directory) => self.reconfigure(&directory),
                 Message::Close(key, reason) => self.close_session(key, reason),
                 Message::Dismiss(key, reason) => self.dismiss_session(key, reason),
+                Message::AskToLogOut(key, within_s) => self.ask_to_log_out(key, within_s),
                 Message::DismissTarget(target, reason) => {
                     let keys: Vec<_> = self.sessions_of(&target);
                     keys.into_iter()

@@ -26,6 +26,11 @@ use crate::entropy::KernelEntropy;
 /// Commands in flight per session where the administrator sets nothing.
 pub(super) const DEFAULT_QUEUE_DEPTH: u16 = 128;
 
+/// When no more than this part of all sessions is left, an initiator that has many gets no more.
+const LAST_PART: usize = 4;
+/// So many are many, or half of all that there may be: nobody needs as many paths.
+const MANY_SESSIONS: usize = 64;
+
 /// A login that succeeded, on its way to the loop that owns the session.
 #[derive(Debug)]
 pub(super) struct LoggedIn {
@@ -212,11 +217,25 @@ impl Policy<'_> {
             }
             return Ok(());
         }
-        let (all, at_target) = registry.count(&name.target);
+        let counts = registry.count(name);
         let most = self.shared.limits.max_sessions;
-        if all >= most || at_target >= at_most.unwrap_or(4096) as usize {
-            tracing::warn!(sessions = all, "login refused: too many sessions");
-            return Err(LoginStatus::OUT_OF_RESOURCES);
+        let refuse = |why| {
+            let (initiator, sessions) = (&name.initiator, counts.all);
+            tracing::warn!(%initiator, sessions, of_initiator = counts.of_initiator, "login refused: {why}");
+            Err(LoginStatus::OUT_OF_RESOURCES)
+        };
+        if counts.all >= most {
+            return refuse("too many sessions");
+        }
+        if at_most.is_some_and(|at_most| counts.at_target >= at_most as usize) {
+            return refuse("too many sessions at its target");
+        }
+        // Whatever an initiator does, others find room.
+        let is_last_part = counts.all >= most - most / LAST_PART;
+        if is_last_part && counts.of_initiator >= MANY_SESSIONS.min(most / 2).max(1) {
+            return refuse(
+                "its initiator has many sessions, and there is little room left for others",
+            );
         }
         Ok(())
     }

@@ -33,7 +33,9 @@ pub(super) enum Message {
     Close(SessionKey, &'static str),
     /// Tell the initiator that this session ends, and close it.
     Dismiss(SessionKey, &'static str),
-    /// The same for every session of the target with this name.
+    /// Ask the initiator to log this session out within so many seconds; it is told that the session ends otherwise.
+    AskToLogOut(SessionKey, u16),
+    /// Dismiss every session of the target with this name.
     DismissTarget(Arc<str>, &'static str),
     /// Describe the sessions of this loop.
     Describe(Sender<Vec<crate::control::data_plane::SessionInfo>>),

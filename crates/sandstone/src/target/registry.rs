@@ -66,6 +66,17 @@ pub(super) struct RegisteredSession {
     pub max_cmd_sn: AtomicU32,
 }
 
+/// How many sessions there are, but those for discovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// In all.
+    pub all: usize,
+    /// At the same target.
+    pub at_target: usize,
+    /// Of the same initiator.
+    pub of_initiator: usize,
+}
+
 /// Sessions by name and by handle.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
@@ -86,14 +97,15 @@ impl Registry {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
-    /// How many sessions there are but those for discovery, and at this target.
-    pub(super) fn count(&self, target: &str) -> (usize, usize) {
-        let (mut all, mut at_target) = (0, 0);
+    /// How many sessions there are but those for discovery.
+    pub(super) fn count(&self, like: &SessionName) -> Counts {
+        let mut counts = Counts::default();
         for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
-            all += 1;
-            at_target += usize::from(&*name.target == target);
+            counts.all += 1;
+            counts.at_target += usize::from(name.target == like.target);
+            counts.of_initiator += usize::from(name.initiator == like.initiator);
         }
-        (all, at_target)
+        counts
     }
 
     /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.

@@ -62,6 +62,8 @@ pub(super) struct ServedSession {
     pub functions_waiting: u32,
     /// When it began.
     pub since: Instant,
+    /// Until when its initiator was asked to log it out.
+    pub logout_due: Option<Instant>,
 }
 
 impl ServedSession {
@@ -107,6 +109,7 @@ impl ServedSession {
             queue_depth,
             functions_waiting: 0,
             since: Instant::now(),
+            logout_due: None,
             login,
         };
         if let Some(access) = session.access(&directory.config, local) {
@@ -233,6 +236,17 @@ impl ServedSession {
     /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1, event 3), and that it
     /// may come back after [`COME_BACK_S`].
     pub(super) fn announce_end(&mut self) {
+        self.announce(AsyncEvent::DropAllConnections, COME_BACK_S, 0);
+    }
+
+    /// Asks the initiator to log out within so many seconds, on each connection since each is to be closed (RFC 7143
+    /// §11.9.1, event 1). What it sent before is served meanwhile.
+    pub(super) fn ask_to_log_out(&mut self, within_s: u16) {
+        self.announce(AsyncEvent::RequestLogout, 0, within_s);
+        self.logout_due = Some(Instant::now() + Duration::from_secs(within_s.into()));
+    }
+
+    fn announce(&mut self, async_event: AsyncEvent, parameter2: u16, parameter3: u16) {
         let indices: Vec<usize> = self.connections.keys().copied().collect();
         for index in indices {
             let pdu = AsyncMessage {
@@ -241,11 +255,11 @@ impl ServedSession {
                 stat_sn: 0,
                 exp_cmd_sn: 0,
                 max_cmd_sn: 0,
-                async_event: AsyncEvent::DropAllConnections,
+                async_event,
                 async_vcode: 0,
                 parameter1: 0,
-                parameter2: COME_BACK_S,
-                parameter3: 0,
+                parameter2,
+                parameter3,
             };
             self.protocol.async_message(index, pdu, Vec::new());
         }

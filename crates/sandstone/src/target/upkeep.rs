@@ -34,6 +34,7 @@ impl EventLoop {
             .for_each(|slot| self.close_connection(slot, "login took too long"));
         self.ease_pressure();
         self.close_stalled(now);
+        self.dismiss_those_who_stayed();
         let mut touched = Vec::new();
         let mut dead = Vec::new();
         let mut stuck = Vec::new();
@@ -59,6 +60,16 @@ impl EventLoop {
         }
         touched.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();
+    }
+
+    /// Ends sessions whose initiators were asked to log out and did not.
+    fn dismiss_those_who_stayed(&mut self) {
+        let sessions = self.sessions.iter();
+        let stayed =
+            sessions.filter(|(_, session)| session.logout_due.is_some_and(|due| due <= self.now));
+        for key in stayed.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.dismiss_session(key, "it was asked to log out and did not");
+        }
     }
 
     /// Closes sessions that hold memory and do nothing about it while others wait for memory.

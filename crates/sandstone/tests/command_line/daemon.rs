@@ -62,6 +62,10 @@ impl DataPlane for FakeDataPlane {
         sessions.len() < before
     }
 
+    fn ask_to_log_out(&self, tsih: u16, _: u16) -> bool {
+        self.kill_session(tsih)
+    }
+
     fn units(&self) -> Vec<UnitStatus> {
         let config = self.config.lock().unwrap().clone();
         let size = |backend: &BackendSpec| match backend {

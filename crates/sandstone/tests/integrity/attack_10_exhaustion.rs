@@ -59,6 +59,34 @@ fn sessions_are_bounded() {
     served.stop();
 }
 
+/// The first to come leaves room for others, whatever it does.
+#[test]
+fn an_initiator_with_many_sessions_gets_no_more_where_room_is_scarce() {
+    let (served, portal) = serve(DaemonLimits {
+        max_sessions: 8,
+        ..limits()
+    });
+    let mine = |isid: u8| {
+        let mut settings = settings(0);
+        settings.isid = Isid([0x80, 0, 0, 7, 0, isid]);
+        PipelinedSession::new(portal, settings)
+    };
+    let mut sessions: Vec<PipelinedSession> = (0..6).map(mine).collect();
+    sessions.iter_mut().for_each(PipelinedSession::log_in);
+    let refused = mine(6).try_log_in(PATIENCE).unwrap_err();
+    assert!(refused.to_string().contains("0302"), "{refused}");
+    // A session that it has may be made anew, and others get what is left.
+    sessions[5].log_in();
+    let mut others = [session(portal, 1), session(portal, 2)];
+    others.iter_mut().for_each(PipelinedSession::log_in);
+    others
+        .iter_mut()
+        .for_each(|other| other.wait_until_ready(0));
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    others.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
+}
+
 /// A discovery session under a name that nobody knows.
 fn discovery(portal: SocketAddr, number: u16) -> PipelinedSession {
     let [high, low] = number.to_be_bytes();

@@ -130,6 +130,13 @@ impl Served {
         units.join(format!("{naa}.state"))
     }
 
+    /// Asks all initiators to log out.
+    pub(crate) fn ask_to_log_out(&self, within_s: u16) {
+        for session in self.service.sessions() {
+            assert!(self.service.ask_to_log_out(session.tsih, within_s));
+        }
+    }
+
     /// Ends all sessions, as an administrator does.
     pub(crate) fn kill_sessions(&self) {
         for session in self.service.sessions() {

@@ -315,6 +315,25 @@ impl PipelinedSession {
         std::mem::take(&mut link.commands.managed)
     }
 
+    /// Logs the session out; the answer is not waited for.
+    pub(crate) fn log_out(&mut self) {
+        let link = self.link.as_mut().expect("the session is logged in");
+        link.session.logout(&mut link.out);
+    }
+
+    /// Waits until the target announces something.
+    pub(crate) fn wait_until_told(&mut self) -> Vec<AsyncEvent> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            self.pump(&mut Vec::new()).expect("the connection stays");
+            if !self.announced.is_empty() {
+                return std::mem::take(&mut self.announced);
+            }
+            assert!(Instant::now() < give_up, "nothing is announced");
+            wait(std::slice::from_ref(self));
+        }
+    }
+
     /// Waits until the target closes the connection; returns what it announced until then.
     pub(crate) fn wait_for_end(&mut self) -> Vec<AsyncEvent> {
         // Pings may come all the while.

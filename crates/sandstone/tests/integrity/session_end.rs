@@ -66,6 +66,33 @@ fn an_initiator_is_told_that_an_administrator_ends_its_session() {
     is_told(|served, _| served.kill_sessions());
 }
 
+/// What it sent before is answered; when it has logged out it may come back at once.
+#[test]
+fn an_initiator_that_is_asked_to_log_out_and_does_is_told_nothing_more() {
+    let (served, mut session, _) = serve();
+    served.ask_to_log_out(60);
+    let asked = [AsyncEvent::RequestLogout];
+    assert_eq!(session.wait_until_told(), asked);
+    let still = session.run(0, [0; 16], 0, Vec::new());
+    assert_eq!(still.status, 0, "{still:?}");
+    session.log_out();
+    assert_eq!(session.wait_for_end(), []);
+    session.log_in();
+    session.wait_until_ready(0);
+    assert_eq!(served.sessions(), 1);
+    session.cut();
+    served.stop();
+}
+
+#[test]
+fn an_initiator_that_is_asked_to_log_out_and_stays_loses_its_session() {
+    let (served, mut session, _) = serve();
+    served.ask_to_log_out(1);
+    let told = [AsyncEvent::RequestLogout, AsyncEvent::DropAllConnections];
+    assert_eq!(session.wait_for_end(), told);
+    served.stop();
+}
+
 #[test]
 fn an_initiator_is_told_that_nothing_is_mapped_to_it_any_more() {
     is_told(|served, _| served.change(|config| config.maps.clear()));

@@ -2,10 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Shared;
 use crate::config::Error;
-use crate::control::answer::Problem;
+use crate::control::answer::{Params, Problem};
 use crate::control::data_plane::SessionInfo;
 
 /// All sessions.
@@ -20,14 +23,43 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<SessionInfo>> 
 pub(super) async fn kill(
     State(plane): State<Shared>,
     Path(tsih): Path<String>,
-) -> Result<axum::http::StatusCode, Problem> {
+) -> Result<StatusCode, Problem> {
+    on_session(&tsih, |number| {
+        plane.transactions.data_plane().kill_session(number)
+    })
+}
+
+/// How an initiator is asked to log out.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Logout {
+    /// After so many seconds the session is ended where the initiator has not logged out.
+    within_s: u16,
+}
+
+/// Asks the initiator to log a session out when what it has sent is answered, and ends the session where it does not.
+#[utoipa::path(post, path = "/v1/sessions/{tsih}/logout", tag = "session", operation_id = "session_logout", params(Logout),
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn logout(
+    State(plane): State<Shared>,
+    Path(tsih): Path<String>,
+    Params(how): Params<Logout>,
+) -> Result<StatusCode, Problem> {
+    on_session(&tsih, |number| {
+        let data_plane = plane.transactions.data_plane();
+        data_plane.ask_to_log_out(number, how.within_s)
+    })
+}
+
+/// Does something to a session, where `act` finds one of that number.
+fn on_session(tsih: &str, act: impl FnOnce(u16) -> bool) -> Result<StatusCode, Problem> {
     let next = "sandstone session list shows those there are";
     let number: u16 = tsih
         .parse()
         .map_err(|_| Error::invalid(format!("{tsih:?} is not a session number"), next))?;
-    if plane.transactions.data_plane().kill_session(number) {
-        Ok(axum::http::StatusCode::NO_CONTENT)
-    } else {
-        Err(Error::not_found(format!("there is no session {number}"), next).into())
+    match act(number) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Error::not_found(format!("there is no session {number}"), next).into()),
     }
 }

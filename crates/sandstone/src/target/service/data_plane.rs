@@ -75,6 +75,15 @@ impl DataPlane for Service {
         true
     }
 
+    fn ask_to_log_out(&self, tsih: u16, within_s: u16) -> bool {
+        let Some(session) = self.shared.registry().by_tsih(tsih) else {
+            return false;
+        };
+        let message = Message::AskToLogOut(session.key, within_s);
+        self.shared.send(session.loop_index, message);
+        true
+    }
+
     fn units(&self) -> Vec<UnitStatus> {
         let current = self.lock();
         let faulty = current.faults.iter().map(|(name, error)| UnitStatus {
