@@ -147,6 +147,12 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             let text = format!("repaired {} at byte {offset}", format_size(*len));
             burst(*leaf, "repaired", text)
         }
+        Event::Vdev(VdevEvent::Unrepaired {
+            leaf, offset, len, ..
+        }) => {
+            let text = format!("cannot repair {} at byte {offset}", format_size(*len));
+            burst(*leaf, "unrepaired", text)
+        }
         Event::Vdev(VdevEvent::Slow { leaf }) => {
             let text = "answers slowly; others were asked too".to_owned();
             burst(*leaf, "slow", text)

@@ -236,33 +236,44 @@ impl ServedSession {
     /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1, event 3), and that it
     /// may come back after [`COME_BACK_S`].
     pub(super) fn announce_end(&mut self) {
-        self.announce(AsyncEvent::DropAllConnections, COME_BACK_S, 0);
+        for index in self.connection_indices() {
+            self.announce(index, AsyncEvent::DropAllConnections, COME_BACK_S, 0);
+        }
     }
 
     /// Asks the initiator to log out within so many seconds, on each connection since each is to be closed (RFC 7143
     /// §11.9.1, event 1). What it sent before is served meanwhile.
     pub(super) fn ask_to_log_out(&mut self, within_s: u16) {
-        self.announce(AsyncEvent::RequestLogout, 0, within_s);
+        for index in self.connection_indices() {
+            self.announce(index, AsyncEvent::RequestLogout, 0, within_s);
+        }
         self.logout_due = Some(Instant::now() + Duration::from_secs(within_s.into()));
     }
 
-    fn announce(&mut self, async_event: AsyncEvent, parameter2: u16, parameter3: u16) {
-        let indices: Vec<usize> = self.connections.keys().copied().collect();
-        for index in indices {
-            let pdu = AsyncMessage {
-                data_segment_length: 0,
-                lun: 0,
-                stat_sn: 0,
-                exp_cmd_sn: 0,
-                max_cmd_sn: 0,
-                async_event,
-                async_vcode: 0,
-                parameter1: 0,
-                parameter2,
-                parameter3,
-            };
-            self.protocol.async_message(index, pdu, Vec::new());
-        }
+    fn connection_indices(&self) -> Vec<usize> {
+        self.connections.keys().copied().collect()
+    }
+
+    fn announce(
+        &mut self,
+        index: usize,
+        async_event: AsyncEvent,
+        parameter2: u16,
+        parameter3: u16,
+    ) {
+        let pdu = AsyncMessage {
+            data_segment_length: 0,
+            lun: 0,
+            stat_sn: 0,
+            exp_cmd_sn: 0,
+            max_cmd_sn: 0,
+            async_event,
+            async_vcode: 0,
+            parameter1: 0,
+            parameter2,
+            parameter3,
+        };
+        self.protocol.async_message(index, pdu, Vec::new());
     }
 
     /// Adds a connection that has logged in.
@@ -284,6 +295,12 @@ impl ServedSession {
         };
         let index = self.protocol.add_connection(&settings, now);
         self.connections.insert(index, slot);
+        if let Some(due) = self.logout_due {
+            // It has not heard of it.
+            let left = due.saturating_duration_since(Instant::now()).as_secs();
+            let left_s = u16::try_from(left).unwrap_or(u16::MAX);
+            self.announce(index, AsyncEvent::RequestLogout, 0, left_s);
+        }
         index
     }
 

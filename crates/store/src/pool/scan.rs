@@ -334,7 +334,12 @@ impl Pool {
         let walking = scan.walking.iter_mut().map(|(target, _)| target);
         let waiting = scan.targets.iter_mut().chain(&mut scan.batch_targets);
         let named = waiting.chain(walking).filter_map(Target::dataset_mut);
-        for id in named.chain(scan.lists.iter_mut().map(|(id, _)| id)) {
+        let lists = scan.lists.iter_mut().map(|(id, _)| id);
+        let lost = scan.batch_lost.iter_mut().flatten();
+        for id in named
+            .chain(lists)
+            .chain(lost.map(|place| &mut place.dataset))
+        {
             if *id == from {
                 *id = to;
             }

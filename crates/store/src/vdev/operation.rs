@@ -271,6 +271,18 @@ pub enum VdevEvent {
         /// How many.
         len: u64,
     },
+    /// A scrub did not bring a block onto a leaf: what was bad there could not be written anew, or the leaf does not tell
+    /// what is there.
+    Unrepaired {
+        /// Where.
+        leaf: LeafId,
+        /// Where on it, in bytes.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// The epoch of the block.
+        birth: Epoch,
+    },
     /// A device is slow: its read was also asked of others.
     Slow {
         /// Which.

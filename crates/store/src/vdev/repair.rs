@@ -126,7 +126,18 @@ impl Array {
             for copy in copies {
                 let is_bad = match &copy.state {
                     CopyState::Read(data) => is_proven && !is_same(data, &columns[column]),
-                    CopyState::Failed(kind) => *kind == DeviceErrorKind::Medium,
+                    CopyState::Failed(DeviceErrorKind::Medium) => true,
+                    CopyState::Failed(_) if read.goal == Goal::Scrub && copy.is_trusted => {
+                        let (offset, len) = byte_range(read, column);
+                        out.events.push(VdevEvent::Unrepaired {
+                            leaf: copy.leaf,
+                            offset,
+                            len,
+                            birth: read.block.birth,
+                        });
+                        false
+                    }
+                    CopyState::Failed(_) => false,
                     CopyState::Reading | CopyState::Slow => false,
                 };
                 if !is_bad {
@@ -227,7 +238,6 @@ impl Array {
         };
         repair.pending -= 1;
         let is_repair = answer.waiter.copy != 0;
-        let mut lacking = None;
         match answer.outcome {
             Ok(_) if is_repair => {
                 repair.found.repaired += 1;
@@ -243,16 +253,19 @@ impl Array {
                 let failure = ArrayError::new(ArrayErrorKind::Device, context);
                 repair.error = Some(failure.because(Some(error)));
             }
-            Err(_) if is_repair && repair.goal == Goal::Scrub => lacking = Some(repair.birth),
+            Err(_) if is_repair && repair.goal == Goal::Scrub => {
+                out.events.push(VdevEvent::Unrepaired {
+                    leaf: answer.leaf,
+                    offset: answer.offset,
+                    len: answer.len,
+                    birth: repair.birth,
+                });
+            }
             Err(_) => {}
         }
-        let is_over = repair.pending == 0;
-        if let Some(birth) = lacking {
-            // Whoever scrubs relies on it that leaves have the block, or are known to lack it: so does an opening, which
-            // goes on behind what it found at the end of the log.
-            self.note_lack(answer.leaf, (birth, birth), out);
-        }
-        if is_over && let Some(Operation::Repair(repair)) = self.operations.remove(id) {
+        if repair.pending == 0
+            && let Some(Operation::Repair(repair)) = self.operations.remove(id)
+        {
             finish(repair, out);
         }
     }

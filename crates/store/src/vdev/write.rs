@@ -1,7 +1,7 @@
 //! Writing blocks: to every leaf that takes writes, neighbours as one request. A block is written
 //! when no more of its columns are missing than can be rebuilt; otherwise the write has failed.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use pages::{PAGE_SIZE, Page, Pages};
 use smallvec::{SmallVec, smallvec};
@@ -317,23 +317,17 @@ impl Array {
 
     /// Leaves that failed a write and could not be spared lack its blocks.
     fn note_missed(&mut self, write: &WriteOperation, out: &mut Output) {
-        let newest = self.newest;
         for (leaf, _) in &write.failed {
-            self.note_lack(*leaf, (write.epoch, newest), out);
+            self.note_lack(*leaf, write.epoch..=self.newest, out);
         }
     }
 
-    /// A leaf that stays in use lacks blocks that were born in these epochs, the first and the last.
-    pub(super) fn note_lack(
-        &mut self,
-        leaf: LeafId,
-        (first, last): (Epoch, Epoch),
-        out: &mut Output,
-    ) {
+    /// A leaf that stays in use lacks blocks that were born in these epochs.
+    pub fn note_lack(&mut self, leaf: LeafId, born: RangeInclusive<Epoch>, out: &mut Output) {
         let state = self.leaf_mut(leaf);
         if state.state == LeafState::Online {
             let before = state.missing.clone();
-            state.miss(first, last);
+            state.miss(*born.start(), *born.end());
             if state.missing != before {
                 self.tell_state(leaf, "it missed a write", out);
             }

@@ -46,6 +46,10 @@ pub(super) async fn logout(
     Path(tsih): Path<String>,
     Params(how): Params<Logout>,
 ) -> Result<StatusCode, Problem> {
+    if how.within_s == 0 {
+        let next = "give it a second at least, or end the session (sandstone session kill)";
+        return Err(Error::invalid("nobody logs out within 0 seconds", next).into());
+    }
     on_session(&tsih, |number| {
         let data_plane = plane.transactions.data_plane();
         data_plane.ask_to_log_out(number, how.within_s)

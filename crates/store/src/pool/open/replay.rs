@@ -257,9 +257,21 @@ impl Opening {
 
     pub(super) fn end(&mut self) -> Result<(), OpenError> {
         let pool = &mut self.pool;
-        let events = &mut pool.array_output.events;
-        events.retain(|event| matches!(event, VdevEvent::LeafState { .. }));
+        let out = &mut pool.array_output;
+        let (told, noticed): (Vec<_>, Vec<_>) = std::mem::take(&mut out.events)
+            .into_iter()
+            .partition(|event| matches!(event, VdevEvent::LeafState { .. }));
+        out.events = told;
         pool.array.end_missing();
+        for event in noticed {
+            // What was found at the end of the log counts, though this leaf could not be brought to have it. (Not
+            // earlier: until the end was found the leaf was believed where the log ends.)
+            if let VdevEvent::Unrepaired { leaf, birth, .. } = event
+                && birth <= pool.epoch
+            {
+                pool.array.note_lack(leaf, birth..=birth, out);
+            }
+        }
         let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
         for leaf in leaves {
             // What was not there at the end of the log was not an error of the leaves.

@@ -85,6 +85,7 @@ impl Pool {
     pub(super) fn interrupt_scrub(&mut self) {
         if let Some(scrub) = self.running_scrub() {
             self.waiting_scrub = Some(scrub.status.state);
+            self.tell_lost();
         }
     }
 

@@ -127,9 +127,9 @@ fn rotten_leaves_are_healed_and_counted() {
     }
 }
 
-/// Whoever scrubs relies on it: an opening brings the end of the log onto all leaves so, and goes on behind it.
+/// An opening relies on it: it brings the end of the log onto all leaves so, and goes on behind it.
 #[test]
-fn a_leaf_that_takes_no_repair_is_known_to_lack_the_block() {
+fn a_scrub_tells_which_leaf_it_could_not_bring_the_block_onto() {
     let mut rig = Rig::new(Kind::Mirror, 2);
     let data = content(1, 2);
     rig.write(Address::new(0, 4), &data).expect("written");
@@ -146,7 +146,18 @@ fn a_leaf_that_takes_no_repair_is_known_to_lack_the_block() {
     let found = rig.scrub(&block).expect("readable");
     let (bad, repaired) = (1, 0);
     assert_eq!(found, Scrubbed { bad, repaired });
+    let told = |rig: &mut Rig| {
+        let events = std::mem::take(&mut rig.events).into_iter();
+        let unrepaired = events.filter_map(|event| match event {
+            VdevEvent::Unrepaired { leaf, birth, .. } => Some((leaf, birth)),
+            _ => None,
+        });
+        unrepaired.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut rig), [(LeafId(1), Epoch(1))]);
     let missing = |rig: &Rig| rig.array.missing(LeafId(1)).expect("a leaf");
+    assert!(missing(&rig).is_empty());
+    rig.with(|array, out| array.note_lack(LeafId(1), Epoch(1)..=Epoch(1), out));
     assert_eq!(missing(&rig).ranges(), [(Epoch(1), Epoch(1))]);
     // As after any write that it missed, it can be brought up to date.
     rig.disks[1].fail_writes = false;
@@ -157,4 +168,5 @@ fn a_leaf_that_takes_no_repair_is_known_to_lack_the_block() {
         .expect("whole");
     assert!(missing(&rig).is_empty());
     assert_eq!(rig.scrub(&block).expect("readable"), Scrubbed::default());
+    assert_eq!(told(&mut rig), []);
 }
