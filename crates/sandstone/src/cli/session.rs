@@ -42,9 +42,9 @@ pub(super) struct Kill {
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let sessions: Vec<SessionInfo> = client.get("/v1/sessions")?;
+    let sessions = || client.get::<Vec<SessionInfo>>("/v1/sessions");
     match verb {
-        Verb::List(args) => print(t, &args, &COLUMNS, &sessions, "no sessions"),
+        Verb::List(args) => print(t, &args, &COLUMNS, &sessions()?, "no sessions"),
         Verb::Logout(Logout { session, within }) => {
             let path = format!("/v1/sessions/{session}/logout?within_s={within}");
             let () = client.call(&Method::POST, &path)?;
@@ -61,6 +61,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                     "sandstone session list shows those there are",
                 )
             };
+            let sessions = sessions()?;
             let session = sessions
                 .iter()
                 .find(|session| session.tsih == args.session)

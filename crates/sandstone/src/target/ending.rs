@@ -96,8 +96,7 @@ impl EventLoop {
             return;
         };
         session.announce_end();
-        let slots: Vec<usize> = session.connections.values().copied().collect();
-        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.mark_session_dirty(key);
         self.flush();
         self.close_session(key, reason);
     }
@@ -108,8 +107,7 @@ impl EventLoop {
             return;
         };
         session.ask_to_log_out(within_s);
-        let slots: Vec<usize> = session.connections.values().copied().collect();
-        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.mark_session_dirty(key);
         self.flush();
     }
 

@@ -172,11 +172,7 @@ impl EventLoop {
     /// What ran on connections that were logged out is cancelled; they close once their output has left.
     fn after_logout(&mut self, key: SessionKey) {
         self.cancel_orphans(key);
-        let Some(session) = self.sessions.get(&key) else {
-            return;
-        };
-        let slots: Vec<usize> = session.connections.values().copied().collect();
-        slots.into_iter().for_each(|slot| self.mark_dirty(slot));
+        self.mark_session_dirty(key);
     }
 
     pub(super) fn complete(

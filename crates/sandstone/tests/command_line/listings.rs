@@ -103,6 +103,20 @@ fn a_session_is_killed_only_when_asked_for_by_number_and_yes() {
 }
 
 #[test]
+fn an_initiator_is_asked_to_log_a_session_out_within_a_time() {
+    let daemon = Daemon::with_one_of_each();
+    daemon.log_in(3, ESX1, ONE);
+    let ran = daemon.run("session logout 4");
+    assert!(ran.err.contains("there is no session 4"), "{}", ran.err);
+    assert_eq!(daemon.run("session logout 3 --within 0").code, 2);
+    assert_eq!(daemon.run("session list -H -o tsih").out, "3\n");
+    let ran = daemon.run("session logout 3 --within 5");
+    let asked = "session 3: its initiator was asked to log out within 5 s\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, asked));
+    assert!(daemon.run("session list").err.contains("no sessions"));
+}
+
+#[test]
 fn explain_answers_why_and_says_what_to_do() {
     let daemon = Daemon::with_one_of_each();
     let ran = daemon.run(&format!("map explain {ESX1} vol1"));
