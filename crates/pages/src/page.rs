@@ -104,6 +104,23 @@ impl Page {
         !self.is_zero() && self.address().is_of_run()
     }
 
+    /// The bytes of these pages as one piece, where they are neighbours in memory in this order.
+    pub(super) fn in_one_piece(pages: &[Self]) -> Option<&[u8]> {
+        let [first, others @ ..] = pages else {
+            return Some(&[]);
+        };
+        let follows = |(page, before): (&Self, &Self)| {
+            !page.is_zero() && page.address().follows(before.address())
+        };
+        let are_neighbours =
+            others.is_empty() || !first.is_zero() && others.iter().zip(pages).all(follows);
+        // SAFETY: the pages lie in one slab, of which each address has the provenance, one behind the other; nobody
+        // writes to any of them while its handle is borrowed.
+        are_neighbours.then(|| unsafe {
+            std::slice::from_raw_parts(first.0.as_ptr(), pages.len() * PAGE_SIZE)
+        })
+    }
+
     /// The slab address; never asked of the zero page.
     fn address(&self) -> PageAddress {
         debug_assert!(!self.is_zero());

@@ -212,6 +212,15 @@ impl Pages {
         }
     }
 
+    /// The bytes as one slice, where the pages that hold them are neighbours in memory: mostly so where they were
+    /// allocated as one long buffer.
+    pub fn in_one_piece(&self) -> Option<&[u8]> {
+        let (start, len) = (self.start as usize, self.len());
+        let pages = &self.run.pages()[start / PAGE_SIZE..(start + len).div_ceil(PAGE_SIZE)];
+        let within = start % PAGE_SIZE;
+        Page::in_one_piece(pages).map(|bytes| &bytes[within..within + len])
+    }
+
     /// Copies all bytes into `target`.
     ///
     /// # Panics

@@ -160,6 +160,12 @@ impl PageAddress {
         Self(pointer)
     }
 
+    /// Whether it is the next page of the same slab.
+    pub(super) fn follows(self, before: Self) -> bool {
+        // The first page of a slab is its header: what follows the last page of one is no page of another.
+        self.0.as_ptr().addr() == before.0.as_ptr().addr() + PAGE_SIZE
+    }
+
     /// Whether the page was taken as a part of a run.
     pub(super) fn is_of_run(&self) -> bool {
         self.references().load(Ordering::Relaxed) & OF_RUN != 0

@@ -35,12 +35,11 @@ pub fn keyed(secret: u64, bytes: &[u8]) -> u128 {
 }
 
 fn xxh3(data: &Pages) -> u128 {
-    let mut chunks = data.chunks();
-    if chunks.len() == 1 {
-        return XxHash3_128::oneshot(chunks.next().unwrap_or_default());
+    if let Some(bytes) = data.in_one_piece() {
+        return XxHash3_128::oneshot(bytes);
     }
     let mut hasher = RawHasher::new(SecretBuffer::default());
-    let mut chunks = chunks.peekable();
+    let mut chunks = data.chunks().peekable();
     while let Some(chunk) = chunks.next() {
         // Within a page the processor reads ahead by itself; it does not know which page is next.
         let next = chunks.peek().map_or(&[][..], |next| next);
@@ -55,12 +54,11 @@ fn xxh3(data: &Pages) -> u128 {
 /// disks are little-endian.
 fn blake3(data: &Pages) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    if data.chunks().len() == 1 {
-        data.chunks().for_each(|chunk| {
-            hasher.update(chunk);
-        });
-    } else {
-        hash_in_batches(&mut hasher, data);
+    match data.in_one_piece() {
+        Some(bytes) => {
+            hasher.update(bytes);
+        }
+        None => hash_in_batches(&mut hasher, data),
     }
     let hash = hasher.finalize();
     let (first, _) = hash.as_bytes().split_at(16);
@@ -86,6 +84,7 @@ fn hash_in_batches(hasher: &mut blake3::Hasher, data: &Pages) {
 
 #[cfg(test)]
 mod tests {
+    use pages::{PAGE_SIZE, PageMut};
     use proptest::prelude::*;
 
     use super::*;
@@ -93,6 +92,17 @@ mod tests {
     /// The input of BLAKE3's own test vectors: 0, 1 … 250, 0 …
     fn counting(len: usize) -> Vec<u8> {
         (0..len).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// In pages of which none is followed by its neighbour in memory.
+    fn in_many_pieces(bytes: &[u8]) -> Pages {
+        let mut pages: Vec<PageMut> = bytes.chunks(PAGE_SIZE).map(|_| PageMut::zeroed()).collect();
+        pages.sort_by_key(|page| std::cmp::Reverse(page.as_ptr().addr()));
+        for (page, chunk) in pages.iter_mut().zip(bytes.chunks(PAGE_SIZE)) {
+            page[..chunk.len()].copy_from_slice(chunk);
+        }
+        let pages = pages.into_iter().map(PageMut::freeze);
+        Pages::from_pages(pages, 0, bytes.len() as u32)
     }
 
     fn first_128_bits(hex: &str) -> u128 {
@@ -143,9 +153,11 @@ mod tests {
             let bytes = counting(skew + len);
             let shifted = Pages::from_bytes(&bytes).slice(skew..skew + len);
             let bytes = &bytes[skew..];
-            prop_assert_eq!(of(Algorithm::Xxh3, &shifted), XxHash3_128::oneshot(bytes));
             let whole = blake3::hash(bytes).to_hex();
-            prop_assert_eq!(of(Algorithm::Blake3, &shifted), first_128_bits(&whole[..32]));
+            for data in [shifted, in_many_pieces(bytes)] {
+                prop_assert_eq!(of(Algorithm::Xxh3, &data), XxHash3_128::oneshot(bytes));
+                prop_assert_eq!(of(Algorithm::Blake3, &data), first_128_bits(&whole[..32]));
+            }
         }
 
         #[test]

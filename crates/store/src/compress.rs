@@ -50,14 +50,14 @@ pub fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages>
         return None;
     }
     let most = (sectors - 1) * SECTOR_SIZE - PREFIX;
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.gather(data);
+    SCRATCH.with_borrow_mut(|Scratch { gathered, packer }| {
+        let plain = in_one_piece(data, gathered);
         let len = match compression {
             Compression::Off => return None,
-            Compression::Lz4 => scratch.pack_lz4().filter(|len| *len <= most)?,
-            Compression::Zstd => scratch.pack_zstd(level, most)?,
+            Compression::Lz4 => packer.pack_lz4(plain).filter(|len| *len <= most)?,
+            Compression::Zstd => packer.pack_zstd(plain, level, most)?,
         };
-        Some(seal(&scratch.packed[..len]))
+        Some(seal(&packer.result[..len]))
     })
 }
 
@@ -70,24 +70,23 @@ pub fn unpack(compression: Compression, data: &Pages, len: usize) -> Option<Page
     if len > MAX_BLOCK || data.len() > MAX_BLOCK {
         return None;
     }
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.gather(data);
-        let (prefix, rest) = scratch.plain.split_first_chunk::<PREFIX>()?;
+    SCRATCH.with_borrow_mut(|Scratch { gathered, packer }| {
+        let (prefix, rest) = in_one_piece(data, gathered).split_first_chunk::<PREFIX>()?;
         let payload = rest.get(..u32::from_le_bytes(*prefix) as usize)?;
-        make_room(&mut scratch.packed, len);
-        let target = &mut scratch.packed[..len];
+        make_room(&mut packer.result, len);
+        let target = &mut packer.result[..len];
         let written = match compression {
             Compression::Off => return None,
             Compression::Lz4 => lz4_flex::block::decompress_into(payload, target).ok()?,
             Compression::Zstd => {
-                let decompressor = match &mut scratch.decompressor {
+                let decompressor = match &mut packer.decompressor {
                     Some(decompressor) => decompressor,
                     none => none.insert(Decompressor::new().ok()?),
                 };
                 decompressor.decompress_to_buffer(payload, target).ok()?
             }
         };
-        (written == len).then(|| Pages::from_bytes(&scratch.packed[..len]))
+        (written == len).then(|| Pages::from_bytes(&packer.result[..len]))
     })
 }
 
@@ -123,11 +122,27 @@ fn seal(payload: &[u8]) -> Pages {
     sealed.freeze()
 }
 
-/// What a thread keeps between blocks: the compressors work on bytes in one piece, and their tables
-/// cost more to make than to use.
+/// The bytes as the compressors want them; copied only where they lie in several pieces.
+fn in_one_piece<'a>(data: &'a Pages, gathered: &'a mut Vec<u8>) -> &'a [u8] {
+    data.in_one_piece().unwrap_or_else(|| {
+        gathered.clear();
+        gathered.reserve(data.len());
+        data.chunks()
+            .for_each(|chunk| gathered.extend_from_slice(chunk));
+        gathered
+    })
+}
+
+/// What a thread keeps between blocks.
 struct Scratch {
-    plain: Vec<u8>,
-    packed: Vec<u8>,
+    gathered: Vec<u8>,
+    packer: Packer,
+}
+
+/// The compressors. Their tables cost more to make than to use.
+struct Packer {
+    /// Of what was packed or unpacked last.
+    result: Vec<u8>,
     /// For blocks below 64 KiB.
     small_table: CompressTable,
     large_table: CompressTable,
@@ -138,38 +153,35 @@ struct Scratch {
 impl Scratch {
     fn new() -> Self {
         Self {
-            plain: Vec::new(),
-            packed: Vec::new(),
-            small_table: CompressTable::small(),
-            large_table: CompressTable::large(),
-            compressor: None,
-            decompressor: None,
+            gathered: Vec::new(),
+            packer: Packer {
+                result: Vec::new(),
+                small_table: CompressTable::small(),
+                large_table: CompressTable::large(),
+                compressor: None,
+                decompressor: None,
+            },
         }
     }
+}
 
-    fn gather(&mut self, data: &Pages) {
-        self.plain.clear();
-        self.plain.reserve(data.len());
-        data.chunks()
-            .for_each(|chunk| self.plain.extend_from_slice(chunk));
-    }
-
-    /// The payload's length.
-    fn pack_lz4(&mut self) -> Option<usize> {
-        make_room(&mut self.packed, get_maximum_output_size(self.plain.len()));
-        let table = if self.plain.len() < usize::from(u16::MAX) {
+impl Packer {
+    /// The result's length.
+    fn pack_lz4(&mut self, plain: &[u8]) -> Option<usize> {
+        make_room(&mut self.result, get_maximum_output_size(plain.len()));
+        let table = if plain.len() < usize::from(u16::MAX) {
             &mut self.small_table
         } else {
             &mut self.large_table
         };
-        compress_into_with_table(&self.plain, &mut self.packed, table).ok()
+        compress_into_with_table(plain, &mut self.result, table).ok()
     }
 
-    /// The payload's length, where it is at most `most` bytes.
-    fn pack_zstd(&mut self, level: i32, most: usize) -> Option<usize> {
-        let found = self.pack_lz4()?;
-        let has_repetitions = found < self.plain.len() - self.plain.len() / 64;
-        if !has_repetitions && !may_gain_by_coding(&self.plain, most) {
+    /// The result's length, where it is at most `most` bytes.
+    fn pack_zstd(&mut self, plain: &[u8], level: i32, most: usize) -> Option<usize> {
+        let found = self.pack_lz4(plain)?;
+        let has_repetitions = found < plain.len() - plain.len() / 64;
+        if !has_repetitions && !may_gain_by_coding(plain, most) {
             return None;
         }
         let level = level.clamp(*ZSTD_LEVELS.start(), *ZSTD_LEVELS.end());
@@ -179,7 +191,7 @@ impl Scratch {
         };
         // It gives up as soon as the room does not suffice.
         compressor
-            .compress_to_buffer(&self.plain, &mut self.packed[..most])
+            .compress_to_buffer(plain, &mut self.result[..most])
             .ok()
     }
 }

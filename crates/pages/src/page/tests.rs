@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::slab::SLAB_SIZE;
 use crate::{Pages, PagesMut};
 
 const MANY: usize = if cfg!(miri) { 600 } else { 20_000 };
@@ -61,6 +62,60 @@ fn long_buffers_are_of_few_pieces_of_memory_whatever_order_pages_came_back_in() 
     let bytes: Vec<u8> = (0..64 * PAGE_SIZE).map(|at| (at / 7) as u8).collect();
     again.copy_from(0, &bytes);
     assert_eq!(again.freeze(), bytes);
+}
+
+#[test]
+fn what_lies_in_neighbours_in_their_order_is_one_piece() {
+    let bytes: Vec<u8> = (0..16 * PAGE_SIZE).map(|at| (at / 7) as u8).collect();
+    let run = Pages::from_bytes(&bytes);
+    let page = |at: usize| run.whole_page(at * PAGE_SIZE).expect("whole").clone();
+    let addresses: Vec<usize> = (0..16).map(|at| page(at).as_ptr().addr()).collect();
+    let at = addresses
+        .windows(2)
+        .position(|pair| pair[0] + PAGE_SIZE == pair[1])
+        .expect("a long buffer has neighbours");
+
+    let range = at * PAGE_SIZE + 100..(at + 2) * PAGE_SIZE - 1;
+    let both = run.slice(range.clone());
+    assert_eq!(both.in_one_piece().expect("neighbours"), &bytes[range]);
+    let of_pages = |pages: [Page; 2]| Pages::from_pages(pages.into_iter(), 0, 2 * PAGE_SIZE as u32);
+    let in_order = of_pages([page(at), page(at + 1)]);
+    assert_eq!(
+        in_order.in_one_piece().map(<[u8]>::as_ptr),
+        Some(page(at).as_ptr())
+    );
+    for others in [
+        [page(at + 1), page(at)],
+        [page(at), page(at)],
+        [page(at), Page::zero()],
+        [Page::zero(), page(at)],
+        [Page::zero(), Page::zero()],
+    ] {
+        assert!(of_pages(others).in_one_piece().is_none());
+    }
+    assert_eq!(run.slice(5..9).in_one_piece(), Some(&bytes[5..9]));
+    assert_eq!(Pages::zeroes(10).in_one_piece(), Some(&[0; 10][..]));
+    assert_eq!(Pages::new().in_one_piece(), Some(&[][..]));
+}
+
+#[test]
+fn the_last_page_of_a_slab_and_the_first_of_another_are_two_pieces() {
+    // More than a slab has, so that some run crosses from one to another.
+    let pages: Vec<Page> = PageMut::dirty_run(MANY)
+        .map(|mut page| {
+            page.fill(1);
+            page.freeze()
+        })
+        .collect();
+    for pair in pages.windows(2) {
+        let addresses = [pair[0].as_ptr().addr(), pair[1].as_ptr().addr()];
+        let is_one_slab = addresses[0] / SLAB_SIZE == addresses[1] / SLAB_SIZE;
+        let are_neighbours = addresses[0] + PAGE_SIZE == addresses[1];
+        assert_eq!(
+            Page::in_one_piece(pair).is_some(),
+            is_one_slab && are_neighbours
+        );
+    }
 }
 
 #[test]
