@@ -1,5 +1,7 @@
 //! Attacks the store's pool with the histories of many seeds, or replays one.
 //!
+//! Seeds from 4294967296 on are hard. The family `receive` is of streams that are received; it can only be run.
+//!
 //! ```text
 //! soak [--family NAME] [--first SEED] [--histories N] [--minutes N]
 //! soak --family NAME --seed SEED          replays one history and tells all that happens
@@ -11,13 +13,17 @@ use std::time::{Duration, Instant};
 
 use sim::laboratory::Summary;
 use sim::pool::families::{FAMILIES, Family};
+use sim::pool::receive;
 
+/// The name of what is no family.
+const RECEIVE: &str = "receive";
 /// How often a long run says how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Arguments {
-    family: Option<Family>,
+    /// `None` inside are receives.
+    family: Option<Attack>,
     first: u64,
     histories: Option<u64>,
     minutes: Option<u64>,
@@ -37,10 +43,10 @@ fn arguments() -> Result<Arguments, String> {
         };
         match word.as_str() {
             "--family" => {
-                let named = FAMILIES.into_iter().find(|family| family.name() == value);
+                let mut all = FAMILIES.into_iter().map(Some).chain([None]);
                 let names = FAMILIES.map(Family::name).join(", ");
-                let unknown = || format!("'{value}' is no family: there are {names}");
-                arguments.family = Some(named.ok_or_else(unknown)?);
+                let unknown = || format!("'{value}' is no family: there are {names}, {RECEIVE}");
+                arguments.family = Some(all.find(|of| name(*of) == value).ok_or_else(unknown)?);
             }
             "--first" => arguments.first = number()?,
             "--histories" => arguments.histories = Some(number()?),
@@ -61,8 +67,20 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let (Some(seed), Some(None)) = (arguments.seed.or(arguments.shorten), arguments.family) {
+        return match receive::run(seed) {
+            Ok(report) => {
+                println!("{report}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                println!("{failure}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let family = arguments.family.flatten().unwrap_or(Family::PowerCuts);
     if let Some(seed) = arguments.seed {
-        let family = arguments.family.unwrap_or(Family::PowerCuts);
         let (setup, _) = family.history(seed);
         println!("{setup:?}");
         let (result, lines) = family.trace(seed);
@@ -79,7 +97,6 @@ fn main() -> ExitCode {
         };
     }
     if let Some(seed) = arguments.shorten {
-        let family = arguments.family.unwrap_or(Family::PowerCuts);
         return match family.attack(seed) {
             Ok(summary) => {
                 println!("{summary}");
@@ -94,11 +111,20 @@ fn main() -> ExitCode {
     soak(&arguments)
 }
 
+/// A family, or receives.
+type Attack = Option<Family>;
+
+fn name(attack: Attack) -> &'static str {
+    attack.map_or(RECEIVE, Family::name)
+}
+
 /// Takes the families in turn, and goes on behind histories that fail.
 fn soak(arguments: &Arguments) -> ExitCode {
-    let families = arguments
-        .family
-        .map_or(FAMILIES.to_vec(), |family| vec![family]);
+    let all = FAMILIES.into_iter().map(Some).chain([None]);
+    let attacks: Vec<Attack> = match arguments.family {
+        Some(only) => vec![only],
+        None => all.collect(),
+    };
     let begun = Instant::now();
     let end = arguments
         .minutes
@@ -107,22 +133,27 @@ fn soak(arguments: &Arguments) -> ExitCode {
         Some(_) => u64::MAX,
         None => 10_000,
     });
-    let mut summaries = vec![Summary::default(); families.len()];
-    let mut failed: Vec<(Family, u64)> = Vec::new();
+    let mut summaries = vec![Summary::default(); attacks.len()];
+    let mut received = receive::Report::default();
+    let mut failed: Vec<(Attack, u64)> = Vec::new();
     let mut done = 0;
     let mut seed = arguments.first;
     let mut told = begun;
     'all: loop {
-        for (family, summary) in families.iter().zip(&mut summaries) {
+        for (attack, summary) in attacks.iter().zip(&mut summaries) {
             if done >= most || end.is_some_and(|end| begun.elapsed() >= end) || failed.len() >= 20 {
                 break 'all;
             }
-            match family.run(seed) {
-                Ok(report) => summary.add(&report),
-                Err(failure) => {
-                    println!("{}: {failure}", family.name());
-                    failed.push((*family, seed));
-                }
+            let outcome = match attack {
+                Some(family) => family
+                    .run(seed)
+                    .map(|report| summary.add(&report))
+                    .map_err(|failure| failure.to_string()),
+                None => receive::run(seed).map(|report| received += report),
+            };
+            if let Err(failure) = outcome {
+                println!("{}: {failure}", name(*attack));
+                failed.push((*attack, seed));
             }
             done += 1;
         }
@@ -135,13 +166,15 @@ fn soak(arguments: &Arguments) -> ExitCode {
             );
         }
     }
-    for (family, summary) in families.iter().zip(&summaries) {
-        println!(
-            "{}, seeds {}..{seed}: {summary}",
-            family.name(),
-            arguments.first
-        );
-        println!("  {:?}", summary.total.struck);
+    for (attack, summary) in attacks.iter().zip(&summaries) {
+        let (name, first) = (name(*attack), arguments.first);
+        match attack {
+            Some(_) => {
+                println!("{name}, seeds {first}..{seed}: {summary}");
+                println!("  {:?}", summary.total.struck);
+            }
+            None => println!("{name}, seeds {first}..{seed}: {received}"),
+        }
     }
     let per_s = done as f64 / begun.elapsed().as_secs_f64();
     println!("{done} histories, {per_s:.0}/s, {} failed", failed.len());

@@ -36,6 +36,8 @@ pub enum Trouble {
     Remember,
     /// The disk is back as it was.
     Return,
+    /// The disk is back without what was not safe: its power was gone.
+    ReturnAfterPowerCut,
     /// The disk is back with what was remembered.
     ReturnOld,
     /// The disk is back with some sectors as they were remembered.
@@ -58,6 +60,8 @@ pub enum Step {
     },
     /// The program ends and is started again; the disks keep their power.
     Kill,
+    /// The store is let go in order, with everything that it took; then the power fails, and it is opened again.
+    Export,
     /// What would be found if the power failed now, for so many ways in which it may fail. The history
     /// goes on as if it had not.
     TryCuts {
@@ -92,6 +96,8 @@ pub struct History {
     pub tolerates_errors: bool,
     /// Before every answered flush of a disk, try so many ways in which the power may fail.
     pub cuts_per_flush: usize,
+    /// And also before those of openings.
+    pub cuts_openings: bool,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -115,6 +121,8 @@ impl History {
         let silent = |trouble: &Trouble| match trouble {
             Trouble::Fault { fault, .. } => fault.is_silent(),
             Trouble::Rot { .. } | Trouble::ReturnOld | Trouble::ReturnMixed => true,
+            // Nobody may have asked it anything while it was away.
+            Trouble::ReturnAfterPowerCut => true,
             Trouble::Vanish | Trouble::Hang | Trouble::Remember | Trouble::Return => false,
         };
         let mut steps = self.steps.iter();
@@ -171,6 +179,12 @@ pub struct Climate {
     pub cut_histories_per_mille: u64,
     /// In how many ways at each.
     pub cuts_per_flush: usize,
+    /// Whether the seed may also choose disks that stall or keep what was trimmed, openings that are cut late, and all
+    /// kinds of administration.
+    pub is_hard: bool,
+    /// Whether what a power cut tore may be unreadable. Of the log that may be what tells where it ends: the store may
+    /// then refuse to open.
+    pub ruins: bool,
 }
 
 impl Default for Climate {
@@ -199,6 +213,8 @@ impl Default for Climate {
             troubled: None,
             cut_histories_per_mille: 150,
             cuts_per_flush: 4,
+            is_hard: false,
+            ruins: false,
         }
     }
 }

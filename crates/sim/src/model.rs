@@ -376,6 +376,7 @@ impl Model {
                 volume.alternatives.push(contents);
             }
             Admin::Destroy { volume } => self.volume_mut(*volume).existence = Existence::Doomed,
+            Admin::Promote { .. } | Admin::Rename { .. } | Admin::SetProperty { .. } => {}
             Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}
         }
         self.admin.insert(id, admin.clone());
@@ -412,6 +413,7 @@ impl Model {
             Admin::Destroy { volume } => {
                 self.volumes.remove(&volume);
             }
+            Admin::Promote { .. } | Admin::Rename { .. } | Admin::SetProperty { .. } => {}
             Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}
         }
     }

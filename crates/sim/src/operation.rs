@@ -104,6 +104,23 @@ pub enum Admin {
         /// Which.
         volume: VolumeId,
     },
+    /// Makes a clone what its origin was cloned from: no content changes.
+    Promote {
+        /// The clone.
+        volume: VolumeId,
+    },
+    /// Gives a volume or snapshot another name: no content changes.
+    Rename {
+        /// Which.
+        volume: VolumeId,
+    },
+    /// Has what is written from now on written otherwise: no content changes.
+    SetProperty {
+        /// Of which volume.
+        volume: VolumeId,
+        /// The number of a property and its value.
+        choice: u32,
+    },
     /// Writes out what the log holds: no content changes.
     Checkpoint,
     /// Reads and repairs every copy: no content changes.
@@ -125,6 +142,12 @@ pub enum Reshape {
     Offline(u32),
     /// All that were put aside are used again.
     Online,
+    /// Another top-level vdev.
+    Add,
+    /// Another log vdev.
+    AddLog,
+    /// A log vdev is taken away.
+    RemoveLog(u32),
 }
 
 impl Admin {

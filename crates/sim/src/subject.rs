@@ -94,6 +94,26 @@ impl fmt::Display for Flaw {
     }
 }
 
+/// How often the disks of a store changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// A disk that stood ready took the place of another by itself.
+    pub takeovers: u64,
+    /// A [`Reshape`](crate::operation::Reshape) was taken.
+    pub reshapes: u64,
+}
+
+impl std::ops::Add for Moves {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            takeovers: self.takeovers + other.takeovers,
+            reshapes: self.reshapes + other.reshapes,
+        }
+    }
+}
+
 /// A store under attack.
 pub trait Subject: Sized {
     /// What else it is made with.
@@ -109,9 +129,19 @@ pub trait Subject: Sized {
     /// Whether it takes operations.
     fn state(&self) -> State;
 
-    /// How often a disk that stood ready has taken the place of another by itself.
-    fn takeovers(&self) -> u64 {
-        0
+    /// Lets go of the disks in order: all that was answered is safe when that is done. Nothing is asked from now on.
+    fn close(&mut self, now_us: u64) {
+        let _ = now_us;
+    }
+
+    /// Whether that is done.
+    fn is_closed(&self) -> bool {
+        true
+    }
+
+    /// What became of its disks.
+    fn moves(&self) -> Moves {
+        Moves::default()
     }
 
     /// The volumes and snapshots that there are, and their sizes in blocks of 4 KiB. Asked after opening.

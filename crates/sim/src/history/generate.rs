@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::{Climate, History, Step, Trouble};
-use crate::disk::{Dirty, Fault, Tearing};
+use crate::disk::{Behaviour, Dirty, Fault, Tearing};
 use crate::operation::{Admin, ChangeKind, Operation, Reshape, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
 use crate::subject::{Geometry, VolumeSpec};
@@ -44,6 +44,9 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     // From disks that are all alike to such on which nearly every order occurs.
     let slowest_us = random.one_of(&[21, 60, 200, 2000]);
     behaviour.latency_us.end = behaviour.latency_us.start + slowest_us;
+    if climate.is_hard {
+        harden(&mut behaviour, climate, &mut random);
+    }
     let cut = random.per_mille(climate.cut_histories_per_mille);
     let known = volumes.iter().map(|spec| Known {
         id: spec.id,
@@ -83,7 +86,21 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         rules: climate.rules,
         tolerates_errors: climate.tolerates_errors,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
+        cuts_openings: cut && climate.is_hard,
         steps,
+    }
+}
+
+/// What some disks do besides.
+fn harden(behaviour: &mut Behaviour, climate: &Climate, random: &mut Random) {
+    if climate.ruins {
+        behaviour.tearing = Tearing::Ruin;
+    }
+    // What leaves a pool is wiped by a trim.
+    behaviour.trim_keeps_bytes = climate.reshapes_per_mille == 0 && random.per_mille(300);
+    if random.per_mille(200) {
+        behaviour.stalls_per_mille = random.one_of(&[5, 50]);
+        behaviour.stall_us = random.one_of(&[5_000, 40_000]);
     }
 }
 
@@ -164,12 +181,25 @@ impl Author<'_> {
             0..6 => {
                 let mut again_after = Vec::new();
                 while again_after.len() < 3 && self.random.per_mille(300) {
-                    again_after.push(self.random.within(0..20) as u32);
+                    let longest = self.longest_cut_opening();
+                    again_after.push(self.random.within(0..longest) as u32);
                 }
                 Step::PowerCut { again_after }
             }
+            6 if self.climate.is_hard && !self.climate.tolerates_errors => Step::Export,
             6..8 => Step::Kill,
+            // With twelve some are torn, however many writes there are.
+            _ if self.climate.is_hard => Step::TryCuts { ways: 12 },
             _ => Step::TryCuts { ways: 8 },
+        }
+    }
+
+    /// Answers of disks in an opening that is cut. The labels of five disks take twenty, and what follows them is
+    /// what writes.
+    fn longest_cut_opening(&mut self) -> u64 {
+        match self.climate.is_hard {
+            true => self.random.one_of(&[20, 60, 200, 600]),
+            false => 20,
         }
     }
 
@@ -188,6 +218,7 @@ impl Author<'_> {
         let trouble = match self.random.within(0..10) {
             4 => Trouble::Vanish,
             5 => Trouble::Hang,
+            6 if self.climate.is_hard && is_losable => Trouble::ReturnAfterPowerCut,
             6 | 7 => Trouble::Return,
             8 if is_losable => Trouble::Remember,
             9 if is_losable => self
@@ -271,8 +302,9 @@ impl Author<'_> {
     }
 
     fn admin(&mut self) -> Admin {
+        let kinds = if self.climate.is_hard { 16 } else { 12 };
         // Snapshots are at the heart of it; most others need one.
-        match self.random.within(0..12) {
+        match self.random.within(0..kinds) {
             0..5 => self.snapshot(),
             5 => self.clone_snapshot(),
             6 => self.roll_back(),
@@ -286,18 +318,48 @@ impl Author<'_> {
                 Admin::Create { volume, blocks }
             }
             10 => Admin::Scrub,
-            _ => Admin::Checkpoint,
+            11 => Admin::Checkpoint,
+            12 => self.promote(),
+            13 => {
+                let volume = self.any_volume(true).id;
+                Admin::Rename { volume }
+            }
+            _ => {
+                let volume = self.any_volume(false).id;
+                let choice = self.random.within(0..1000) as u32;
+                Admin::SetProperty { volume, choice }
+            }
+        }
+    }
+
+    /// A clone, where there is one.
+    fn promote(&mut self) -> Admin {
+        let clones = self.known.iter();
+        let clones: Vec<VolumeId> = clones
+            .filter(|known| !known.is_snapshot && known.origin.is_some())
+            .map(|known| known.id)
+            .collect();
+        match clones.is_empty() {
+            true => self.clone_snapshot(),
+            false => {
+                let volume = self.random.one_of(&clones);
+                Admin::Promote { volume }
+            }
         }
     }
 
     fn reshape(&mut self) -> Reshape {
         let disk = self.random.within(0..1000) as u32;
-        match self.random.within(0..10) {
+        let kinds = if self.climate.is_hard { 14 } else { 10 };
+        match self.random.within(0..kinds) {
             0..3 => Reshape::Replace(disk),
             3 => Reshape::Attach(disk),
             4 => Reshape::Detach(disk),
             5..7 => Reshape::Offline(disk),
-            _ => Reshape::Online,
+            7..10 => Reshape::Online,
+            10 => Reshape::Add,
+            11 => Reshape::AddLog,
+            _ => Reshape::RemoveLog(disk),
         }
     }
 
@@ -418,6 +480,55 @@ mod tests {
             ever.extend(old);
         }
         assert_eq!(ever.len(), 4, "each history has others");
+    }
+
+    #[test]
+    fn hard_histories_have_everything_and_others_what_they_had() {
+        let climate = Climate {
+            steps: 100..101,
+            troubles_per_mille: 100,
+            losable: 1,
+            admin_per_mille: 400,
+            reshapes_per_mille: 200,
+            is_hard: true,
+            ..Climate::default()
+        };
+        let kinds = |climate: &Climate| {
+            let mut kinds = BTreeSet::new();
+            for seed in 0..50 {
+                for step in generate(seed, climate).steps {
+                    kinds.insert(match step {
+                        Step::Submit(Operation::Admin(Admin::Promote { .. })) => "promote",
+                        Step::Submit(Operation::Admin(Admin::Rename { .. })) => "rename",
+                        Step::Submit(Operation::Admin(Admin::SetProperty { .. })) => "set",
+                        Step::Submit(Operation::Admin(Admin::Reshape(Reshape::Add))) => "add",
+                        Step::Submit(Operation::Admin(Admin::Reshape(Reshape::AddLog))) => "log",
+                        Step::Submit(Operation::Admin(Admin::Reshape(Reshape::RemoveLog(_)))) => {
+                            "no log"
+                        }
+                        Step::Export => "export",
+                        Step::Trouble { trouble, .. }
+                            if trouble == Trouble::ReturnAfterPowerCut =>
+                        {
+                            "power"
+                        }
+                        Step::PowerCut { again_after }
+                            if again_after.iter().any(|at| *at > 100) =>
+                        {
+                            "late cut"
+                        }
+                        _ => "another",
+                    });
+                }
+            }
+            kinds
+        };
+        assert_eq!(kinds(&climate).len(), 10);
+        let easy = Climate {
+            is_hard: false,
+            ..climate
+        };
+        assert_eq!(kinds(&easy), BTreeSet::from(["another"]));
     }
 
     #[test]

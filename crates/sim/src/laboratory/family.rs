@@ -30,14 +30,15 @@ impl fmt::Display for Summary {
         let total = &self.total;
         write!(
             f,
-            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} proofs; {} takeovers; {} refused to open",
+            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} proofs; {} takeovers, {} reshapes; {} refused to open",
             self.histories,
             total.operations,
             total.errors,
             total.crashes,
             total.tried_cuts,
             total.proofs,
-            total.takeovers,
+            total.moves.takeovers,
+            total.moves.reshapes,
             self.refused
         )
     }
@@ -72,22 +73,28 @@ impl fmt::Display for Defeat {
     }
 }
 
-/// Runs the histories of these seeds until one fails.
+/// Runs the histories of these seeds until one fails. `finish` makes of what is generated what is run.
 ///
 /// # Errors
 /// The first that fails, shortened.
 pub fn attack<S: Subject>(
     setup: &S::Setup,
     climate: &Climate,
+    finish: impl Fn(&mut History),
     seeds: Range<u64>,
 ) -> Result<Summary, Box<Defeat>> {
+    let generate = |seed: u64, climate: &Climate| {
+        let mut history = generate(seed, climate);
+        finish(&mut history);
+        history
+    };
     let mut summary = Summary::default();
     for seed in seeds {
         let history = generate(seed, climate);
         match run::<S>(setup, &history) {
             Ok(report) => summary.add(&report),
             Err(failure) => {
-                let shorten = || shorten::<S>(setup, climate, &history, &failure);
+                let shorten = || shorten::<S>(setup, climate, &generate, &history, &failure);
                 let shortest = quietly(shorten);
                 return Err(Box::new(Defeat {
                     failure,
@@ -105,6 +112,7 @@ pub fn attack<S: Subject>(
 fn shorten<S: Subject>(
     setup: &S::Setup,
     climate: &Climate,
+    generate: &impl Fn(u64, &Climate) -> History,
     history: &History,
     failure: &Failure,
 ) -> (History, Failure) {

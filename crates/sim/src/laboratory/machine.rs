@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::FailureKind;
-use crate::disk::{Disk, Struck};
+use crate::disk::{Disk, Medium, Struck, Tearing};
+use crate::history::History;
 use crate::model::{FoundVolume, Model};
 use crate::operation::{Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::random::Random;
 use crate::subject::{Answer, DiskRequest, Flaw, Geometry, State, Subject};
 use pages::Pages;
 
@@ -54,6 +56,11 @@ impl<S: Subject> Machine<S> {
         self.collect();
     }
 
+    pub(super) fn close(&mut self) {
+        self.subject.close(self.now_us);
+        self.collect();
+    }
+
     /// Hands requests to disks, and takes answers.
     fn collect(&mut self) {
         self.subject.take_requests(&mut self.requests);
@@ -77,6 +84,28 @@ impl<S: Subject> Machine<S> {
     /// Whether a flush of a disk is answered next.
     pub(super) fn is_flush_next(&self) -> bool {
         matches!(self.next(), Some((_, Next::Disk(disk))) if self.disks[disk].is_flush_next())
+    }
+
+    /// The disks as power cuts at this moment may leave them, in so many ways.
+    pub(super) fn cut(&self, ways: usize, tearing: Tearing, random: &mut Random) -> Vec<Vec<Disk>> {
+        let images = self.disks.iter().map(|disk| {
+            let mut of_disk = disk.cut().images(ways, tearing, random);
+            if self.disks.len() > 1 {
+                random.shuffle(&mut of_disk);
+            }
+            of_disk
+        });
+        let images: Vec<Vec<Medium>> = images.collect();
+        let most = images.iter().map(Vec::len).max().unwrap_or(0);
+        let disks_of = |way: usize| {
+            let disks = images.iter().zip(&self.disks);
+            let disks = disks.map(|(images, disk)| {
+                let medium = images[way % images.len()].clone();
+                disk.with_medium(medium, random.fork())
+            });
+            disks.collect()
+        };
+        (0..most).map(disks_of).collect()
     }
 
     /// Lets the next thing happen; false where nothing ever will.
@@ -194,39 +223,101 @@ pub(crate) fn prove<S: Subject>(
 
 /// An opening after the end of a life, and its judgement.
 pub(super) struct Recovery<'a> {
-    pub geometry: &'a Geometry,
-    pub tolerates_errors: bool,
+    pub history: &'a History,
     pub now_us: u64,
     /// Answers of disks after which the power is cut again, one for each opening that is cut.
     pub interruptions: &'a [u32],
+    /// What the power may leave behind at each flush of the opening is opened as well.
+    pub cuts: Option<Cuts>,
     pub model: &'a mut Model,
     /// What struck the disks meanwhile, also where they are lost in a failure.
     pub struck: &'a mut Struck,
 }
 
+/// Power cuts that are only tried.
+pub(super) struct Cuts {
+    /// At each flush.
+    pub ways: usize,
+    pub random: Random,
+    /// How many were.
+    pub tried: u64,
+}
+
 impl Recovery<'_> {
     /// Opens what lies on disks and judges all that is found.
     pub(super) fn run<S: Subject>(
-        self,
+        &mut self,
         setup: &S::Setup,
         mut disks: Vec<Disk>,
     ) -> Result<Machine<S>, FailureKind> {
+        let geometry = &self.history.geometry;
         let mut now_us = self.now_us;
         for answers in self.interruptions {
-            let subject = S::open(setup, self.geometry, now_us);
+            let subject = S::open(setup, geometry, now_us);
             let mut machine = Machine::new(subject, disks, now_us);
             machine.open_partly(*answers);
             (disks, now_us) = (machine.disks, machine.now_us);
             disks.iter_mut().for_each(Disk::power_cut);
         }
-        let subject = S::open(setup, self.geometry, now_us);
+        let subject = S::open(setup, geometry, now_us);
         let mut machine = Machine::new(subject, disks, now_us);
+        self.try_cuts(setup, &mut machine)?;
         let opened = machine.wait_until_open();
-        let found = opened.and_then(|()| machine.read_all(self.tolerates_errors));
+        let found = opened.and_then(|()| machine.read_all(self.history.tolerates_errors));
         *self.struck = machine.struck();
         self.model
             .judge_recovered(&found?)
             .map_err(FailureKind::Wrong)?;
         Ok(machine)
     }
+
+    /// Opens, and before each flush what a power cut would leave there.
+    fn try_cuts<S: Subject>(
+        &mut self,
+        setup: &S::Setup,
+        machine: &mut Machine<S>,
+    ) -> Result<(), FailureKind> {
+        let Some(cuts) = &mut self.cuts else {
+            return Ok(());
+        };
+        let tearing = self.history.behaviour.tearing;
+        while machine.subject.state() == State::Opening {
+            if machine.is_flush_next() {
+                let all = machine.cut(cuts.ways, tearing, &mut cuts.random);
+                let tried = try_all::<S>(setup, self.history, self.model, all, machine.now_us);
+                cuts.tried += tried.map_err(|(_, kind)| kind)?;
+            }
+            if !machine.advance() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens and judges what lies on disks after power cuts that are only tried; how many, or in which way it fails.
+pub(super) fn try_all<S: Subject>(
+    setup: &S::Setup,
+    history: &History,
+    model: &Model,
+    all: Vec<Vec<Disk>>,
+    now_us: u64,
+) -> Result<u64, (usize, FailureKind)> {
+    let tried = all.len() as u64;
+    for (way, disks) in all.into_iter().enumerate() {
+        let mut recovery = Recovery {
+            history,
+            now_us,
+            interruptions: &[],
+            cuts: None,
+            model: &mut model.clone(),
+            struck: &mut Struck::default(),
+        };
+        match recovery.run::<S>(setup, disks) {
+            Err(FailureKind::Refused(_)) if history.tolerates_errors => {}
+            Err(kind) => return Err((way, kind)),
+            Ok(_) => {}
+        }
+    }
+    Ok(tried)
 }

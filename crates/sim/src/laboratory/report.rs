@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::disk::Struck;
 use crate::model::Wrong;
-use crate::subject::Flaw;
+use crate::subject::{Flaw, Moves};
 
 /// Flaws of which a failure tells.
 const MAX_FLAWS: usize = 8;
@@ -22,8 +22,8 @@ pub struct Report {
     pub tried_cuts: u64,
     /// Times that what lay on the disks was proven.
     pub proofs: u64,
-    /// Times that a disk that stood ready took the place of another by itself.
-    pub takeovers: u64,
+    /// What became of its disks.
+    pub moves: Moves,
     /// Whether it ended early because the store refused to open, where it may.
     pub refused: bool,
     /// Faults of all disks.
@@ -40,7 +40,7 @@ impl Report {
         self.crashes += other.crashes;
         self.tried_cuts += other.tried_cuts;
         self.proofs += other.proofs;
-        self.takeovers += other.takeovers;
+        self.moves = self.moves + other.moves;
         self.struck = self.struck + other.struck;
         self.time_us += other.time_us;
     }

@@ -1,12 +1,12 @@
 //! Runs one history, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pages::Pages;
 
-use super::machine::{Machine, Recovery, prove};
+use super::machine::{Cuts, Machine, Recovery, prove, try_all};
 use super::{Failure, FailureKind, Report};
-use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE, Struck};
+use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE};
 use crate::history::{History, Step, Trouble};
 use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, pattern};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
@@ -39,6 +39,8 @@ pub(super) struct Runner<'a, S: Subject> {
     changes: BTreeMap<ChangeId, usize>,
     /// What a snapshot was taken of, and a clone made of.
     origins: BTreeMap<VolumeId, VolumeId>,
+    /// Clones that were promoted, and what they stemmed from.
+    promoted: BTreeSet<VolumeId>,
     remembered: Vec<Medium>,
     random: Random,
     step: usize,
@@ -78,6 +80,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             pending: BTreeMap::new(),
             changes: BTreeMap::new(),
             origins: BTreeMap::new(),
+            promoted: BTreeSet::new(),
             random,
             step: 0,
             next_tag: 0,
@@ -170,6 +173,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Drain => self.drain()?,
             Step::PowerCut { again_after } => self.crash(again_after, true)?,
             Step::Kill => self.crash(&[], false)?,
+            Step::Export => self.export()?,
             Step::TryCuts { ways } => self.try_cuts(*ways)?,
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
         }
@@ -259,10 +263,23 @@ impl<'a, S: Subject> Runner<'a, S> {
                         && blocks(*snapshot).is_some()
                         && self.origins.get(snapshot) == Some(volume)
                         && children.all(|child| child <= *snapshot)
+                        && !self.is_of_promoted(*volume)
                 }
                 Admin::Resize { volume, .. } => blocks(*volume).is_some() && !is_snapshot(*volume),
                 Admin::Destroy { volume } => {
-                    blocks(*volume).is_some() && self.children(*volume).next().is_none()
+                    blocks(*volume).is_some()
+                        && self.children(*volume).next().is_none()
+                        && !self.is_of_promoted(*volume)
+                }
+                Admin::Promote { volume } => {
+                    let origin = self.origins.get(volume);
+                    blocks(*volume).is_some()
+                        && origin.is_some_and(|origin| blocks(*origin).is_some())
+                        && !self.is_of_promoted(*volume)
+                }
+                Admin::Rename { volume } => blocks(*volume).is_some(),
+                Admin::SetProperty { volume, .. } => {
+                    blocks(*volume).is_some() && !is_snapshot(*volume)
                 }
                 Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
             },
@@ -275,8 +292,27 @@ impl<'a, S: Subject> Runner<'a, S> {
         known.filter(move |child| self.origins.get(child) == Some(&volume))
     }
 
+    /// Whether it stems from a volume whose snapshots may have become another's: nobody here knows whose they are.
+    fn is_of_promoted(&self, volume: VolumeId) -> bool {
+        let mut at = Some(volume);
+        while let Some(volume) = at {
+            if self.promoted.contains(&volume) {
+                return true;
+            }
+            at = self.origins.get(&volume).copied();
+        }
+        false
+    }
+
     fn note_origins(&mut self, admin: &Admin) {
         match admin {
+            Admin::Promote { volume } => {
+                let mut at = Some(*volume);
+                while let Some(volume) = at {
+                    self.promoted.insert(volume);
+                    at = self.origins.get(&volume).copied();
+                }
+            }
             Admin::Snapshot { of } => {
                 let of = of.iter().map(|(volume, snapshot)| (*snapshot, *volume));
                 self.origins.extend(of);
@@ -304,7 +340,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         while !self.pending.is_empty() {
             left -= 1;
             if left == 0 || !self.advance()? {
-                if left > 0 && self.machine.disks.iter().any(Disk::is_hung) {
+                let may_wait = self.history.tolerates_errors;
+                if may_wait && left > 0 && self.machine.disks.iter().any(Disk::is_hung) {
                     return Ok(());
                 }
                 let waiting: Vec<String> = self.pending.values().map(told).collect();
@@ -380,17 +417,43 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.pending.clear();
         self.model.crash();
         self.report.crashes += 1;
-        let recovery = Recovery {
-            geometry: &self.history.geometry,
-            tolerates_errors: self.history.tolerates_errors,
+        let cuts = Cuts {
+            ways: self.history.cuts_per_flush,
+            random: self.random.clone(),
+            tried: 0,
+        };
+        let mut recovery = Recovery {
+            history: self.history,
             now_us: self.machine.now_us,
             interruptions: again_after,
+            cuts: self.history.cuts_openings.then_some(cuts),
             model: &mut self.model,
             struck: &mut self.report.struck,
         };
-        self.report.takeovers += self.machine.subject.takeovers();
-        self.machine = recovery.run(self.setup, disks)?;
+        self.report.moves = self.report.moves + self.machine.subject.moves();
+        let recovered = recovery.run(self.setup, disks);
+        self.report.tried_cuts += recovery.cuts.map_or(0, |cuts| cuts.tried);
+        self.machine = recovered?;
         Ok(())
+    }
+
+    /// The store is let go with everything that was answered; nothing of that goes with the power.
+    fn export(&mut self) -> Result<(), FailureKind> {
+        self.drain()?;
+        let moment = self.model.submit_flush();
+        self.machine.close();
+        let mut left = ENDLESS;
+        while !self.machine.subject.is_closed() {
+            left -= 1;
+            if left == 0 || !self.advance()? {
+                return Err(FailureKind::Hangs("the export".into()));
+            }
+        }
+        let volumes: Vec<VolumeId> = self.model.volumes().collect();
+        for volume in volumes {
+            self.model.flushed(volume, moment);
+        }
+        self.crash(&[], true)
     }
 
     /// Opens and judges what so many power cuts at this moment might leave.
@@ -399,46 +462,19 @@ impl<'a, S: Subject> Runner<'a, S> {
             return Ok(());
         }
         let tearing = self.history.behaviour.tearing;
-        let mut images: Vec<Vec<Medium>> = Vec::new();
-        for disk in &self.machine.disks {
-            let mut of_disk = disk.cut().images(ways, tearing, &mut self.random);
-            if self.machine.disks.len() > 1 {
-                self.random.shuffle(&mut of_disk);
-            }
-            images.push(of_disk);
+        let all = self.machine.cut(ways, tearing, &mut self.random);
+        if let Some(first) = all.first()
+            && self.proves()
+        {
+            self.prove(first)?;
         }
-        let most = images.iter().map(Vec::len).max().unwrap_or(0);
-        for way in 0..most {
-            let disks = images.iter().zip(&self.machine.disks);
-            let disks = disks.map(|(images, disk)| {
-                let medium = images[way % images.len()].clone();
-                disk.with_medium(medium, self.random.fork())
-            });
-            let disks: Vec<Disk> = disks.collect();
-            if way == 0 && self.proves() {
-                self.prove(&disks)?;
-            }
-            let mut model = self.model.clone();
-            model.crash();
-            self.report.tried_cuts += 1;
-            let recovery = Recovery {
-                geometry: &self.history.geometry,
-                tolerates_errors: self.history.tolerates_errors,
-                now_us: self.machine.now_us,
-                interruptions: &[],
-                model: &mut model,
-                struck: &mut Struck::default(),
-            };
-            let recovered = recovery.run::<S>(self.setup, disks);
-            match recovered {
-                Err(FailureKind::Refused(_)) if self.history.tolerates_errors => {}
-                Err(kind) => {
-                    self.tell(|| format!("the power fails in way {way} of {most}"));
-                    return Err(kind);
-                }
-                Ok(_) => {}
-            }
-        }
+        let mut model = self.model.clone();
+        model.crash();
+        let tried = try_all::<S>(self.setup, self.history, &model, all, self.machine.now_us);
+        self.report.tried_cuts += tried.map_err(|(way, kind)| {
+            self.tell(|| format!("the power fails in way {way}"));
+            kind
+        })?;
         Ok(())
     }
 
@@ -453,6 +489,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Trouble::Hang => target.hang(),
             Trouble::Remember => self.remembered[disk] = target.snapshot(),
             Trouble::Return => target.come_back(Return::Unharmed),
+            Trouble::ReturnAfterPowerCut => target.come_back(Return::AfterPowerCut),
             Trouble::ReturnOld => target.come_back(Return::Old(remembered)),
             Trouble::ReturnMixed => target.come_back(Return::Mixed(remembered)),
         }
@@ -466,7 +503,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 false => self.machine.struck(),
             },
             time_us: self.machine.now_us,
-            takeovers: self.report.takeovers + self.machine.subject.takeovers(),
+            moves: self.report.moves + self.machine.subject.moves(),
             ..self.report
         }
     }

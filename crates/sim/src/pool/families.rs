@@ -109,6 +109,10 @@ pub const FAMILIES: [Family; 13] = [
     Family::FailingLogs,
 ];
 
+/// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
+/// repeated.
+pub const HARD: u64 = 1 << 32;
+
 const LOGS: &[&Shape] = &[
     &[(Kind::Leaf, 1)],
     &[(Kind::Mirror, 2)],
@@ -157,8 +161,7 @@ impl Family {
         }
     }
 
-    /// The pool and the climate of a seed.
-    pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
+    fn setup(self, seed: u64) -> PoolSetup {
         let mut setup = PoolSetup::random(seed, self.shapes());
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
@@ -171,6 +174,12 @@ impl Family {
             setup.spares = 1 + (seed / 8 % 2) as usize;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
         }
+        setup
+    }
+
+    /// The pool and the climate of a seed.
+    pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
+        let mut setup = self.setup(seed);
         let mut climate = Climate {
             disks: setup.all_disks(),
             disk_sectors: disk_sectors(if seed.is_multiple_of(4) { 40 } else { 8 }),
@@ -254,17 +263,46 @@ impl Family {
                 climate.troubled = Some(setup.log_disks());
             }
         }
+        if seed >= HARD {
+            self.harden(seed, &mut setup, &mut climate);
+        }
         (setup, climate)
+    }
+
+    fn harden(self, seed: u64, setup: &mut PoolSetup, climate: &mut Climate) {
+        climate.is_hard = true;
+        // More cuts in fewer histories, so that torn writes are among them.
+        climate.cuts_per_flush = if seed.is_multiple_of(4) { 12 } else { 5 };
+        climate.cut_histories_per_mille = climate.cut_histories_per_mille.min(80) / 2;
+        if seed % 8 != 5 {
+            return;
+        }
+        match self {
+            Self::PowerCuts | Self::Datasets | Self::Reshaped | Self::Logs => {
+                setup.must_open = false;
+                climate.tolerates_errors = true;
+                climate.ruins = true;
+            }
+            Self::Failing | Self::Lying | Self::Beyond | Self::FailingReshaped => {
+                climate.ruins = true;
+            }
+            // Here the pool must open, or little is left of the history.
+            Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
+        }
     }
 
     /// The pool and the history of a seed.
     pub fn history(self, seed: u64) -> (PoolSetup, History) {
         let (setup, climate) = self.of_seed(seed);
         let mut history = generate(seed, &climate);
-        if self == Self::Apart {
-            part(&setup, &mut history);
-        }
+        self.finish(&setup, &mut history);
         (setup, history)
+    }
+
+    fn finish(self, setup: &PoolSetup, history: &mut History) {
+        if self == Self::Apart {
+            part(setup, history);
+        }
     }
 
     /// Runs the history of one seed.
@@ -282,7 +320,8 @@ impl Family {
     /// What failed, and the shortest history found that does.
     pub fn attack(self, seed: u64) -> Result<Summary, Box<Defeat>> {
         let (setup, climate) = self.of_seed(seed);
-        attack::<PoolSubject>(&setup, &climate, seed..seed + 1)
+        let finish = |history: &mut History| self.finish(&setup, history);
+        attack::<PoolSubject>(&setup, &climate, finish, seed..seed + 1)
     }
 
     /// Runs the history of one seed and tells all that happens.

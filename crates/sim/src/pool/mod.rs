@@ -3,6 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | the pool as a subject: created, opened by its labels, asked | here |
+//! | volumes, snapshots and properties | [`administer`] |
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | disks that come and go | [`reshape`] |
@@ -10,6 +11,7 @@
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
+mod administer;
 pub mod families;
 mod labels;
 mod proof;
@@ -22,9 +24,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 use store::cache::Cache;
-use store::catalog::request::{
-    CloneSnapshot, CreateVolume, Destroy, Resize, Rollback, TakeSnapshots,
-};
+use store::catalog::request::CreateVolume;
 use store::catalog::{Catalog, CatalogError, Operation as Change, Settings, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
@@ -32,8 +32,8 @@ use store::pool::{PoolConfig, Recipe, Request, RequestId};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
 use crate::disk::{Disk, SLICE_SIZE};
-use crate::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
-use crate::subject::{Answer, DiskRequest, Flaw, Geometry, State, Subject, VolumeSpec};
+use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
+use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Moves, State, Subject, VolumeSpec};
 use labels::Labels;
 pub use setup::PoolSetup;
 
@@ -42,6 +42,8 @@ const MAKING: RequestId = RequestId(u64::MAX);
 /// Answers of requests with these numbers are kept as they are. The laboratory's own lie on both sides.
 const ASKED: std::ops::Range<u64> = 1 << 62..1 << 63;
 const GUID: u64 = 0x5a_4d57;
+/// Whose pools these are.
+const HOST: &str = "laboratory";
 
 /// A volume or snapshot of the pool.
 #[derive(Clone, Debug)]
@@ -90,8 +92,7 @@ pub struct PoolSubject {
     /// Answers that are kept as they are.
     told: BTreeMap<u64, Result<PoolAnswer, PoolError>>,
     plans: u64,
-    /// Times that a spare stood in.
-    takeovers: u64,
+    moves: Moves,
     now_us: u64,
     /// Bytes of each disk.
     disk_size: u64,
@@ -134,7 +135,7 @@ impl Subject for PoolSubject {
             secret: setup.secret,
             generation: 0,
             is_exported: false,
-            host: "laboratory".to_owned(),
+            host: HOST.to_owned(),
             tree: setup.tree(size),
             spares: setup.spare_specs(size),
             paths: Default::default(),
@@ -190,12 +191,26 @@ impl Subject for PoolSubject {
         known.map(|(id, known)| (*id, known.blocks)).collect()
     }
 
-    fn takeovers(&self) -> u64 {
-        self.takeovers
+    fn close(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        self.with_pool(|pool| pool.begin_closing(true, now_us));
+    }
+
+    fn is_closed(&self) -> bool {
+        self.pool().is_some_and(Pool::is_settled)
+    }
+
+    fn moves(&self) -> Moves {
+        self.moves
     }
 
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {
         self.now_us = now_us;
+        if let Stage::Open(pool) = &mut self.stage
+            && pool.config().is_exported
+        {
+            pool.claim(HOST, now_us);
+        }
         match operation {
             Operation::Admin(admin) => self.administer(tag, admin),
             operation => self.request(tag, operation, data),
@@ -271,7 +286,7 @@ impl PoolSubject {
             answers: Vec::new(),
             told: BTreeMap::new(),
             plans: 0,
-            takeovers: 0,
+            moves: Moves::default(),
             now_us,
             disk_size: geometry.disk_sectors * BLOCK_SIZE as u64,
         }
@@ -417,7 +432,7 @@ impl PoolSubject {
             if let Event::SpareInUse { leaf, guid } = event
                 && let Some(disk) = self.setup.spare_disk(*guid)
             {
-                self.takeovers += 1;
+                self.moves.takeovers += 1;
                 self.disks.insert(leaf.0, disk);
                 self.labelled.insert(disk);
             }
@@ -538,91 +553,6 @@ impl PoolSubject {
     fn name(&self, volume: VolumeId) -> String {
         let known = self.known.get(&volume);
         known.map_or_else(String::new, |known| known.name.clone())
-    }
-
-    fn administer(&mut self, tag: u64, admin: &Admin) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
-        let Stage::Open(mut pool) = stage else {
-            self.stage = stage;
-            return self.fail(tag, "the pool is not open");
-        };
-        let id = RequestId(tag);
-        match admin {
-            Admin::Create { volume, blocks } => {
-                let spec = VolumeSpec {
-                    id: *volume,
-                    blocks: *blocks,
-                    unit: 1,
-                    is_thick: false,
-                };
-                let request = self.setup.volume(spec);
-                self.plan(&mut pool, id, move |catalog, stamp| {
-                    catalog.plan_create_volume(&request, stamp)
-                });
-            }
-            Admin::Snapshot { of } => {
-                let name = |(volume, snapshot): &(VolumeId, VolumeId)| {
-                    format!("{}@s{}", self.name(*volume), snapshot.0)
-                };
-                let request = TakeSnapshots {
-                    names: of.iter().map(name).collect(),
-                    ..TakeSnapshots::default()
-                };
-                self.plan(&mut pool, id, move |catalog, stamp| {
-                    catalog.plan_snapshot(&request, stamp)
-                });
-            }
-            Admin::Clone { snapshot, volume } => {
-                let request = CloneSnapshot {
-                    snapshot: self.name(*snapshot),
-                    name: format!("v{}", volume.0),
-                    ..CloneSnapshot::default()
-                };
-                self.plan(&mut pool, id, move |catalog, stamp| {
-                    catalog.plan_clone(&request, stamp)
-                });
-            }
-            Admin::Rollback { snapshot, .. } => {
-                let request = Rollback {
-                    snapshot: self.name(*snapshot),
-                    ..Rollback::default()
-                };
-                self.plan(&mut pool, id, move |catalog, _| {
-                    catalog.plan_rollback(&request)
-                });
-            }
-            Admin::Resize { volume, blocks } => {
-                let request = Resize {
-                    name: self.name(*volume),
-                    size: blocks * BLOCK_SIZE as u64,
-                    may_shrink: true,
-                };
-                self.plan(&mut pool, id, move |catalog, _| {
-                    catalog.plan_resize(&request)
-                });
-            }
-            Admin::Destroy { volume } => {
-                let request = Destroy {
-                    names: vec![self.name(*volume)],
-                    ..Destroy::default()
-                };
-                self.plan(&mut pool, id, move |catalog, _| {
-                    catalog.plan_destroy(&request)
-                });
-            }
-            Admin::Checkpoint => pool.sync(id, self.now_us),
-            Admin::Reshape(reshape) => {
-                self.reshape(&mut pool, *reshape);
-                let outcome = Ok(Pages::new());
-                self.answers.push(Answer { tag, outcome });
-            }
-            Admin::Scrub => {
-                pool.scrub(self.now_us);
-                let outcome = Ok(Pages::new());
-                self.answers.push(Answer { tag, outcome });
-            }
-        }
-        self.stage = Stage::Open(pool);
     }
 }
 

@@ -3,12 +3,13 @@
 //!
 //! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other. Each
 //! life may be cut at any answer of a disk. After each of its ends the pool is proven offline, and after each opening all
-//! complete snapshots are compared.
+//! complete snapshots are compared. In [`HARD`] histories disks may also fail meanwhile, or the pool be so full that there
+//! is no room for the copy until something else is destroyed.
 
 use std::fmt;
 
 use pages::Pages;
-use store::catalog::request::{ReceiveInto, TakeSnapshots};
+use store::catalog::request::{CreateVolume, Destroy, ReceiveInto, TakeSnapshots};
 use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
 use store::format::DatasetId;
 use store::map::Change as BlockChange;
@@ -16,20 +17,44 @@ use store::pool::{Answer, Pool, PoolError, PoolErrorKind, Received, Request, Req
 use store::pool::{Changes, WantedChanges};
 use store::stream::{Begin, Decoder, Encoder, Item};
 
-use super::families::Family;
+use super::families::{Family, HARD};
 use super::{PoolSetup, PoolSubject};
-use crate::disk::Disk;
+use crate::disk::{Chances, Disk};
 use crate::laboratory::{FailureKind, prove};
 use crate::operation::{BLOCK_SIZE, VolumeId};
 use crate::random::Random;
-use crate::subject::{DiskRequest, Geometry, State, Subject as _, VolumeSpec};
+use crate::subject::{DiskRequest, FlawKind, Geometry, State, Subject as _, VolumeSpec};
 
 /// Snapshots that are sent.
 const SNAPSHOTS: usize = 3;
 /// Lives of a receive that may be cut; the one after them may not.
 const CUTS: u32 = 4;
+/// Receives that may find no room after what filled the pool is gone: it is free with the next checkpoints.
+const FREEING: u32 = 20;
 /// More answers of disks than anything here takes.
 const ENDLESS: u32 = 3_000_000;
+/// What fills the pool.
+const BALLAST: &str = "ballast";
+/// How disks fail while they take a stream, where they do.
+const FAILING: Chances = Chances {
+    lying_flush: 0,
+    failed_flush: 10,
+    failed_write: 3,
+    lost_write: 0,
+    misdirected_write: 0,
+    misdirected_read: 0,
+    failed_read: 5,
+    bit_rot: 0,
+    ruin: 0,
+};
+
+/// What is hard about a history besides power cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hardship {
+    None,
+    Failing,
+    Full,
+}
 
 /// What a history came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +65,10 @@ pub struct Report {
     pub resumed: u64,
     /// Receives that were given up and begun anew.
     pub given_up: u64,
+    /// Receives that a disk or a lack of space ended.
+    pub failed: u64,
+    /// Pools that did not open any more or lacked blocks, as it may be where all disks fail.
+    pub refused: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -47,6 +76,8 @@ impl std::ops::AddAssign for Report {
         self.crashes += other.crashes;
         self.resumed += other.resumed;
         self.given_up += other.given_up;
+        self.failed += other.failed;
+        self.refused += other.refused;
     }
 }
 
@@ -54,8 +85,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} crashes, {} receives went on, {} were given up",
-            self.crashes, self.resumed, self.given_up
+            "{} crashes, {} receives went on, {} were given up, {} failed; {} refused to open",
+            self.crashes, self.resumed, self.given_up, self.failed, self.refused
         )
     }
 }
@@ -64,6 +95,10 @@ impl fmt::Display for Report {
 enum End {
     /// The power failed.
     Cut,
+    /// The pool did not do something.
+    Failed(PoolError),
+    /// The pool does not open.
+    Refused(String),
     /// This is wrong.
     Wrong(String),
 }
@@ -80,9 +115,21 @@ impl From<String> for End {
 /// What is wrong.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut world = World::new(seed);
-    let outcome = world.history();
+    let mut outcome = world.history();
+    let is_lacking = match &outcome {
+        Err(End::Refused(_)) => true,
+        Err(End::Failed(error)) => error.kind == PoolErrorKind::Device,
+        _ => false,
+    };
+    // All disks may have failed.
+    if is_lacking && world.hardship == Hardship::Failing {
+        world.report.refused += 1;
+        outcome = Ok(());
+    }
     outcome.map(|()| world.report).map_err(|end| match end {
+        End::Refused(why) => format!("seed {seed}: does not open: {why}"),
         End::Cut => format!("seed {seed}: a life that was not to be cut was"),
+        End::Failed(error) => format!("seed {seed}: {error}"),
         End::Wrong(wrong) => format!("seed {seed}: {wrong}"),
     })
 }
@@ -96,6 +143,7 @@ struct World {
     now_us: u64,
     next_tag: u64,
     random: Random,
+    hardship: Hardship,
     /// Answers of disks until the power fails.
     fuse: Option<u32>,
     /// What each snapshot of `v0` must hold.
@@ -105,7 +153,16 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let (setup, climate) = Family::PowerCuts.of_seed(seed);
+        let (mut setup, climate) = Family::PowerCuts.of_seed(seed);
+        let mut behaviour = climate.behaviour;
+        let mut hardship = Hardship::None;
+        if seed >= HARD {
+            let mut random = Random::new(seed ^ 0x6861_7264).fork();
+            hardship = random.one_of(&[Hardship::None, Hardship::Failing, Hardship::Full]);
+            behaviour.trim_keeps_bytes = random.per_mille(300);
+            setup.never_suspends = hardship != Hardship::Failing;
+            setup.must_open = hardship != Hardship::Failing;
+        }
         let mut random = Random::new(seed ^ 0x7374_7265_616d).fork();
         let unit = random.one_of(&[1, 2, 4, 8]);
         let geometry = Geometry {
@@ -120,7 +177,7 @@ impl World {
         };
         let disk = |number: usize| {
             let random = Random::new(seed ^ (number as u64) << 32).fork();
-            Disk::new(geometry.disk_sectors, climate.behaviour.clone(), random)
+            Disk::new(geometry.disk_sectors, behaviour.clone(), random)
         };
         let disks = (0..geometry.disks).map(disk).collect();
         Self {
@@ -132,6 +189,7 @@ impl World {
             now_us: 0,
             next_tag: super::ASKED.start,
             random,
+            hardship,
             fuse: None,
             models: Vec::new(),
             report: Report::default(),
@@ -141,14 +199,38 @@ impl World {
     fn history(&mut self) -> Result<(), End> {
         self.wait_until_open()?;
         self.write_history()?;
+        if self.hardship == Hardship::Full {
+            self.fill()?;
+        }
         for to in 0..SNAPSHOTS {
             let mut cuts = 0;
             while !self.has(to)? {
-                self.fuse = (cuts < CUTS).then(|| self.random.within(1..400) as u32);
+                let may_be_cut = cuts < CUTS;
+                self.fuse = may_be_cut.then(|| self.random.within(1..400) as u32);
+                let is_failing = may_be_cut && self.hardship == Hardship::Failing;
+                self.set_chances(if is_failing {
+                    FAILING
+                } else {
+                    Chances::default()
+                });
                 cuts += 1;
-                match self.receive(to) {
+                let outcome = self.receive(to);
+                self.set_chances(Chances::default());
+                match outcome {
                     Ok(()) => {}
                     Err(End::Cut) => self.crash()?,
+                    Err(End::Failed(_)) if is_failing => {
+                        self.report.failed += 1;
+                        self.crash()?;
+                    }
+                    Err(End::Failed(error))
+                        if error.kind == PoolErrorKind::NoSpace
+                            && self.hardship == Hardship::Full
+                            && cuts < CUTS + FREEING =>
+                    {
+                        self.report.failed += 1;
+                        self.make_room()?;
+                    }
                     Err(wrong) => return Err(wrong),
                 }
             }
@@ -157,6 +239,54 @@ impl World {
         }
         self.crash()?;
         self.compare(SNAPSHOTS)
+    }
+
+    fn set_chances(&mut self, chances: Chances) {
+        for disk in &mut self.disks {
+            disk.behaviour_mut().chances = chances;
+        }
+    }
+
+    /// Leaves about as much room as the copy takes.
+    fn fill(&mut self) -> Result<(), End> {
+        let volume = self.id("v0")?;
+        let pool = self.subject.pool();
+        let space = pool.and_then(|pool| pool.dataset_space(volume));
+        let available = space.map_or(0, |space| space.available);
+        let size = self.geometry.volumes[0].blocks * BLOCK_SIZE as u64;
+        let left = self.random.within(0..2 * size);
+        let request = CreateVolume {
+            name: BALLAST.to_owned(),
+            size: available.saturating_sub(left) / BLOCK_SIZE as u64 * BLOCK_SIZE as u64,
+            block_size: BLOCK_SIZE as u32,
+            is_thick: true,
+            ..CreateVolume::default()
+        };
+        // Where there is no room for it, there is little for anything.
+        self.administer(move |catalog, stamp| catalog.plan_create_volume(&request, stamp))?
+            .map(drop)
+            .or_else(|error| match error.kind {
+                PoolErrorKind::NoSpace => Ok(()),
+                _ => Err(End::Failed(error)),
+            })
+    }
+
+    /// Destroys what fills the pool; what it took is free soon.
+    fn make_room(&mut self) -> Result<(), End> {
+        self.fuse = None;
+        if self.id(BALLAST).is_ok() {
+            let request = Destroy {
+                names: vec![BALLAST.to_owned()],
+                ..Destroy::default()
+            };
+            self.administer(move |catalog, _| catalog.plan_destroy(&request))?
+                .map_err(End::Failed)?;
+        }
+        self.next_tag += 1;
+        let (tag, now_us) = (self.next_tag, self.now_us);
+        self.subject
+            .with_pool(|pool: &mut Pool| pool.sync(RequestId(tag), now_us));
+        self.wait(tag)?.map(drop).map_err(End::Failed)
     }
 
     /// Writes, clears and takes snapshots.
@@ -192,14 +322,14 @@ impl World {
                         durable: false,
                     }
                 };
-                self.ask(request)?.map_err(unexpected)?;
+                self.ask(request)?.map_err(End::Failed)?;
             }
             let request = TakeSnapshots {
                 names: vec![format!("v0@s{number}")],
                 ..TakeSnapshots::default()
             };
             self.administer(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))?
-                .map_err(unexpected)?;
+                .map_err(End::Failed)?;
             self.models.push(model.clone());
         }
         Ok(())
@@ -216,7 +346,7 @@ impl World {
                 self.report.given_up += 1;
                 start = 0;
                 self.administer(move |catalog, _| catalog.plan_abort_receive(copy, None))?
-                    .map_err(unexpected)?;
+                    .map_err(End::Failed)?;
             } else {
                 self.report.resumed += 1;
             }
@@ -252,7 +382,7 @@ impl World {
                     self.administer(move |catalog, stamp| {
                         catalog.plan_end_receive(volume, attempt, &begin, stamp)
                     })?
-                    .map_err(unexpected)?;
+                    .map_err(End::Failed)?;
                     // It was acknowledged: it outlives everything.
                     return match self.has(to)? {
                         true => Ok(()),
@@ -271,12 +401,12 @@ impl World {
                 offset,
                 content,
             };
-            self.ask(request)?.map_err(unexpected)?;
+            self.ask(request)?.map_err(End::Failed)?;
             if self.random.per_mille(notes_per_mille) {
                 self.administer(move |catalog, _| {
                     catalog.plan_note_received(dataset, attempt, next)
                 })?
-                .map_err(unexpected)?;
+                .map_err(End::Failed)?;
             }
         }
         Err(End::Wrong("the stream has no end".to_owned()))
@@ -291,7 +421,7 @@ impl World {
             with_parents: false,
         };
         self.administer(move |catalog, stamp| catalog.plan_begin_receive(&request, stamp))?
-            .map_err(unexpected)?;
+            .map_err(End::Failed)?;
         self.id("copy")
     }
 
@@ -314,7 +444,7 @@ impl World {
                 to: newer,
                 start,
             };
-            let found = match self.ask(Request::Changes(wanted))?.map_err(unexpected)? {
+            let found = match self.ask(Request::Changes(wanted))?.map_err(End::Failed)? {
                 Answer::Changes(found) => found,
                 other => return Err(End::Wrong(format!("{other:?}"))),
             };
@@ -332,7 +462,7 @@ impl World {
                 };
                 let dataset = newer;
                 let request = Request::Stored { dataset, block };
-                match self.ask(request)?.map_err(unexpected)? {
+                match self.ask(request)?.map_err(End::Failed)? {
                     Answer::Stored(of) => encoder.data(block, of.compression, &of.payload),
                     other => return Err(End::Wrong(format!("{other:?}"))),
                 }
@@ -404,7 +534,7 @@ impl World {
             offset: 0,
             len: model.len() as u32,
         };
-        match self.ask(request)?.map_err(unexpected)? {
+        match self.ask(request)?.map_err(End::Failed)? {
             Answer::Data(data) if data.to_vec() == model => Ok(()),
             _ => Err(End::Wrong(format!("{name} is not what was sent"))),
         }
@@ -435,12 +565,19 @@ impl World {
     /// All that lies on the disks is as it must be, whatever was half received (invariant 6).
     fn prove(&mut self) -> Result<(), End> {
         let (setup, geometry) = (&self.setup, &self.geometry);
-        let flaws = prove::<PoolSubject>(setup, geometry, &self.disks, self.now_us);
-        let wrong = flaws.map_or_else(
-            |kind| Some(kind.to_string()),
-            |flaws| (!flaws.is_empty()).then(|| FailureKind::Flawed(flaws).to_string()),
-        );
-        wrong.map_or(Ok(()), |wrong| Err(End::Wrong(wrong)))
+        match prove::<PoolSubject>(setup, geometry, &self.disks, self.now_us) {
+            Err(FailureKind::Refused(why)) => Err(End::Refused(why)),
+            Err(kind) => Err(End::Wrong(kind.to_string())),
+            Ok(mut flaws) => {
+                // More leaves may lack a part than redundancy covers.
+                let may_lack = self.hardship == Hardship::Failing;
+                flaws.retain(|flaw| flaw.kind != FlawKind::Lacking || !may_lack);
+                match flaws.is_empty() {
+                    true => Ok(()),
+                    false => Err(End::Wrong(FailureKind::Flawed(flaws).to_string())),
+                }
+            }
+        }
     }
 
     fn has(&mut self, number: usize) -> Result<bool, End> {
@@ -494,7 +631,7 @@ impl World {
         for _ in 0..ENDLESS {
             match self.subject.state() {
                 State::Open => return Ok(()),
-                State::Refused(why) => return Err(End::Wrong(why)),
+                State::Refused(why) => return Err(End::Refused(why)),
                 State::Opening => self.advance()?,
             }
         }
@@ -539,8 +676,4 @@ impl World {
         }
         self.subject.take_answers(&mut Vec::new());
     }
-}
-
-fn unexpected(error: PoolError) -> End {
-    End::Wrong(error.to_string())
 }

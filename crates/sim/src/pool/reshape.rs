@@ -4,10 +4,10 @@
 //! may be used again. Whoever still needed it finds nothing there. A spare that stands ready again keeps what it has,
 //! old labels too, until it stands in once more.
 
-use store::pool::Pool;
-use store::vdev::{LeafId, LeafSpec, State};
+use store::pool::{Pool, RequestId};
+use store::vdev::{Class, Kind, LeafId, LeafSpec, State, TopLevelSpec};
 
-use super::PoolSubject;
+use super::{ASKED, PoolSubject};
 use crate::disk::DeviceOp;
 use crate::operation::Reshape;
 use crate::subject::DiskRequest;
@@ -39,16 +39,30 @@ impl PoolSubject {
                     *state == State::Offline && disks.contains_key(&leaf.0)
                 });
                 // One that has not answered yet is tried another time.
-                aside.for_each(|(leaf, _, _)| drop(pool.online(*leaf, now_us)));
+                let taken = aside.filter(|(leaf, _, _)| pool.online(*leaf, now_us).is_ok());
+                self.moves.reshapes += taken.count() as u64;
             }
             Reshape::Offline(number) => {
                 let (leaf, _, _) = chosen(number);
                 // One without labels would not be found when the pool is opened.
                 if pool.is_config_durable() {
-                    let _ = pool.offline(leaf, now_us);
+                    self.moves.reshapes += u64::from(pool.offline(leaf, now_us).is_ok());
                 }
             }
-            Reshape::Detach(number) => drop(pool.detach(chosen(number).0, now_us)),
+            Reshape::Detach(number) => {
+                let is_taken = pool.detach(chosen(number).0, now_us).is_ok();
+                self.moves.reshapes += u64::from(is_taken);
+            }
+            Reshape::Add => self.add(pool, Class::Normal),
+            Reshape::AddLog => self.add(pool, Class::Log),
+            Reshape::RemoveLog(number) => {
+                let logs: Vec<u16> = pool.status().logs.iter().map(|log| log.vdev).collect();
+                if !logs.is_empty() {
+                    self.plans += 1;
+                    let id = RequestId(ASKED.start + self.plans);
+                    pool.remove_log(id, logs[number as usize % logs.len()], now_us);
+                }
+            }
             Reshape::Replace(number) | Reshape::Attach(number) => {
                 let (leaf, _, in_slot) = chosen(number);
                 let Some(disk) = self.unused_disk().filter(|_| in_slot == 1) else {
@@ -62,7 +76,36 @@ impl PoolSubject {
                 if let Ok(new) = joined {
                     self.disks.insert(new.0, disk);
                     self.labelled.insert(disk);
+                    self.moves.reshapes += 1;
                 }
+            }
+        }
+    }
+
+    /// A top-level vdev as redundant as those that there are.
+    fn add(&mut self, pool: &mut Pool, class: Class) {
+        let kind = match self.setup.redundancy() {
+            0 => (Kind::Leaf, 1),
+            _ => (Kind::Mirror, 2),
+        };
+        let mut leaves = Vec::new();
+        let mut disks = Vec::new();
+        for _ in 0..kind.1 {
+            let Some(disk) = self.unused_disk() else {
+                break;
+            };
+            self.labelled.insert(disk);
+            disks.push(disk);
+            leaves.push(LeafSpec::new(self.new_guid(), self.disk_size));
+        }
+        let guids: Vec<u64> = leaves.iter().map(|leaf| leaf.guid).collect();
+        let is_added =
+            leaves.len() == kind.1 && pool.add(&TopLevelSpec::new(kind.0, class, leaves)).is_ok();
+        self.moves.reshapes += u64::from(is_added);
+        for (guid, disk) in guids.into_iter().zip(disks) {
+            match pool.leaf(guid).filter(|_| is_added) {
+                Some(leaf) => drop(self.disks.insert(leaf.0, disk)),
+                None => drop(self.labelled.remove(&disk)),
             }
         }
     }

@@ -149,6 +149,31 @@ impl PoolSetup {
         all.map(of).min().unwrap_or(0)
     }
 
+    /// A property as it is set later.
+    pub(super) fn changed_property(&self, choice: u32) -> Texts {
+        let choices = [
+            ("compression", "off"),
+            ("compression", "lz4"),
+            ("compression", "zstd"),
+            ("primarycache", "all"),
+            ("primarycache", "metadata"),
+            ("primarycache", "none"),
+            ("checksum", "xxh3"),
+            ("checksum", "blake3"),
+            ("sync", "standard"),
+            (
+                "sync",
+                if self.with_sync_always {
+                    "always"
+                } else {
+                    "standard"
+                },
+            ),
+        ];
+        let (name, value) = choices[choice as usize % choices.len()];
+        Texts::from([(name.to_owned(), value.to_owned())])
+    }
+
     /// The properties of a volume.
     pub(super) fn properties(&self, volume: VolumeId) -> Texts {
         let mut random = Random::new(self.secret ^ u64::from(volume.0)).fork();

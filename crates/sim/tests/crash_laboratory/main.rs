@@ -30,7 +30,7 @@ fn withstands(climate: &Climate, histories: u64) -> Summary {
         println!("{}\n{result:?}", lines.join("\n"));
     }
     let begun = Instant::now();
-    let summary = attack::<Toy>(&Bug::None, climate, seeds);
+    let summary = attack::<Toy>(&Bug::None, climate, |_| {}, seeds);
     let summary = summary.unwrap_or_else(|defeat| panic!("{defeat}"));
     let per_s = summary.histories as f64 / begun.elapsed().as_secs_f64();
     println!("{summary}; {per_s:.0} histories/s");
@@ -124,7 +124,7 @@ fn lies_of_the_disk_never_become_wrong_bytes() {
 
 /// The first of so many seeds that catches the bug, shortened.
 fn caught(bug: Bug, climate: &Climate, seeds: u64) -> Box<Defeat> {
-    let defeat = match attack::<Toy>(&bug, climate, 0..seeds) {
+    let defeat = match attack::<Toy>(&bug, climate, |_| {}, 0..seeds) {
         Ok(summary) => panic!("{bug:?} was not caught: {summary}"),
         Err(defeat) => defeat,
     };

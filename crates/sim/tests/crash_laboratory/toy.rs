@@ -487,7 +487,12 @@ impl Record {
             Admin::Rollback { volume, snapshot } => vec![record(ROLLBACK, *volume, of(snapshot))],
             Admin::Resize { volume, blocks } => vec![record(RESIZE, *volume, *blocks)],
             Admin::Destroy { volume } => vec![record(DESTROY, *volume, 0)],
-            Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {
+            Admin::Promote { .. }
+            | Admin::Rename { .. }
+            | Admin::SetProperty { .. }
+            | Admin::Checkpoint
+            | Admin::Scrub
+            | Admin::Reshape(_) => {
                 vec![record(NOTHING, VolumeId(0), 0)]
             }
         }

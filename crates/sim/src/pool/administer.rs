@@ -1,0 +1,131 @@
+//! What an administrator asks of a pool: volumes, snapshots and their properties.
+
+use pages::Pages;
+use store::catalog::request::{
+    CloneSnapshot, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
+};
+use store::pool::{Plan, RequestId};
+
+use super::{PoolSubject, Stage};
+use crate::operation::{Admin, BLOCK_SIZE, VolumeId};
+use crate::subject::{Answer, VolumeSpec};
+
+impl PoolSubject {
+    pub(super) fn administer(&mut self, tag: u64, admin: &Admin) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
+        let Stage::Open(mut pool) = stage else {
+            self.stage = stage;
+            return self.fail(tag, "the pool is not open");
+        };
+        let id = RequestId(tag);
+        if let Some(plan) = self.plan_of(admin) {
+            self.plan(&mut pool, id, plan);
+            self.stage = Stage::Open(pool);
+            return;
+        }
+        match admin {
+            Admin::Checkpoint => pool.sync(id, self.now_us),
+            other => {
+                match other {
+                    Admin::Reshape(reshape) => self.reshape(&mut pool, *reshape),
+                    _ => pool.scrub(self.now_us),
+                }
+                let outcome = Ok(Pages::new());
+                self.answers.push(Answer { tag, outcome });
+            }
+        }
+        self.stage = Stage::Open(pool);
+    }
+
+    /// What changes the catalogue.
+    fn plan_of(&self, admin: &Admin) -> Option<Plan> {
+        Some(match admin {
+            Admin::Create { volume, blocks } => {
+                let request = self.setup.volume(VolumeSpec {
+                    id: *volume,
+                    blocks: *blocks,
+                    unit: 1,
+                    is_thick: false,
+                });
+                Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp))
+            }
+            Admin::Snapshot { of } => {
+                let name = |(volume, snapshot): &(VolumeId, VolumeId)| {
+                    format!("{}@s{}", self.name(*volume), snapshot.0)
+                };
+                let request = TakeSnapshots {
+                    names: of.iter().map(name).collect(),
+                    ..TakeSnapshots::default()
+                };
+                Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))
+            }
+            Admin::Clone { snapshot, volume } => {
+                let request = CloneSnapshot {
+                    snapshot: self.name(*snapshot),
+                    name: format!("v{}", volume.0),
+                    ..CloneSnapshot::default()
+                };
+                Box::new(move |catalog, stamp| catalog.plan_clone(&request, stamp))
+            }
+            Admin::Rollback { snapshot, .. } => {
+                let request = Rollback {
+                    snapshot: self.name(*snapshot),
+                    ..Rollback::default()
+                };
+                Box::new(move |catalog, _| catalog.plan_rollback(&request))
+            }
+            Admin::Resize { volume, blocks } => {
+                let request = Resize {
+                    name: self.name(*volume),
+                    size: blocks * BLOCK_SIZE as u64,
+                    may_shrink: true,
+                };
+                Box::new(move |catalog, _| catalog.plan_resize(&request))
+            }
+            Admin::Destroy { volume } => {
+                let request = Destroy {
+                    names: vec![self.name(*volume)],
+                    ..Destroy::default()
+                };
+                Box::new(move |catalog, _| catalog.plan_destroy(&request))
+            }
+            Admin::Promote { volume } => {
+                let name = self.name(*volume);
+                Box::new(move |catalog, _| catalog.plan_promote(&name))
+            }
+            Admin::Rename { volume } => {
+                let from = self.name(*volume);
+                let request = Rename {
+                    to: other_name(&from),
+                    from,
+                    ..Rename::default()
+                };
+                Box::new(move |catalog, stamp| catalog.plan_rename(&request, stamp))
+            }
+            Admin::SetProperty { volume, choice } => {
+                let request = SetProperties {
+                    name: self.name(*volume),
+                    properties: self.setup.changed_property(*choice),
+                    ..SetProperties::default()
+                };
+                Box::new(move |catalog, _| catalog.plan_set(&request))
+            }
+            Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => return None,
+        })
+    }
+}
+
+/// The same volume's or snapshot's second name, which has its number too.
+fn other_name(name: &str) -> String {
+    let (above, letter, number) = match name.rsplit_once('@') {
+        Some((volume, snapshot)) => (format!("{volume}@"), &snapshot[..1], &snapshot[1..]),
+        None => (String::new(), &name[..1], &name[1..]),
+    };
+    let other = match letter {
+        "v" => "w",
+        "w" => "v",
+        "s" => "t",
+        _ => "s",
+    };
+    format!("{above}{other}{number}")
+}
