@@ -94,6 +94,8 @@ pub struct History {
     pub rules: Rules,
     /// Whether operations and openings may fail. Wrong bytes are never allowed.
     pub tolerates_errors: bool,
+    /// Of these only a lack of space: what needs none never fails.
+    pub lacks_only_space: bool,
     /// Before every answered flush of a disk, try so many ways in which the power may fail.
     pub cuts_per_flush: usize,
     /// And also before those of openings.
@@ -114,6 +116,11 @@ impl History {
             FlawKind::Lacking => self.tolerates_errors,
             FlawKind::Contradiction => false,
         }
+    }
+
+    /// Whether what is read may be an error.
+    pub fn may_reads_fail(&self) -> bool {
+        self.tolerates_errors && !self.lacks_only_space
     }
 
     /// Whether disks do harm that they do not tell of.
@@ -158,6 +165,8 @@ pub struct Climate {
     pub rules: Rules,
     /// See [`History::tolerates_errors`].
     pub tolerates_errors: bool,
+    /// See [`History::lacks_only_space`].
+    pub lacks_only_space: bool,
     /// How many of a thousand changes do not end at blocks.
     pub unaligned_per_mille: u64,
     /// How many of a thousand steps are administration.
@@ -203,6 +212,7 @@ impl Default for Climate {
             behaviour: Behaviour::default(),
             rules: Rules::default(),
             tolerates_errors: false,
+            lacks_only_space: false,
             unaligned_per_mille: 200,
             admin_per_mille: 60,
             reshapes_per_mille: 0,

@@ -85,6 +85,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         unreliable,
         rules: climate.rules,
         tolerates_errors: climate.tolerates_errors,
+        lacks_only_space: climate.lacks_only_space,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
         cuts_openings: cut && climate.is_hard,
         steps,

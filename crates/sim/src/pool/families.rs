@@ -211,6 +211,7 @@ impl Family {
                 climate.steps = 20..80;
                 climate.admin_per_mille = 120;
                 climate.tolerates_errors = true;
+                climate.lacks_only_space = true;
                 climate.thick_per_mille = 400;
                 climate.thick_blocks = 100;
                 climate.volumes = 2..4;
