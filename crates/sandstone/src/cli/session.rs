@@ -93,7 +93,7 @@ fn confirm(t: &mut Terminal<'_>, session: &SessionInfo) -> Done {
     Err(super::Failure::Said)
 }
 
-const COLUMNS: [Column<SessionInfo>; 14] = [
+const COLUMNS: [Column<SessionInfo>; 15] = [
     right("tsih", |s, _| s.tsih.to_string()),
     left("initiator", |s, _| s.initiator.clone()),
     left("target", |s, _| {
@@ -118,6 +118,7 @@ const COLUMNS: [Column<SessionInfo>; 14] = [
     })),
     extra(right("commands", |s, _| s.commands.to_string())),
     extra(right("inflight", |s, _| s.in_flight.to_string())),
+    extra(right("loop", |s, _| s.event_loop.to_string())),
 ];
 
 fn each(session: &SessionInfo, show: impl Fn(&crate::control::ConnectionInfo) -> String) -> String {

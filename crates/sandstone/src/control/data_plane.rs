@@ -81,6 +81,8 @@ impl std::error::Error for ApplyError {}
 pub struct SessionInfo {
     /// Target session identifying handle: the session's number in `session kill`.
     pub tsih: u16,
+    /// Number of the event loop that serves it, from 0 on.
+    pub event_loop: u16,
     /// The initiator's iSCSI name.
     pub initiator: String,
     /// The initiator's InitiatorAlias, where it sent one.

@@ -19,6 +19,7 @@ impl EventLoop {
             stream,
             peer,
             local,
+            dealt,
         } = arrived;
         self.make_room_for_login();
         if let Err(error) = super::socket_options::apply(&stream) {
@@ -37,7 +38,7 @@ impl EventLoop {
             return;
         }
         let role = Role::Login(Box::new(LoginConnection::new()));
-        entry.insert(Connection::new(stream, peer, local, role));
+        entry.insert(Connection::new(stream, peer, local, dealt, role));
         self.readable(slot);
     }
 
@@ -103,6 +104,7 @@ impl EventLoop {
         replaces: Option<Arc<RegisteredSession>>,
     ) {
         let Connection {
+            dealt,
             mut stream,
             peer,
             local,
@@ -122,7 +124,9 @@ impl EventLoop {
             self.abandon(&name, &seat.session);
             return;
         }
+        let owner = seat.session.loop_index;
         let logged_in = LoggedIn {
+            dealt: dealt.moved_to(owner),
             stream,
             peer,
             local,
@@ -132,7 +136,6 @@ impl EventLoop {
             input,
             output,
         };
-        let owner = logged_in.seat.session.loop_index;
         if owner == self.core.index && logged_in.replaces.is_none() {
             self.attach(logged_in);
         } else {
@@ -164,6 +167,7 @@ impl EventLoop {
             return;
         }
         let LoggedIn {
+            dealt,
             mut stream,
             peer,
             local,
@@ -186,7 +190,7 @@ impl EventLoop {
             self.abandon(&name, &registered);
             return;
         }
-        let mut connection = Connection::new(stream, peer, local, Role::Closing);
+        let mut connection = Connection::new(stream, peer, local, dealt, Role::Closing);
         connection.output = output;
         connection.seat = Some(seat);
         entry.insert(connection);

@@ -8,6 +8,7 @@ use iscsi::target::Session;
 use iscsi::target::discovery::TextExchange;
 use smallvec::SmallVec;
 
+use super::dealer::Dealt;
 use super::gathering::Gathering;
 use super::login::LoginConnection;
 use super::operation::SessionKey;
@@ -37,6 +38,9 @@ pub(super) enum Role {
 /// A socket.
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// It counts as one of its loop. Dropped before the socket: a client that sees its connection closed, and
+    /// comes again, finds that the loop has one less.
+    pub dealt: Dealt,
     /// The socket.
     pub stream: mio::net::TcpStream,
     /// Where it came from.
@@ -98,10 +102,12 @@ impl Connection {
         stream: mio::net::TcpStream,
         peer: SocketAddr,
         local: SocketAddr,
+        dealt: Dealt,
         role: Role,
     ) -> Self {
         let now = Instant::now();
         Self {
+            dealt,
             stream,
             peer,
             local,

@@ -36,6 +36,7 @@ impl EventLoop {
         connections.sort_by_key(|connection| connection.cid);
         SessionInfo {
             tsih: session.registered.tsih,
+            event_loop: self.core.index as u16,
             initiator: session.name.initiator.to_string(),
             alias: login.identity.initiator_alias.clone(),
             isid: login.identity.isid.to_string(),

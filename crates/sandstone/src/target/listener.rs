@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::dealer::Dealt;
 use super::message::Message;
 use super::shared::Shared;
 
@@ -32,6 +32,8 @@ pub(super) struct Arrived {
     pub peer: SocketAddr,
     /// The portal it came to.
     pub local: SocketAddr,
+    /// The loop that gets it.
+    pub dealt: Dealt,
 }
 
 /// Opens a listening socket. An IPv6 portal takes IPv6 only, so that `[::]` and `0.0.0.0` can both be
@@ -126,7 +128,6 @@ impl Acceptor {
 fn run(mut poll: Poll, commands: &Receiver<Command>, shared: &Shared) {
     let mut events = Events::with_capacity(64);
     let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
-    let next_loop = AtomicUsize::new(0);
     loop {
         if let Err(error) = poll.poll(&mut events, None)
             && error.kind() != io::ErrorKind::Interrupted
@@ -156,12 +157,12 @@ fn run(mut poll: Poll, commands: &Receiver<Command>, shared: &Shared) {
         }
         // Registration delivers readiness again where connections wait, so nothing is missed here.
         for listener in &listeners {
-            accept_all(listener, shared, &next_loop);
+            accept_all(listener, shared);
         }
     }
 }
 
-fn accept_all(listener: &TcpListener, shared: &Shared, next_loop: &AtomicUsize) {
+fn accept_all(listener: &TcpListener, shared: &Shared) {
     loop {
         match listener.accept() {
             Ok((stream, peer)) => {
@@ -169,13 +170,14 @@ fn accept_all(listener: &TcpListener, shared: &Shared, next_loop: &AtomicUsize) 
                     continue;
                 };
                 if stream.set_nonblocking(true).is_ok() {
-                    let index = next_loop.fetch_add(1, Ordering::Relaxed) % shared.loops();
+                    let dealt = shared.dealer.deal();
                     shared.send(
-                        index,
+                        dealt.loop_index(),
                         Message::Accepted(Arrived {
                             stream,
                             peer,
                             local,
+                            dealt,
                         }),
                     );
                 }

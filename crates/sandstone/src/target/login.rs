@@ -15,6 +15,7 @@ use iscsi::target::login::{
     LoginPolicy, LoginResult, LoginTerms, MAX_DATA_SEGMENT, SessionKind,
 };
 
+use super::dealer::Dealt;
 use super::directory::Directory;
 use super::message::Message;
 use super::registry::{RegisteredSession, Registry, Seat, SessionName};
@@ -34,6 +35,8 @@ const MANY_SESSIONS: usize = 64;
 /// A login that succeeded, on its way to the loop that owns the session.
 #[derive(Debug)]
 pub(super) struct LoggedIn {
+    /// It counts as one of that loop.
+    pub dealt: Dealt,
     /// The socket.
     pub stream: mio::net::TcpStream,
     /// Where it came from.

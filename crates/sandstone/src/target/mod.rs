@@ -9,7 +9,7 @@
 //! | what | where |
 //! |---|---|
 //! | **connections and sessions** | |
-//! | a connection is accepted | `listener.rs`, `arrival.rs`, `socket_options.rs` |
+//! | a connection is accepted | `listener.rs`, `arrival.rs`, `socket_options.rs`; which loop gets it: `dealer.rs` |
 //! | LOGIN meets the configuration | `login.rs` (the state machine is `iscsi::target::login`) |
 //! | which sessions there are, who may join or replace one | `registry.rs` |
 //! | a connection is given to its session | `arrival.rs` |
@@ -45,6 +45,7 @@
 mod arrival;
 mod connection;
 mod core;
+mod dealer;
 mod deletion;
 mod describe;
 pub mod directory;

@@ -10,6 +10,7 @@ use scsi::logical_unit::LogicalUnit;
 use scsi::nexus::NexusId;
 use scsi::task_set::Wake;
 
+use super::dealer::Dealer;
 use super::directory::Directory;
 use super::message::Message;
 use super::operation::Token;
@@ -69,6 +70,8 @@ pub(super) struct Shared {
     directory: RwLock<Arc<Directory>>,
     registry: Mutex<Registry>,
     loops: Vec<LoopHandle>,
+    /// Which loop gets a new connection.
+    pub dealer: Arc<Dealer>,
     /// Memory for data in flight.
     pub budget: Arc<Budget>,
     /// Limits.
@@ -99,6 +102,7 @@ impl Shared {
             Self {
                 directory: RwLock::default(),
                 registry: Mutex::default(),
+                dealer: Dealer::new(loops.len()),
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,

@@ -40,6 +40,7 @@ mod served;
 mod session;
 mod session_end;
 mod shrunk_device;
+mod spread_sessions;
 mod task_functions;
 mod task_set_type;
 mod tries_at_once;

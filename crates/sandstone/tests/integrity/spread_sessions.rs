@@ -1,0 +1,71 @@
+//! Sessions are spread over all event loops, whatever connections come and go between their logins.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use iscsi::initiator::LoginSettings;
+use iscsi::pdu::Isid;
+use sandstone::block::memory::MemoryDevice;
+use sandstone::control::DataPlane;
+
+use super::kill::settings;
+use super::process::free_portal;
+use super::served::{self, Served, limits};
+use super::session::{PATIENCE, PipelinedSession};
+
+const SESSIONS: u8 = 8;
+
+/// Logs in so many sessions, with something before each; returns how many each of the two loops serves.
+fn sessions_of_loops(between: impl Fn(SocketAddr, u8)) -> [usize; 2] {
+    let portal = free_portal();
+    let disk = Arc::new(MemoryDevice::new(64 * 512, 512, 1 << 20).unwrap());
+    let units = vec![served::unit(0, 64, 512, true)];
+    let served = Served::start(&[portal], units, vec![disk], limits());
+    let mut sessions: Vec<PipelinedSession> = Vec::new();
+    for number in 0..SESSIONS {
+        between(portal, number);
+        let mut session = PipelinedSession::new(portal, settings(number));
+        session.log_in();
+        session.wait_until_ready(0);
+        sessions.push(session);
+    }
+    let mut counts = [0; 2];
+    for session in served.service().sessions() {
+        counts[usize::from(session.event_loop)] += 1;
+    }
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
+    assert_eq!(counts[0] + counts[1], usize::from(SESSIONS));
+    counts
+}
+
+#[test]
+fn logins_are_spread() {
+    assert_eq!(sessions_of_loops(|_, _| {}), [4, 4]);
+}
+
+/// As open-iscsi does for each portal: it asks for the targets, leaves, and logs in.
+#[test]
+fn logins_that_follow_discoveries_are_spread() {
+    let counts = sessions_of_loops(|portal, number| {
+        let name = "iqn.2026-01.io.sandstone:who-looks-first".to_owned();
+        let settings = LoginSettings::new(name, None, Isid([0x80, 0, 0, 1, 0, number]));
+        let mut discovery = PipelinedSession::new(portal, settings);
+        discovery.try_log_in(PATIENCE).unwrap();
+        discovery.log_out();
+        discovery.wait_for_end();
+    });
+    assert_eq!(counts, [4, 4]);
+}
+
+#[test]
+fn logins_that_follow_refused_ones_are_spread() {
+    let counts = sessions_of_loops(|portal, number| {
+        let mut settings = settings(number);
+        settings.target_name = Some("iqn.2026-01.io.sandstone:there-is-none".into());
+        let refused = PipelinedSession::new(portal, settings).try_log_in(PATIENCE);
+        assert!(refused.is_err());
+    });
+    // The loop may hear that the client has gone after its next login.
+    assert!(counts[0].abs_diff(counts[1]) <= 2, "{counts:?}");
+}
