@@ -5,10 +5,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use sandstone::block::device::{NodeDevice, physical_block_size};
-use sandstone::block::{BlockDevice, open};
+use sandstone::block::{BlockDevice, Request, open};
 use sandstone::config::model::BackendSpec;
 
-use crate::driver::Path;
+use crate::driver::{Driver, Path};
 use crate::suite;
 
 /// A loop device, detached on drop; `None` where there can be none.
@@ -41,6 +41,23 @@ impl Loop {
                 None
             }
         }
+    }
+
+    /// What the kernel tells of it below /sys/block.
+    fn told(&self, what: &str) -> String {
+        let name = self.node.file_name().expect("a name");
+        let file = FilePath::new("/sys/block").join(name).join(what);
+        std::fs::read_to_string(file).expect("told")
+    }
+
+    /// Flushes that it has completed: field 16 of its statistics.
+    fn flushes(&self) -> u64 {
+        let statistics = self.told("stat");
+        let field = statistics.split_whitespace().nth(15);
+        field
+            .expect("there since Linux 5.5")
+            .parse()
+            .expect("a number")
     }
 }
 
@@ -90,9 +107,7 @@ fn a_disk_tells_its_physical_blocks_and_its_medium() {
         assert_eq!(physical_block_size(&disk.node), Some(sector));
         let geometry = open(&disk.node, sector).geometry();
         assert_eq!((geometry.physical, geometry.alignment), (sector, 0));
-        let name = disk.node.file_name().expect("a name").to_string_lossy();
-        let queue = FilePath::new("/sys/block").join(&*name).join("queue");
-        let rotational = std::fs::read_to_string(queue.join("rotational")).expect("told");
+        let rotational = disk.told("queue/rotational");
         let rate = u16::from(rotational.trim() == "0");
         assert_eq!(geometry.rotation_rate, rate, "{rotational}");
     }
@@ -125,5 +140,45 @@ fn what_is_no_disk_is_refused() {
         let spec = BackendSpec::Device { path };
         let error = open::open(&spec, folder.path(), 512).expect_err("no disk");
         assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// The disk itself counts: what is acknowledged as durable has been flushed, and nothing else has.
+#[test]
+fn flushes_and_durable_writes_reach_the_disk() {
+    let Some(disk) = Loop::attach(512) else {
+        return;
+    };
+    assert_eq!(disk.told("queue/write_cache").trim(), "write back");
+    let device = open(&disk.node, 4096);
+    for path in [Path::Uring, Path::Pool] {
+        let mut driver = Driver::new(Arc::clone(&device), path);
+        let mut flushed = |what: &str, run: &mut dyn FnMut(&mut Driver)| {
+            let before = disk.flushes();
+            run(&mut driver);
+            let count = disk.flushes() - before;
+            eprintln!("{path:?}: {what}: {count} flushes");
+            count > 0
+        };
+        assert!(!flushed("a write", &mut |driver| driver.write(0, &[1; 8192])));
+        assert!(flushed("a flush", &mut |driver| driver
+            .flush()
+            .expect("a flush succeeds")));
+        assert!(!flushed("a read", &mut |driver| drop(driver.read(0, 4096))));
+        assert!(flushed("a durable write", &mut |driver| driver
+            .try_write(4096, &[2; 4096], true)
+            .expect("a write succeeds")));
+        for durable in [false, true] {
+            let flushed = flushed("zeroes", &mut |driver| {
+                let zeroes = Request::WriteZeroes {
+                    offset: 0,
+                    len: 4096,
+                    unmap: false,
+                    durable,
+                };
+                driver.run(zeroes).expect("zeroing succeeds");
+            });
+            assert_eq!(flushed, durable, "{path:?}");
+        }
     }
 }
