@@ -76,10 +76,10 @@ impl AccessState {
             _ => false,
         };
         let in_standby = match (opcode, service_action) {
-            // MODE SELECT/SENSE, LOG SELECT/SENSE, SEND/RECEIVE DIAGNOSTIC RESULTS
-            (0x15 | 0x1A | 0x55 | 0x5A | 0x4C | 0x4D | 0x1C | 0x1D, _) => true,
-            // PERSISTENT RESERVE IN/OUT, READ/WRITE BUFFER
-            (0x5E | 0x5F | 0x3B | 0x3C, _) => true,
+            // MODE SELECT/SENSE, LOG SELECT/SENSE, SEND DIAGNOSTIC
+            (0x15 | 0x1A | 0x55 | 0x5A | 0x4C | 0x4D | 0x1D, _) => true,
+            // PERSISTENT RESERVE IN/OUT
+            (0x5E | 0x5F, _) => true,
             // READ CAPACITY: hosts size a unit on whichever path they scan first.
             (0x25, _) | (0x9E, 0x10) => true,
             // REPORT SUPPORTED OPERATION CODES / TASK MANAGEMENT FUNCTIONS

@@ -52,6 +52,8 @@ fn what_is_not_supported_is_said_to_be_so() {
     let device = Device::new(&[config(1)]);
     let a = device.login(1, 1);
     for (options, opcode, action) in [
+        (1, 0x3B, 0),
+        (1, 0x3C, 0),
         (1, 0xC0, 0),
         (2, 0xC0, 1),
         (3, 0xC0, 0),

@@ -293,7 +293,7 @@ fn offline_units_say_so_and_come_back() {
     assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
 }
 
-fn two_groups(second: AccessState) -> GroupLayout {
+pub(crate) fn two_groups(second: AccessState) -> GroupLayout {
     let group = |id, state| TargetPortGroup {
         id,
         preferred: false,

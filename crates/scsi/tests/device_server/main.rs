@@ -14,5 +14,6 @@ mod reservations_6;
 mod sanitize;
 mod sense;
 mod thin_provisioning;
+mod unknown_commands;
 mod unmap_and_write_same;
 mod verify_and_compare;
