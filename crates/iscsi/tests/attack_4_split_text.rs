@@ -1,8 +1,13 @@
 //! Attack 4: text that continues for ever without saying anything, and text cut at every byte. (Text
 //! requests after login: `target::discovery`; splits of the byte stream: `target::receive`.)
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
+
 mod login_harness;
 
+use std::cell::Cell;
+
+use iscsi::chap::{self, ChapAlgorithm};
 use iscsi::target::login::{LoginOutcome, MAX_REQUESTS};
 use login_harness::*;
 
@@ -22,21 +27,67 @@ fn empty_requests_with_the_c_bit_are_bounded() {
 }
 
 #[test]
-fn a_chap_login_cut_into_single_bytes_where_the_bound_allows() {
-    // 60 pieces of one text: the bound on requests is no obstacle to honest initiators.
+fn text_in_fifty_pieces_is_put_together() {
+    // The bound on requests is no obstacle to honest initiators.
     let whole = text(&[
         &format!("InitiatorName={INITIATOR}"),
         &format!("TargetName={TARGET}"),
         "AuthMethod=None",
     ]);
-    let size = whole.len().div_ceil(60);
-    let pieces: Vec<&[u8]> = whole.chunks(size).collect();
-    let (last, head) = pieces.split_last().unwrap();
+    let pieces: Vec<&[u8]> = whole.chunks(2).collect();
+    assert!((50..MAX_REQUESTS as usize).contains(&pieces.len()));
     let mut client = Client::new(Policy::open());
+    send_pieces(&mut client, Some(FULL_FEATURE), &pieces).connected();
+}
+
+/// Sends one text as several requests; the answer to the last of them.
+fn send_pieces(client: &mut Client, next: Option<u8>, pieces: &[&[u8]]) -> Reply {
+    let (last, head) = pieces.split_last().unwrap();
     client.header.continues = true;
     for piece in head {
-        client.send(SECURITY, None, piece).pending();
+        let reply = client.send(SECURITY, None, piece).pending();
+        assert!(reply.text.is_empty(), "nothing is said to half a text");
     }
     client.header.continues = false;
-    client.send(SECURITY, Some(FULL_FEATURE), last).connected();
+    client.send(SECURITY, next, last)
+}
+
+/// A login with CHAP in which `cut` sends the initiator's algorithm and then its name and response. Who it
+/// was is known at the end.
+fn chap_login(cut: impl Fn(&mut Client, Option<u8>, &[u8]) -> Reply) {
+    let mut client = Client::new(Policy::chap(None));
+    client.first(SECURITY, None, &["AuthMethod=CHAP"]).pending();
+    let asked = cut(&mut client, None, &text(&["CHAP_A=5"])).pending();
+    let response = chap::answer(
+        ChapAlgorithm::Md5,
+        asked.get("CHAP_I").unwrap(),
+        asked.get("CHAP_C").unwrap(),
+        &credential("host", "initiator-secret"),
+        None,
+    );
+    let proof = text(&["CHAP_N=host", &format!("CHAP_R={}", response.unwrap())]);
+    let end = cut(&mut client, Some(FULL_FEATURE), &proof);
+    assert_eq!(end.connected().authenticated_as.as_deref(), Some("host"));
+}
+
+#[test]
+fn a_chap_login_cut_into_single_bytes_where_the_bound_allows() {
+    // The names go in one request, 9 and 54 bytes in one each: as many as there may be.
+    let sent = Cell::new(1);
+    chap_login(|client, next, text| {
+        let bytes: Vec<&[u8]> = text.chunks(1).collect();
+        sent.set(sent.get() + bytes.len());
+        send_pieces(client, next, &bytes)
+    });
+    assert_eq!(sent.get(), MAX_REQUESTS as usize);
+}
+
+#[test]
+fn a_chap_login_cut_in_two_at_every_byte() {
+    for at in 0..=54 {
+        chap_login(|client, next, text| {
+            let (head, tail) = text.split_at(at.min(text.len()));
+            send_pieces(client, next, &[head, tail])
+        });
+    }
 }
