@@ -2,9 +2,11 @@
 
 use clap::{Args, Subcommand};
 use hyper::Method;
+use serde::Serialize;
 
 use super::completion::session_numbers;
-use super::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
+use super::edit::EditArgs;
+use super::table::{self, Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::{Error, ErrorKind};
 use crate::control::SessionInfo;
@@ -28,6 +30,8 @@ pub(super) struct Logout {
     /// End the session where the initiator has not logged out after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     within: u16,
+    #[command(flatten)]
+    edit: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -38,6 +42,19 @@ pub(super) struct Kill {
     /// Do not ask
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     yes: bool,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+/// What is done to a session, or would be.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    dry_run: bool,
+    action: &'static str,
+    /// Within how many seconds its initiator is to log out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_s: Option<u16>,
+    session: &'a SessionInfo,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -45,43 +62,81 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let sessions = || client.get::<Vec<SessionInfo>>("/v1/sessions");
     match verb {
         Verb::List(args) => print(t, &args, &COLUMNS, &sessions()?, "no sessions"),
-        Verb::Logout(Logout { session, within }) => {
-            let path = format!("/v1/sessions/{session}/logout?within_s={within}");
-            let () = client.call(&Method::POST, &path)?;
-            let asked = "its initiator was asked to log out";
-            Ok(writeln!(
-                t.out,
-                "session {session}: {asked} within {within} s"
-            )?)
-        }
-        Verb::Kill(args) => {
-            let missing = || {
-                Error::not_found(
-                    format!("there is no session {}", args.session),
-                    "sandstone session list shows those there are",
-                )
-            };
-            let sessions = sessions()?;
-            let session = sessions
-                .iter()
-                .find(|session| session.tsih == args.session)
-                .ok_or_else(missing)?;
-            if !args.yes {
-                confirm(t, session)?;
+        Verb::Logout(Logout {
+            session,
+            within,
+            edit,
+        }) => {
+            let session = find(sessions()?, session)?;
+            let (number, asked) = (session.tsih, "asked to log out");
+            if !edit.dry_run {
+                let path = format!("/v1/sessions/{number}/logout?within_s={within}");
+                let () = client.call(&Method::POST, &path)?;
             }
-            let () = client.call(&Method::DELETE, &format!("/v1/sessions/{}", args.session))?;
-            Ok(writeln!(t.out, "session {} ended", args.session)?)
+            let told = Told {
+                dry_run: edit.dry_run,
+                action: "logout",
+                within_s: Some(within),
+                session: &session,
+            };
+            let done = format!("session {number}: its initiator was {asked} within {within} s");
+            let would = format!("its initiator would be {asked} within {within} s");
+            tell(t, &edit, &told, &done, &would)
+        }
+        Verb::Kill(Kill { session, yes, edit }) => {
+            let session = find(sessions()?, session)?;
+            let number = session.tsih;
+            if !edit.dry_run {
+                if !yes {
+                    confirm(t, &session)?;
+                }
+                let () = client.call(&Method::DELETE, &format!("/v1/sessions/{number}"))?;
+            }
+            let told = Told {
+                dry_run: edit.dry_run,
+                action: "kill",
+                within_s: None,
+                session: &session,
+            };
+            let done = format!("session {number} ended");
+            tell(t, &edit, &told, &done, "it would end")
         }
     }
 }
 
-fn confirm(t: &mut Terminal<'_>, session: &SessionInfo) -> Done {
+fn find(sessions: Vec<SessionInfo>, number: u16) -> Result<SessionInfo, Error> {
+    let mut sessions = sessions.into_iter();
+    sessions
+        .find(|session| session.tsih == number)
+        .ok_or_else(|| {
+            Error::not_found(
+                format!("there is no session {number}"),
+                "sandstone session list shows those there are",
+            )
+        })
+}
+
+/// Tells what was done, or what would be.
+fn tell(t: &mut Terminal<'_>, edit: &EditArgs, told: &Told<'_>, done: &str, would: &str) -> Done {
+    if edit.json {
+        return table::json(t, told);
+    }
+    if !edit.dry_run {
+        return Ok(writeln!(t.out, "{done}")?);
+    }
+    writeln!(t.out, "{}: {would}", in_words(told.session))?;
+    Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
+}
+
+/// Which session, and how busy it is.
+fn in_words(session: &SessionInfo) -> String {
     let target = session.target.as_deref().unwrap_or("discovery");
-    writeln!(
-        t.err,
-        "session {} of {} at {target}, {} commands in flight, would end",
-        session.tsih, session.initiator, session.in_flight
-    )?;
+    let (number, initiator, in_flight) = (session.tsih, &session.initiator, session.in_flight);
+    format!("session {number} of {initiator} at {target}, {in_flight} commands in flight")
+}
+
+fn confirm(t: &mut Terminal<'_>, session: &SessionInfo) -> Done {
+    writeln!(t.err, "{}: it would end", in_words(session))?;
     let Some(ask) = t.ask.as_mut() else {
         let message = "this needs a confirmation and nobody is there to ask";
         return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());

@@ -5,6 +5,10 @@ use super::daemon::Daemon;
 const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
 const ONE: &str = "iqn.2024-08.internal.sandstone:one";
 
+fn json(daemon: &Daemon, line: &str) -> serde_json::Value {
+    serde_json::from_str(&daemon.run(line).out).unwrap()
+}
+
 #[test]
 fn lists_follow_the_conventions() {
     let daemon = Daemon::with_one_of_each();
@@ -21,7 +25,7 @@ vol1   10G  1.25G  online  volumes/vol1.img    512     1  {naa}
         daemon.run("lu list -Hp -o NAME,size,used").out,
         "vol1\t10737418240\t1342177280\n"
     );
-    let json: serde_json::Value = serde_json::from_str(&daemon.run("lu list --json").out).unwrap();
+    let json = json(&daemon, "lu list --json");
     assert_eq!(json[0]["spec"]["backend"]["size"], 10_737_418_240_u64);
     let ran = daemon.run("lu list -o colour");
     assert_eq!(ran.code, 1);
@@ -97,8 +101,27 @@ fn a_session_is_killed_only_when_asked_for_by_number_and_yes() {
     );
     assert_eq!(daemon.run("session kill 3").code, 1);
     assert_eq!(daemon.run_answering("session kill 3", "").code, 1);
+    for dry in ["session kill 3 -n", "session kill 3 --yes --dry-run"] {
+        let ran = daemon.run(dry);
+        let told = format!(
+            "session 3 of {ESX1} at {ONE}, 0 commands in flight: it would end\n\
+             nothing was changed (--dry-run)\n"
+        );
+        assert_eq!((ran.code, ran.out), (0, told));
+    }
+    let told = json(&daemon, "session kill 3 -n --json");
+    assert_eq!(told["dry_run"], true);
+    assert_eq!(told["action"], "kill");
+    assert_eq!(told["session"]["initiator"], ESX1);
+    assert_eq!(daemon.run("session kill 4 -n").code, 1);
+    assert_eq!(daemon.run("session list -H -o tsih").out, "3\n");
     let ran = daemon.run("session kill 3 --yes");
     assert_eq!((ran.code, ran.out.as_str()), (0, "session 3 ended\n"));
+    assert!(daemon.run("session list").err.contains("no sessions"));
+    daemon.log_in(3, ESX1, ONE);
+    let told = json(&daemon, "session kill 3 --yes --json");
+    assert_eq!(told["dry_run"], false);
+    assert_eq!(told["session"]["tsih"], 3);
     assert!(daemon.run("session list").err.contains("no sessions"));
 }
 
@@ -110,9 +133,26 @@ fn an_initiator_is_asked_to_log_a_session_out_within_a_time() {
     assert!(ran.err.contains("there is no session 4"), "{}", ran.err);
     assert_eq!(daemon.run("session logout 3 --within 0").code, 2);
     assert_eq!(daemon.run("session list -H -o tsih").out, "3\n");
+    let ran = daemon.run("session logout 3 --within 5 -n");
+    let told = format!(
+        "session 3 of {ESX1} at {ONE}, 0 commands in flight: its initiator would be asked to log out within 5 s\n\
+         nothing was changed (--dry-run)\n"
+    );
+    assert_eq!((ran.code, ran.out), (0, told));
+    let told = json(&daemon, "session logout 3 --dry-run --json");
+    assert_eq!(told["dry_run"], true);
+    assert_eq!(told["action"], "logout");
+    assert_eq!(told["within_s"], 30);
+    assert_eq!(daemon.run("session logout 4 -n").code, 1);
+    assert_eq!(daemon.run("session list -H -o tsih").out, "3\n");
     let ran = daemon.run("session logout 3 --within 5");
     let asked = "session 3: its initiator was asked to log out within 5 s\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, asked));
+    assert!(daemon.run("session list").err.contains("no sessions"));
+    daemon.log_in(3, ESX1, ONE);
+    let told = json(&daemon, "session logout 3 --within 5 --json");
+    assert_eq!(told["dry_run"], false);
+    assert_eq!(told["within_s"], 5);
     assert!(daemon.run("session list").err.contains("no sessions"));
 }
 
