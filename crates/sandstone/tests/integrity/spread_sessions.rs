@@ -15,24 +15,41 @@ use super::session::{PATIENCE, PipelinedSession};
 
 const SESSIONS: u8 = 8;
 
-/// Logs in so many sessions, with something before each; returns how many each of the two loops serves.
-fn sessions_of_loops(between: impl Fn(SocketAddr, u8)) -> [usize; 2] {
+fn serve() -> (Served, SocketAddr) {
     let portal = free_portal();
     let disk = Arc::new(MemoryDevice::new(64 * 512, 512, 1 << 20).unwrap());
     let units = vec![served::unit(0, 64, 512, true)];
-    let served = Served::start(&[portal], units, vec![disk], limits());
-    let mut sessions: Vec<PipelinedSession> = Vec::new();
-    for number in 0..SESSIONS {
-        between(portal, number);
-        let mut session = PipelinedSession::new(portal, settings(number));
-        session.log_in();
-        session.wait_until_ready(0);
-        sessions.push(session);
-    }
+    (
+        Served::start(&[portal], units, vec![disk], limits()),
+        portal,
+    )
+}
+
+fn logged_in(portal: SocketAddr, number: u8) -> PipelinedSession {
+    let mut session = PipelinedSession::new(portal, settings(number));
+    session.log_in();
+    session.wait_until_ready(0);
+    session
+}
+
+/// How many sessions each of the two loops serves.
+fn counts(served: &Served) -> [usize; 2] {
     let mut counts = [0; 2];
     for session in served.service().sessions() {
         counts[usize::from(session.event_loop)] += 1;
     }
+    counts
+}
+
+/// Logs in so many sessions, with something before each.
+fn sessions_of_loops(between: impl Fn(SocketAddr, u8)) -> [usize; 2] {
+    let (served, portal) = serve();
+    let mut sessions: Vec<PipelinedSession> = Vec::new();
+    for number in 0..SESSIONS {
+        between(portal, number);
+        sessions.push(logged_in(portal, number));
+    }
+    let counts = counts(&served);
     sessions.iter_mut().for_each(PipelinedSession::cut);
     served.stop();
     assert_eq!(counts[0] + counts[1], usize::from(SESSIONS));
@@ -68,4 +85,32 @@ fn logins_that_follow_refused_ones_are_spread() {
     });
     // The loop may hear that the client has gone after its next login.
     assert!(counts[0].abs_diff(counts[1]) <= 2, "{counts:?}");
+}
+
+/// The further connections of a session (MC/S) go to its loop and count there.
+#[test]
+fn a_session_with_many_connections_has_its_loop_for_itself() {
+    let (served, portal) = serve();
+    let mut first = PipelinedSession::new(portal, settings(0));
+    first.settings.limits.max_connections = 4;
+    first.log_in();
+    first.wait_until_ready(0);
+    let mut further: Vec<PipelinedSession> = Vec::new();
+    for cid in 1..4 {
+        let mut connection = first.second_connection(0);
+        connection.settings.cid = cid;
+        connection.log_in();
+        further.push(connection);
+    }
+    assert_eq!(served.connections(), 4);
+    let taken = usize::from(served.service().sessions()[0].event_loop);
+    let mut others: Vec<PipelinedSession> =
+        (1..=4).map(|number| logged_in(portal, number)).collect();
+    let mut expected = [4; 2];
+    expected[taken] = 1;
+    assert_eq!(counts(&served), expected);
+    others.iter_mut().for_each(PipelinedSession::cut);
+    further.iter_mut().for_each(PipelinedSession::cut);
+    first.cut();
+    served.stop();
 }
