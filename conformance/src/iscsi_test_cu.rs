@@ -5,7 +5,9 @@
 //! every test does in a full run (libiscsi's commit cc3ddbff420c, "Improve robustness of the code that
 //! restores .queue_pdu()", is the cure). Run once, each of them ends.
 
-use std::collections::BTreeMap;
+mod log;
+mod skips;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -13,6 +15,9 @@ use anyhow::{Result, bail};
 use crate::lab::{Bench, Lab, Outcome};
 use crate::process;
 use crate::server::{Backend, Spec};
+
+use log::Log;
+use skips::Expected;
 
 /// No test of the suite is silent for longer unless it hangs.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -29,37 +34,53 @@ pub(crate) const LABS: &[Lab] = &[
         name: "suite-memory-512",
         about: "iscsi-test-cu in full, memory, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::Memory, 512), 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::Memory, 512), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-memory-4k",
         about: "iscsi-test-cu in full, memory, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::Memory, 4096), 1, &[]),
+        run: |bench| {
+            run(
+                bench,
+                Unit::new(Backend::Memory, 4096),
+                1,
+                &[],
+                &skips::FULL,
+            )
+        },
     },
     Lab {
         name: "suite-file-512",
         about: "iscsi-test-cu in full, file, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::File, 512), 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::File, 512), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-file-4k",
         about: "iscsi-test-cu in full, file, 4 KiB blocks",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::File, 4096), 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::File, 4096), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-pool-512",
         about: "iscsi-test-cu in full, thin volume of a pool, 512-byte blocks",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::Pool, 512), 1, &[]),
+        run: |bench| run(bench, Unit::new(Backend::Pool, 512), 1, &[], &skips::POOL),
     },
     Lab {
         name: "suite-two-paths",
         about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
         guest: false,
-        run: |bench| run(bench, Unit::new(Backend::Memory, 512), 2, &[]),
+        run: |bench| {
+            run(
+                bench,
+                Unit::new(Backend::Memory, 512),
+                2,
+                &[],
+                &skips::FULL_OVER_TWO_PATHS,
+            )
+        },
     },
     Lab {
         name: "suite-physical-4k",
@@ -74,6 +95,7 @@ pub(crate) const LABS: &[Lab] = &[
                 },
                 1,
                 &["--test=SCSI.[CW]*.[IU]n[vm]a*"],
+                &skips::PHYSICAL_4K,
             )
         },
     },
@@ -90,6 +112,7 @@ pub(crate) const LABS: &[Lab] = &[
                 },
                 1,
                 &["--test=SCSI.ReadOnly"],
+                &skips::READ_ONLY,
             )
         },
     },
@@ -107,7 +130,13 @@ const SANITIZE_RESET: &str = "Left out, because it wants a SANITIZE that takes l
     test `a_sanitize_outlives_its_session` shows what it is about]: Sanitize.Reset";
 
 fn sanitize(bench: &Bench) -> Result<Outcome> {
-    let mut outcome = run(bench, Unit::new(Backend::Preallocated, 512), 1, SANITIZE)?;
+    let mut outcome = run(
+        bench,
+        Unit::new(Backend::Preallocated, 512),
+        1,
+        SANITIZE,
+        &skips::SANITIZE,
+    )?;
     if let Outcome::Passed { skips, .. } = &mut outcome {
         skips.push(SANITIZE_RESET.to_owned());
     }
@@ -136,41 +165,13 @@ impl Unit {
     }
 }
 
-/// Why the suite is right to skip, or where what it skips is run: by how its own reason begins.
-const WHY: &[(&str, &str)] = &[
-    ("--allow-sanitize", "suite-sanitize runs them"),
-    ("LBPPB < 2", "suite-physical-4k runs them"),
-    ("Multipath unavailable", "suite-two-paths runs them"),
-    ("Logical unit is not removable", "no unit of Sandstone is"),
-    ("LUN is not removable", "no unit of Sandstone is"),
-    ("Media is not removable", "no unit of Sandstone is"),
-    (
-        "Logical unit is not write-protected",
-        "suite-read-only runs it",
-    ),
-    (
-        "Task Management functionfor ColdReset",
-        "it ends every session, that of the question too (RFC 7143 section 11.5.1)",
-    ),
-    (
-        "WRITEATOMIC16 is not implemented",
-        "memory and files do not write several blocks all or none, so it is not offered",
-    ),
-    (
-        "WRITESAME10 does not support 0-blocks",
-        "WSNZ = 1: a mistyped command must not overwrite all",
-    ),
-    (
-        "WRITESAME16 does not support 0-blocks",
-        "WSNZ = 1: a mistyped command must not overwrite all",
-    ),
-    (
-        "SANITIZE",
-        "a file cannot promise that its disk forgets (BLOCK ERASE) and is not encrypted (CRYPTOGRAPHIC ERASE)",
-    ),
-];
-
-fn run(bench: &Bench, unit: Unit, paths: usize, options: &[&str]) -> Result<Outcome> {
+fn run(
+    bench: &Bench,
+    unit: Unit,
+    paths: usize,
+    options: &[&str],
+    expected: &Expected,
+) -> Result<Outcome> {
     let addresses = (1..=paths).map(|host| format!("127.0.0.{host}")).collect();
     let mut server = bench.serve(Spec {
         backend: unit.backend,
@@ -197,14 +198,19 @@ fn run(bench: &Bench, unit: Unit, paths: usize, options: &[&str]) -> Result<Outc
     let seconds = start.elapsed().as_secs_f64();
     let alive = server.check_alive();
     log.close();
-    let tests = log.passed + log.failures.len() + log.skipped();
+    let tests = log.passes + log.failures.len() + log.skipped();
     let figures = format!(
         "{tests} tests: {} passed, {} failed, {} skipped in {seconds:.0} s",
-        log.passed,
+        log.passes,
         log.failures.len(),
         log.skipped()
     );
     alive?;
+    // What the peer may skip is nobody's promise.
+    let violations = match bench.is_peer() {
+        true => Vec::new(),
+        false => expected.violations(&log),
+    };
     match ended {
         Err(error) => bail!("{figures}; then {} hung: {error:#}", log.place()),
         Ok(_) if !log.complete => bail!(
@@ -218,162 +224,13 @@ fn run(bench: &Bench, unit: Unit, paths: usize, options: &[&str]) -> Result<Outc
             "{figures}; the suite itself says that {} tests ran",
             log.ran
         ),
-        Ok(_) if log.passed == 0 => bail!("{figures}: nothing ran"),
+        Ok(_) if log.passes == 0 => bail!("{figures}: nothing ran"),
+        Ok(_) if !violations.is_empty() => {
+            bail!("{figures}\n    {}", violations.join("\n    "))
+        }
         Ok(_) => Ok(Outcome::Passed {
             figures,
-            skips: log.reasons(),
+            skips: expected.reasons(&log),
         }),
-    }
-}
-
-/// Reads the suite's verbose output: `Suite: S`, `  Test: T ...passed`, with `[SKIPPED] reason`
-/// and other remarks between the dots and the verdict.
-#[derive(Debug, Default)]
-struct Log {
-    suite: String,
-    test: Option<Test>,
-    passed: usize,
-    failures: Vec<String>,
-    /// Reason and the tests that gave it.
-    skips: BTreeMap<String, Vec<String>>,
-    complete: bool,
-    /// The suite's own count of tests that ran.
-    ran: usize,
-}
-
-#[derive(Debug)]
-struct Test {
-    name: String,
-    skip: Option<String>,
-    passed: bool,
-    failed: bool,
-    details: Vec<String>,
-}
-
-impl Log {
-    fn read(&mut self, line: &str) {
-        let text = line.trim();
-        if let Some(name) = text.strip_prefix("Suite: ") {
-            self.close();
-            name.clone_into(&mut self.suite);
-        } else if let Some(rest) = text.strip_prefix("Test: ") {
-            self.close();
-            let (name, rest) = rest.split_once(" ...").unwrap_or((rest, ""));
-            self.test = Some(Test {
-                name: name.to_owned(),
-                skip: None,
-                passed: false,
-                failed: false,
-                details: Vec::new(),
-            });
-            self.remark(rest.trim());
-        } else if text.starts_with("Run Summary:") {
-            self.close();
-            self.complete = true;
-        } else if let Some(counts) = text.strip_prefix("tests").filter(|_| self.complete) {
-            self.ran = counts
-                .split_whitespace()
-                .nth(1)
-                .and_then(|word| word.parse().ok())
-                .unwrap_or(0);
-        } else {
-            self.remark(text);
-        }
-    }
-
-    fn remark(&mut self, text: &str) {
-        let Some(test) = self.test.as_mut() else {
-            return;
-        };
-        if let Some((_, reason)) = text.split_once("[SKIPPED]") {
-            test.skip.get_or_insert_with(|| reason.trim().to_owned());
-        }
-        // A verdict may follow a remark on one line, and what ends a suite may follow a verdict.
-        let says = |verdict: &str| {
-            text.ends_with(verdict)
-                || text
-                    .strip_prefix(verdict)
-                    .is_some_and(|rest| rest.starts_with("  "))
-        };
-        if says("passed") && !test.failed {
-            test.passed = true;
-        } else if says("FAILED") {
-            test.failed = true;
-        } else if test.failed && text.contains("CU_") && test.details.len() < 3 {
-            test.details.push(text.to_owned());
-        }
-    }
-
-    /// Counts the test that is open, if its verdict is known.
-    fn close(&mut self) {
-        let Some(test) = self.test.take_if(|test| test.passed || test.failed) else {
-            return;
-        };
-        let name = format!("{}.{}", self.suite, test.name);
-        if test.failed {
-            self.failures
-                .push(format!("{name} {}", test.details.join("; ")));
-        } else if let Some(reason) = test.skip {
-            self.skips.entry(reason).or_default().push(name);
-        } else {
-            self.passed += 1;
-        }
-    }
-
-    fn skipped(&self) -> usize {
-        self.skips.values().map(Vec::len).sum()
-    }
-
-    fn place(&self) -> String {
-        match &self.test {
-            Some(test) => format!("{}.{}", self.suite, test.name),
-            None => format!("a test after {}", self.suite),
-        }
-    }
-
-    /// Each reason with its tests; the suite runs a test once in each family that has it.
-    fn reasons(&self) -> Vec<String> {
-        self.skips
-            .iter()
-            .map(|(reason, tests)| {
-                let mut unique = tests.clone();
-                unique.sort_unstable();
-                unique.dedup();
-                let why = WHY.iter().find(|(begins, _)| reason.starts_with(begins));
-                let why = why.map_or(String::new(), |(_, why)| format!(" [{why}]"));
-                format!("{reason}{why}: {}", unique.join(", "))
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Log;
-
-    #[test]
-    fn verdicts_are_told_apart() {
-        let mut log = Log::default();
-        let text = "Suite: CompareAndWrite\n  Test: Simple ...    [SKIPPED] no CAW.\n    [SKIPPED] no CAW.\npassed\n\
-                    Suite: Read10\n  Test: Simple ...passed\n  Test: BeyondEol ...FAILED\n\
-                    \x20   1. test_read10.c:1  - CU_ASSERT_EQUAL(_r,0)\n  Test: Last ...\n    Send READ10\npassed    Send \
-                    PRIN/READ_KEYS\n\nRun Summary: Type  Total  Ran\n\
-                    \x20            suites  2  2\n              tests  4  4  3  1  0\n";
-        text.lines().for_each(|line| log.read(line));
-        assert!(log.complete);
-        assert_eq!(log.ran, 4);
-        assert_eq!((log.passed, log.failures.len(), log.skipped()), (2, 1, 1));
-        assert!(log.failures[0].starts_with("Read10.BeyondEol 1. test_read10.c"));
-        assert_eq!(log.reasons(), ["no CAW.: CompareAndWrite.Simple"]);
-    }
-
-    #[test]
-    fn an_unfinished_suite_is_not_complete() {
-        let mut log = Log::default();
-        ["Suite: Read10", "  Test: Hangs ..."]
-            .iter()
-            .for_each(|line| log.read(line));
-        assert!(!log.complete);
-        assert_eq!(log.place(), "Read10.Hangs");
     }
 }
