@@ -104,6 +104,24 @@ drop_caches() {
     blockdev --flushbufs "$M"
 }
 
+# make_fs ext4|xfs FOLDER: a new file system on the multipath device, mounted there.
+make_fs() {
+    case $1 in
+        ext4) mkfs.ext4 -q -F "$M" ;;
+        xfs) modprobe xfs && mkfs.xfs -q -f "$M" ;;
+    esac
+    mkdir -p "$2"
+    mount -t "$1" "$M" "$2"
+}
+
+# check_fs ext4|xfs: it is whole; not mounted.
+check_fs() {
+    case $1 in
+        ext4) e2fsck -fn "$M" ;;
+        xfs) xfs_repair -n "$M" >/dev/null 2>&1 || fail "xfs_repair finds damage" ;;
+    esac
+}
+
 # make_source MIB: a random file and its checksum in SOURCE and SUM.
 make_source() {
     SOURCE=/tmp/source
@@ -122,16 +140,37 @@ check_files() {
     note "$count files match"
 }
 
-# write_for SECONDS FOLDER: writes the source with fsync again and again; sets WRITES and WORST_MS.
+# rotated BYTES: the source, begun there. So no block of it is what lay at its place before.
+rotated() {
+    tail -c +$(($1 + 1)) $SOURCE
+    head -c "$1" $SOURCE
+}
+
+# write_for SECONDS FOLDER: overwrites two files with fsync again and again, each time with other bytes; sets WRITES,
+# WORST_MS, and LAST: what each of them was overwritten with last.
 write_for() {
-    local end=$(($(now_s) + $1)) start took
-    WRITES=0 WORST_MS=0
+    local end=$(($(now_s) + $1)) size number start took
+    size=$(stat -c %s $SOURCE)
+    WRITES=0 WORST_MS=0 LAST=()
     while [ "$(now_s)" -lt $end ]; do
         start=$(date +%s%N)
-        dd if=$SOURCE of="$2/f$((WRITES % 6))" bs=64k conv=fsync status=none
+        number=$((WRITES % 2))
+        LAST[number]=$((WRITES * 4096 % size))
+        rotated ${LAST[number]} | dd of="$2/f$number" bs=64k iflag=fullblock conv=fsync status=none
         took=$((($(date +%s%N) - start) / 1000000))
         [ $took -gt $WORST_MS ] && WORST_MS=$took
         WRITES=$((WRITES + 1))
     done
     note "$WRITES writes, the longest took $WORST_MS ms"
+}
+
+# check_written FOLDER: every file in it must be what write_for wrote last.
+check_written() {
+    local number
+    for number in "${!LAST[@]}"; do
+        [ "$(rotated ${LAST[number]} | sha256sum)" = "$(sha256sum <"$1/f$number")" ] ||
+            fail "f$number is not what was written last"
+    done
+    [ ${#LAST[@]} -gt 0 ] || fail "nothing was written"
+    note "${#LAST[@]} files are what was written last"
 }

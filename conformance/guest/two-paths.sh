@@ -6,19 +6,11 @@ iscsiadm -m session
 multipath -ll
 make_source 16
 for type in ext4 xfs; do
-    case $type in
-        ext4) mkfs.ext4 -q -F "$M" ;;
-        xfs) modprobe xfs && mkfs.xfs -q -f "$M" ;;
-    esac
-    mkdir -p /mnt/$type
-    mount -t $type "$M" /mnt/$type
+    make_fs $type /mnt/$type
     for n in 1 2 3 4; do dd if=$SOURCE of=/mnt/$type/f$n bs=64k conv=fsync status=none; done
     umount /mnt/$type
     drop_caches
-    case $type in
-        ext4) e2fsck -fn "$M" ;;
-        xfs) xfs_repair -n "$M" >/dev/null 2>&1 || fail "xfs_repair finds damage" ;;
-    esac
+    check_fs $type
     mount -t $type "$M" /mnt/$type
     check_files /mnt/$type
     umount /mnt/$type

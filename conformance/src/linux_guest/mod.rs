@@ -47,7 +47,7 @@ pub(crate) const LABS: &[Lab] = &[
     },
     Lab {
         name: "guest-path-cut",
-        about: "Linux: one of two paths is cut while writing; failover, nothing lost",
+        about: "Linux, ext4 and xfs: one of two paths is cut while writing; failover, nothing lost",
         guest: true,
         run: |bench| {
             run(
@@ -62,7 +62,7 @@ pub(crate) const LABS: &[Lab] = &[
     },
     Lab {
         name: "guest-server-killed",
-        about: "Linux: the daemon is killed (-9) and restarted while writing; nothing durable is lost",
+        about: "Linux, ext4 and xfs: the daemon is killed (-9) and restarted while writing; nothing durable is lost",
         guest: true,
         run: |bench| {
             run(
