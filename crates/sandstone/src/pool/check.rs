@@ -2,15 +2,16 @@
 //!
 //! Nothing is written (`overlay.rs`).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-use store::format::SECTOR_SIZE;
+use store::format::{DatasetId, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{LeafLabels, Pool, examine};
+use store::pool::{LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 use utoipa::ToSchema;
 
 use super::disks::Disks;
@@ -19,6 +20,9 @@ use super::import::open_all;
 use super::overlay::Drive;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
+
+/// A node of a map leads to two to the power of so many nodes below it, or blocks.
+const NODE_BITS: u32 = 9;
 
 /// What a check found out about a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +35,9 @@ pub struct CheckView {
     pub checkpoint_s: u64,
     /// Devices that were not found: what is on them was not looked at.
     pub missing: Vec<String>,
+    /// Devices that gave wrong bytes, or failed to give any.
+    #[serde(default)]
+    pub wrong: Vec<WrongDevice>,
     /// Volumes and snapshots.
     pub datasets: u64,
     /// Blocks of them.
@@ -45,6 +52,17 @@ pub struct CheckView {
     pub findings: Vec<FindingView>,
     /// How much more is wrong.
     pub more_findings: u64,
+}
+
+/// A device that is the reason for findings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WrongDevice {
+    /// Where it is.
+    pub path: String,
+    /// How often it gave wrong bytes, also for what the check had to read twice.
+    pub checksum: u64,
+    /// How often it failed to read.
+    pub read: u64,
 }
 
 /// Something that is not as it must be.
@@ -76,19 +94,24 @@ pub fn check(
     let mut opened = Vec::new();
     for (path, result) in open_all(&disks, &described.devices) {
         match result {
-            Ok((device, labels)) => opened.push((device, labels)),
+            Ok((device, labels)) => opened.push((path, device, labels)),
             Err(error) => return Err(in_use(&described.name, &path, error)),
         }
     }
-    let labels: Vec<LeafLabels> = opened.iter().map(|(_, labels)| labels.clone()).collect();
-    let examined = examine(&labels, Some(guid)).map_err(|error| damaged(&error.to_string()))?;
-    let leaves = examined.leaves.iter().zip(opened);
-    let leaves: Vec<(u64, Arc<dyn BlockDevice>)> = leaves
-        .filter_map(|(leaf, (device, _))| Some(((*leaf)?, device)))
-        .collect();
-    let mut drive = Drive::new().map_err(|reason| damaged(&reason))?;
+    let labels: Vec<LeafLabels> = opened.iter().map(|(.., labels)| labels.clone()).collect();
+    let unopened = |error: OpenError| cannot_open(&described.name, &described.missing, error);
+    let examined = examine(&labels, Some(guid)).map_err(unopened)?;
+    let mut leaves: Vec<(u64, Arc<dyn BlockDevice>)> = Vec::new();
+    let mut places = BTreeMap::new();
+    for (leaf, (path, device, _)) in examined.leaves.iter().zip(opened) {
+        if let Some(leaf) = *leaf {
+            leaves.push((leaf, device));
+            places.insert(leaf, path);
+        }
+    }
+    let mut drive = Drive::new().map_err(|reason| failed(&reason))?;
     let opened = drive.open(&examined, &leaves, None);
-    let (mut pool, _) = opened.map_err(|error| damaged(&error.to_string()))?;
+    let (mut pool, _) = opened.map_err(unopened)?;
     let view = CheckView {
         name: described.name,
         guid: described.guid,
@@ -96,7 +119,27 @@ pub fn check(
         missing: described.missing,
         ..CheckView::default()
     };
-    prove(&mut pool, &mut drive, view, progress)
+    let view = prove(&mut pool, &mut drive, view, progress)?;
+    let wrong = wrong_devices(&pool, &places);
+    Ok(CheckView { wrong, ..view })
+}
+
+/// The devices that answered wrongly.
+fn wrong_devices(pool: &Pool, places: &BTreeMap<u64, PathBuf>) -> Vec<WrongDevice> {
+    let status = pool.status();
+    let slots = status.top_levels.iter().flat_map(|top| &top.slots);
+    let leaves = slots.flat_map(|slot| &slot.leaves);
+    let wrong = leaves.filter(|leaf| leaf.errors.checksum + leaf.errors.read > 0);
+    wrong
+        .map(|leaf| WrongDevice {
+            path: places.get(&leaf.guid).map_or_else(
+                || format!("{:016x}", leaf.guid),
+                |path| path.display().to_string(),
+            ),
+            checksum: leaf.errors.checksum,
+            read: leaf.errors.read,
+        })
+        .collect()
 }
 
 /// The pool that is meant.
@@ -127,20 +170,49 @@ fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
 }
 
 fn in_use(name: &str, path: &std::path::Path, error: Error) -> Error {
+    let path = path.display().to_string();
+    let message = match error.message.contains(&path) {
+        true => error.message,
+        false => format!("{path}: {}", error.message),
+    };
     Error::new(
         ErrorKind::InUse,
-        format!("{}: {}", path.display(), error.message),
+        message,
         format!(
             "a pool that is open is verified by `sandstone pool scrub {name}`; to check it, export it first"
         ),
     )
 }
 
-fn damaged(reason: &str) -> Error {
+fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
+    let mut reason = error.to_string();
+    if !missing.is_empty() {
+        reason.push_str(&format!("; missing: {}", missing.join(", ")));
+    }
+    let may_rewind = matches!(
+        error.kind,
+        OpenErrorKind::Damaged | OpenErrorKind::LogDamaged
+    );
+    let rewind = format!(
+        "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and what \
+         that gives up; it changes nothing"
+    );
+    let next = match (may_rewind, missing.is_empty()) {
+        (true, true) => rewind,
+        (true, false) => format!("attach what is missing, or name it with -d; otherwise {rewind}"),
+        (false, false) => "attach what is missing, or name it with -d".to_owned(),
+        (false, true) => format!("`sandstone pool import -d PATH {name}` says what to do about it"),
+    };
+    let message = format!("pool {name} cannot be opened, so it cannot be checked: {reason}");
+    Error::new(ErrorKind::Corrupt, message, next)
+}
+
+/// Something other than the pool is in the way.
+fn failed(reason: &str) -> Error {
     Error::new(
-        ErrorKind::Corrupt,
-        format!("the pool cannot be opened, so it cannot be checked: {reason}"),
-        "attach all of its devices",
+        ErrorKind::Storage,
+        format!("the pool cannot be checked: {reason}"),
+        "check it again; report this if it happens again",
     )
 }
 
@@ -150,7 +222,7 @@ fn prove(
     view: CheckView,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckView, Error> {
-    let busy = || damaged("it is not at rest after its opening: this is a defect, report it");
+    let busy = || failed("it is not at rest after its opening, which is a defect");
     let mut check = Check::new(pool).ok_or_else(busy)?;
     let mut told = Instant::now();
     while !check.is_done() {
@@ -160,7 +232,7 @@ fn prove(
             .for_each(|request| drive.submit(request));
         let answers = drive
             .wait(check.deadline_us())
-            .map_err(|reason| damaged(&reason))?;
+            .map_err(|reason| failed(&reason))?;
         let now_us = drive.now_us();
         for (io, outcome) in answers {
             check.completed(io, outcome, now_us);
@@ -175,7 +247,11 @@ fn prove(
         }
     }
     let report = check.finish();
-    let findings = report.findings.iter();
+    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    // As they lie in volumes, which is not the order in which they were met.
+    let order = |of: &Finding| (severity(of.kind), of.kind);
+    findings.sort_by(|one, other| (order(one), &one.owners).cmp(&(order(other), &other.owners)));
+    let findings = findings.into_iter();
     Ok(CheckView {
         datasets: report.datasets,
         blocks: report.blocks,
@@ -183,14 +259,14 @@ fn prove(
         verified: report.verified,
         needed: report.reached_sectors * SECTOR_SIZE as u64,
         findings: findings
-            .map(|found| told_of(found, pool.catalog()))
+            .map(|found| told_of(found, pool.catalog(), &view.name))
             .collect(),
         more_findings: report.more_findings,
         ..view
     })
 }
 
-fn told_of(finding: &Finding, catalog: &Catalog) -> FindingView {
+fn told_of(finding: &Finding, catalog: &Catalog, pool: &str) -> FindingView {
     let mut text = what(finding.kind).to_owned();
     let owners: Vec<String> = finding.owners.iter().map(|of| owner(of, catalog)).collect();
     if !owners.is_empty() {
@@ -206,7 +282,31 @@ fn told_of(finding: &Finding, catalog: &Catalog) -> FindingView {
     FindingView {
         kind: finding.kind.as_str().to_owned(),
         text,
-        action: action(finding.kind).to_owned(),
+        action: action(finding.kind, pool),
+    }
+}
+
+/// Where so many blocks lie in a volume or snapshot, as far as it has them.
+fn bytes(catalog: &Catalog, dataset: DatasetId, first: u64, count: u64) -> Option<String> {
+    let (size, block_size) = catalog.dataset(dataset)?.geometry()?;
+    let block_size = u64::from(block_size);
+    let end = first.saturating_add(count).saturating_mul(block_size);
+    let first = first.saturating_mul(block_size);
+    (first < size).then(|| format!("bytes {first} to {}", end.min(size)))
+}
+
+/// What is told first is what most has to be done about.
+fn severity(kind: FindingKind) -> u8 {
+    match kind {
+        FindingKind::DoubleAllocation
+        | FindingKind::NotAllocated
+        | FindingKind::Beyond
+        | FindingKind::WrongBirth
+        | FindingKind::WrongDeadList
+        | FindingKind::WrongSpace => 0,
+        FindingKind::Unreadable => 1,
+        FindingKind::BadCopy => 2,
+        FindingKind::Leak | FindingKind::Unproven | FindingKind::WrongReferenced => 3,
     }
 }
 
@@ -214,13 +314,30 @@ fn told_of(finding: &Finding, catalog: &Catalog) -> FindingView {
 fn owner(owner: &Owner, catalog: &Catalog) -> String {
     match owner {
         Owner::Block { dataset, block } => {
-            format!("block {block} of {}", catalog.full_name(*dataset))
+            let name = catalog.full_name(*dataset);
+            match bytes(catalog, *dataset, *block, 1) {
+                Some(bytes) => format!("{bytes} of {name}"),
+                None => format!("block {block} of {name}"),
+            }
         }
         Owner::Node {
             dataset,
             level,
             index,
-        } => format!("node {level}/{index} of {}", catalog.full_name(*dataset)),
+        } => {
+            let name = catalog.full_name(*dataset);
+            let bits = NODE_BITS * (u32::from(*level) + 1);
+            let first = index.checked_shl(bits).unwrap_or(0);
+            match bytes(
+                catalog,
+                *dataset,
+                first,
+                1_u64.checked_shl(bits).unwrap_or(u64::MAX),
+            ) {
+                Some(bytes) => format!("node {level}/{index} of {name}, which leads to {bytes}"),
+                None => format!("node {level}/{index} of {name}"),
+            }
+        }
         Owner::DeadList { dataset } => {
             format!("the dead list of {}", catalog.full_name(*dataset))
         }
@@ -246,14 +363,22 @@ fn what(kind: FindingKind) -> &'static str {
     }
 }
 
-fn action(kind: FindingKind) -> &'static str {
+fn action(kind: FindingKind, pool: &str) -> String {
     match kind {
-        FindingKind::BadCopy => "nothing is lost: import the pool and use `sandstone pool scrub`",
+        FindingKind::BadCopy => {
+            return format!(
+                "nothing is lost: `sandstone pool import -d PATH {pool}`, then `sandstone pool scrub {pool}` writes \
+                 the right bytes there"
+            );
+        }
         FindingKind::Unreadable => {
             "these bytes are lost unless a missing device has them: reading them fails, and never returns \
              wrong bytes; restore them from a copy"
         }
-        FindingKind::Leak | FindingKind::Unproven => {
+        FindingKind::Unproven => {
+            "they belong to what could not be read, or are lost space; nothing else is wrong with them"
+        }
+        FindingKind::Leak => {
             "space is lost, and nothing else; where much is, copy the volumes to a new pool"
         }
         FindingKind::WrongReferenced => "a figure is wrong, and nothing else; report this",
@@ -266,4 +391,5 @@ fn action(kind: FindingKind) -> &'static str {
             "do not write to this pool: copy what can be read to a new one, and report this"
         }
     }
+    .to_owned()
 }

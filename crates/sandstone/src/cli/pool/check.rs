@@ -10,7 +10,7 @@ use super::super::{Done, Failure, Terminal};
 use super::absolute;
 use crate::config::quantity::format_size;
 use crate::date::utc;
-use crate::pool::check::{CheckView, check};
+use crate::pool::check::{CheckView, WrongDevice, check};
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;
@@ -78,25 +78,31 @@ fn report(view: &CheckView) -> String {
         ));
     }
     text.push_str(&format!(
-        "checked: {} datasets, {} blocks, {} nodes, {}; {} verified in all copies\n",
-        view.datasets,
-        view.blocks,
-        view.nodes,
+        "checked: {}, {}, {}, {}; {} verified in all copies\n",
+        counted(view.datasets, "dataset"),
+        counted(view.blocks, "block"),
+        counted(view.nodes, "node"),
         format_size(view.needed),
         view.verified
     ));
+    for device in &view.wrong {
+        text.push_str(&format!("  wrong: {}\n", what_it_did(device)));
+    }
     if view.findings.is_empty() {
-        text.push_str(" result: every block has its place for itself, and every copy is right\n");
+        let copies = match view.missing.is_empty() {
+            true => "every copy is right",
+            false => "every copy that was looked at is right",
+        };
+        text.push_str(&format!(
+            " result: every block has its place for itself, and {copies}\n"
+        ));
         return text;
     }
     let total = view.findings.len() as u64 + view.more_findings;
-    text.push_str(&format!(" result: {total} findings\n"));
-    let mut kinds: Vec<&str> = view
-        .findings
-        .iter()
-        .map(|found| found.kind.as_str())
-        .collect();
-    kinds.sort_unstable();
+    text.push_str(&format!(" result: {}\n", counted(total, "finding")));
+    // Those of one kind come one after the other, the worst first.
+    let found = view.findings.iter();
+    let mut kinds: Vec<&str> = found.map(|found| found.kind.as_str()).collect();
     kinds.dedup();
     for kind in kinds {
         let found: Vec<_> = view
@@ -120,4 +126,26 @@ fn report(view: &CheckView) -> String {
         }
     }
     text
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        more => format!("{more} {what}s"),
+    }
+}
+
+/// What a device did wrong.
+fn what_it_did(device: &WrongDevice) -> String {
+    let times = |count: u64, what: &str| match count {
+        0 => None,
+        1 => Some(format!("{what} once")),
+        more => Some(format!("{what} {more} times")),
+    };
+    let what = [
+        times(device.checksum, "gave wrong bytes"),
+        times(device.read, "failed to read"),
+    ];
+    let what: Vec<String> = what.into_iter().flatten().collect();
+    format!("{} {}", device.path, what.join(" and "))
 }
