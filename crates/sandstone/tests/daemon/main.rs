@@ -24,6 +24,7 @@ mod pool_logs_and_caches;
 mod pool_over_iscsi;
 mod pool_returning;
 mod pool_rewind;
+mod pool_scrub;
 mod pool_under_load;
 mod pool_units;
 mod process;
