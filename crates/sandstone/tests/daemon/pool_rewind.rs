@@ -1,6 +1,7 @@
 //! A pool that is damaged beyond its redundancy: what going back gives up is told before it is done, and what
 //! was whole is served again.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,9 @@ const SECTOR: usize = 4096;
 /// Where sectors that addresses name begin.
 const DATA: u64 = 1 << 20;
 
-/// Overwrites the manifest of the newest checkpoint on all devices, as docs/format.md says where it lies.
-fn destroy_newest_manifest(devices: &[PathBuf]) {
+/// Overwrites the manifests of the newest checkpoints, so many of them, on all devices, as docs/format.md says where
+/// they lie.
+fn destroy_newest_manifests(devices: &[PathBuf], count: usize) {
     let number = |sector: &[u8], at: usize| {
         u64::from_le_bytes(sector[at..at + 8].try_into().expect("eight bytes"))
     };
@@ -26,14 +28,17 @@ fn destroy_newest_manifest(devices: &[PathBuf]) {
     let fronts: Vec<Vec<u8>> = devices.iter().map(labels).collect();
     let sectors = fronts.iter().flat_map(|front| front.chunks_exact(SECTOR));
     let roots = sectors.filter(|sector| sector.starts_with(b"SANDROOT"));
-    let newest = roots.max_by_key(|root| number(root, 24)).expect("a root");
-    let blocks = usize::from(u16::from_le_bytes([newest[10], newest[11]]));
-    for block in 0..blocks {
-        let sector = number(newest, 96 + 32 * block) & ((1 << 48) - 1);
-        for path in devices {
-            let file = OpenOptions::new().write(true).open(path).expect("a device");
-            file.write_all_at(&[0xee; SECTOR], DATA + sector * SECTOR as u64)
-                .expect("destroyed");
+    let by_epoch: BTreeMap<u64, &[u8]> = roots.map(|root| (number(root, 24), root)).collect();
+    assert!(by_epoch.len() > count, "there are older ones");
+    for root in by_epoch.values().rev().take(count) {
+        let blocks = usize::from(u16::from_le_bytes([root[10], root[11]]));
+        for block in 0..blocks {
+            let sector = number(root, 96 + 32 * block) & ((1 << 48) - 1);
+            for path in devices {
+                let file = OpenOptions::new().write(true).open(path).expect("a device");
+                file.write_all_at(&[0xee; SECTOR], DATA + sector * SECTOR as u64)
+                    .expect("destroyed");
+            }
         }
     }
 }
@@ -58,7 +63,7 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     checkpoint(&process);
     write_all(portal, 20..30);
     process.kill();
-    destroy_newest_manifest(&devices(process.folder()));
+    destroy_newest_manifests(&devices(process.folder()), 1);
     process.restart();
     let status = flat(&process.done("pool status tank"));
     assert!(status.contains("UNAVAIL"), "{status}");
@@ -114,5 +119,75 @@ fn a_pool_that_is_whole_gives_nothing_up() {
     let told = process.done(&format!("{import} -n"));
     assert!(told.contains("nothing has to be given up"), "{told}");
     process.done(&import);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+}
+
+/// Bytes of the devices.
+fn contents(process: &Process) -> Vec<Vec<u8>> {
+    let devices = devices(process.folder());
+    let read = |path| std::fs::read(path).expect("a device");
+    devices.iter().map(read).collect()
+}
+
+#[test]
+fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..20);
+    process.done("volume snapshot tank/vm1@early");
+    for numbers in [20..22, 22..24, 24..26] {
+        write_all(portal, numbers);
+        checkpoint(&process);
+    }
+    process.kill();
+    destroy_newest_manifests(&devices(process.folder()), 3);
+    let damaged = contents(&process);
+    process.restart();
+    let import = format!("pool import -d {} tank", process.folder().display());
+
+    // Not what -F alone may give up; it says what would do.
+    for line in [format!("{import} -F -n"), format!("{import} -F")] {
+        let refused = flat(&process.refused(&line));
+        assert!(
+            refused.contains("even with its newest changes given up"),
+            "{refused}"
+        );
+        assert!(refused.contains("pool import -F -X -n"), "{refused}");
+    }
+    process.refused(&format!("{import} -X -n"));
+
+    let told = process.done(&format!("{import} -F -X -n"));
+    assert!(told.contains("can go back to its checkpoint of"), "{told}");
+    assert!(
+        told.contains("That gives up: 3 newer checkpoints"),
+        "{told}"
+    );
+    assert!(told.contains("may have been overwritten"), "{told}");
+    assert!(told.contains("tank/vm1@early"), "{told}");
+    assert!(told.contains("Nothing was changed"), "{told}");
+    let foreseen = process.done(&format!("{import} -F -X -n --json"));
+    assert!(contents(&process) == damaged, "a preview changes nothing");
+    process.refused(&import);
+
+    let done = process.done(&format!("{import} -F -X --json"));
+    let rewind = |text: &str| -> serde_json::Value {
+        let all: serde_json::Value = serde_json::from_str(text).expect(text);
+        all[0]["rewind"].clone()
+    };
+    let (mut foreseen, done) = (rewind(&foreseen), rewind(&done));
+    assert_eq!(foreseen["is_done"], false);
+    assert_eq!(foreseen["checkpoints"], 3, "{foreseen}");
+    assert_eq!(foreseen["is_doubtful"], true, "{foreseen}");
+    foreseen["is_done"] = true.into();
+    assert_eq!(done, foreseen, "what was foreseen is what was done");
+
+    verify_all(portal, 0..20);
+    scrubbed_clean(&process);
+    write_all(portal, 30..40);
+    process.kill();
+    process.restart();
+    verify_all(portal, 0..20);
+    verify_all(portal, 30..40);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
