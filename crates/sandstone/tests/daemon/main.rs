@@ -7,6 +7,7 @@
 )]
 
 mod data_out_length;
+mod dataset_sources;
 mod datasets;
 mod demo;
 mod duplicate_backing;
