@@ -204,49 +204,69 @@ fn a_mirror_under_load_loses_a_disk_gains_a_spare_and_is_healed_of_rot() {
     verify_all(portals[1], STILL);
 }
 
+/// Waits until a disk that does not answer any more is given up.
+fn removed(process: &Process, disk: &str) {
+    let start = Instant::now();
+    while line_of(process, disk)[0] != "REMOVED" {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it is not given up"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
-fn a_raidz2_under_load_loses_two_disks_and_gets_two_others() {
-    let mut lost = [Array::start(1, DISK), Array::start(2, DISK)];
+fn a_raidz2_under_load_loses_three_disks_and_gets_a_spare_and_two_others() {
+    let mut lost = [1, 2, 3].map(|number| Array::start(number, DISK));
     let process = Process::start();
     lost.iter().for_each(|lost| lost.log_in(&process));
     process.done(&format!(
-        "pool create --size {DISK} tank raidz2 d0 {} d1 {} d2",
-        lost[0].naa, lost[1].naa
+        "pool create --size {DISK} tank raidz2 d0 {} d1 {} {} spare ready",
+        lost[0].naa, lost[1].naa, lost[2].naa
     ));
     let portals = serve(&process);
     write_all(portals[0], STILL);
     let load = Load::begin(portals);
 
-    for array in &mut lost {
+    // For the first one the spare stands in by itself.
+    lost[0].process.kill();
+    until(&process, "pool status tank", "INUSE     currently in use");
+    let status = resilvered(&process);
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    assert!(status.contains("\t    spare-1  "), "{status}");
+    assert_eq!(line_of(&process, &lost[0].naa)[0], "REMOVED");
+    load.goes_on();
+    scrubbed_clean(&process);
+
+    // So two more may go, which nobody stands in for.
+    for array in &mut lost[1..] {
         array.process.kill();
-        let start = Instant::now();
-        while line_of(&process, &array.naa)[0] != "REMOVED" {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "it is not given up"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        removed(&process, &array.naa);
         load.goes_on();
     }
     let status = process.done("pool status tank");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
-    let refused = process.refused("pool offline tank d0");
-    assert!(flat(&refused).contains("no valid replicas"), "{refused}");
+    for needed in ["d0", "ready"] {
+        let refused = process.refused(&format!("pool offline tank {needed}"));
+        assert!(flat(&refused).contains("no valid replicas"), "{refused}");
+    }
     verify_all(portals[1], STILL);
 
-    for (array, new) in lost.iter().zip(["n1", "n2"]) {
+    for (array, new) in lost[1..].iter().zip(["n1", "n2"]) {
         process.done(&format!(
             "pool replace -w --size {DISK} tank {} {new}",
             array.naa
         ));
     }
+    process.done(&format!("pool detach tank {}", lost[0].naa));
     let status = process.done("pool status tank");
     assert!(status.contains(" state: ONLINE\n"), "{status}");
+    assert!(!status.contains("spare"), "{status}");
     load.goes_on();
     scrubbed_clean(&process);
     load.end();
-    // Both are whole: two others may go.
+    // All three are whole: two others may go.
     process.done("pool offline tank d0");
     process.done("pool offline tank d1");
     verify_all(portals[0], STILL);
