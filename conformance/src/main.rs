@@ -6,6 +6,7 @@
 
 mod bench_bars;
 mod bench_network;
+mod bench_volumes;
 mod browser;
 mod cpio;
 mod diskless_boot;
@@ -99,6 +100,7 @@ fn labs() -> Vec<Lab> {
         isns::LABS,
         bench_network::LABS,
         bench_bars::LABS,
+        bench_volumes::LABS,
         report_page::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
