@@ -12,6 +12,7 @@ use sandstone::pool::administer::VdevChange;
 use sandstone::pool::create::CreatePool;
 use sandstone::pool::dataset::DatasetChange;
 use sandstone::pool::import::ImportPool;
+use sandstone::pool::scan::ScrubAction;
 use sandstone::pool::{Disks, Pools, PoolsOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,8 +47,12 @@ pub(crate) enum Command {
     Vdevs { pool: String, change: VdevChange },
     /// Waits until a scrub or resilver ends, and tells of it.
     Await { pool: String },
+    /// Begins a scrub.
+    Scrub { pool: String },
     /// Runs loads, all at the same time.
     Load { loads: Vec<Load> },
+    /// Tells whether all is there that a load wrote.
+    Verify { load: Load },
     /// Tells how a pool is.
     Status { pool: String },
 }
@@ -112,6 +117,14 @@ impl Bench {
             Command::Vdevs { pool, change } => {
                 let changed = self.pools.change_vdevs(&pool, &change);
                 changed.map_err(|error| error.message)?;
+            }
+            Command::Scrub { pool } => {
+                let begun = self.pools.scrub(&pool, ScrubAction::Start);
+                begun.map_err(|error| error.message)?;
+            }
+            Command::Verify { load } => {
+                let (right, wrong) = load::verify(&load, &*self.target(&load.target)?)?;
+                brought = json!({ "right": right, "wrong": wrong });
             }
             Command::Await { pool } => brought = self.await_scan(&pool)?,
             Command::Load { loads } => {

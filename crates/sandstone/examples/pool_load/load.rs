@@ -240,10 +240,7 @@ impl<'a> Runner<'a> {
         let offset = self.load.start + number * size;
         self.started += 1;
         let request = if self.load.write {
-            let at = self
-                .random
-                .below((DATA as u64 - size) / PAGE_SIZE as u64 + 1) as usize;
-            let from = at * PAGE_SIZE;
+            let from = choose_data(&mut self.random, size);
             Request::Write {
                 offset,
                 data: self.data.slice(from..from + size as usize),
@@ -309,6 +306,61 @@ impl<'a> Runner<'a> {
         };
         outcome.map(drop).map_err(|error| error.to_string())
     }
+}
+
+/// Where in the data a write takes its bytes from.
+fn choose_data(random: &mut Random, size: u64) -> usize {
+    let at = random.below((DATA as u64 - size) / PAGE_SIZE as u64 + 1);
+    at as usize * PAGE_SIZE
+}
+
+/// Which bytes a load of scattered writes of `bytes` altogether has written last to each place: what lies there, if
+/// nothing was lost. `None` where it wrote nothing.
+fn written(load: &Load, places: u64) -> Vec<Option<usize>> {
+    let size = u64::from(load.size);
+    let mut random = Random(load.seed);
+    let mut last = vec![None; places as usize];
+    for _ in 0..load.bytes.unwrap_or(0) / size {
+        let place = random.below(places) as usize;
+        last[place] = Some(choose_data(&mut random, size));
+    }
+    last
+}
+
+/// Reads all that a load of scattered writes wrote, and everything between; how many places are right, and how many wrong.
+pub(crate) fn verify(load: &Load, target: &Target) -> Result<(u64, u64), String> {
+    let size = load.size;
+    let places = target.device.geometry().len / u64::from(size.max(1));
+    if !load.random || !load.write || load.start != 0 || load.len.is_some() || places == 0 {
+        return Err("only scattered writes to all of a volume are verified".to_owned());
+    }
+    let data = random_data();
+    let zeros = vec![0; size as usize];
+    let mut lane = Lane::standing().map_err(|error| error.to_string())?;
+    let (mut right, mut wrong) = (0, 0);
+    let mut taken = Vec::new();
+    for (place, from) in (0..).zip(written(load, places)) {
+        let offset = place * u64::from(size);
+        let request = Request::Read { offset, len: size };
+        let outcome = match target.device.submit(request, Ticket::new(place), &mut lane) {
+            Submitted::Ready(outcome) => outcome,
+            Submitted::Pending => {
+                while taken.is_empty() {
+                    turn(&mut lane, &mut taken)?;
+                }
+                taken.remove(0).1
+            }
+        };
+        let Done::Pages(read) = outcome.map_err(|error| error.to_string())? else {
+            return Err("a read was answered with something else".to_owned());
+        };
+        let expected = from.map(|from| data.slice(from..from + size as usize).to_vec());
+        match read.to_vec() == *expected.as_ref().unwrap_or(&zeros) {
+            true => right += 1,
+            false => wrong += 1,
+        }
+    }
+    Ok((right, wrong))
 }
 
 /// Bytes that nothing can compress.

@@ -1,5 +1,6 @@
 //! What is measured, in phases: each begins with a pool of its own.
 
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -11,10 +12,11 @@ use super::process::{Figures, Load, Loader};
 use super::table::{Line, Side, Table, Wanted};
 
 /// The phases, in their order.
-pub(super) const NAMES: [&str; 9] = [
+pub(super) const NAMES: [&str; 10] = [
     "fresh",
     "sequential",
     "filled",
+    "scrub",
     "aged",
     "snapshots",
     "large",
@@ -31,6 +33,12 @@ const LOAD_DATA: u64 = 64 * MIB;
 const CHANGES_OF_A_LOG: u64 = 1_000_000;
 /// Blocks of 4 KiB in a large volume.
 const LARGE_BLOCKS: u64 = 10_000_000;
+/// What a pool may have of memory beyond its cache, for each TiB or part of one.
+const MEMORY_OF_A_TIB_MIB: f64 = 64.0;
+/// Seconds of a run of reads beside a scrub, short so that the scrub is seldom at its end before it is.
+const BESIDE_SCRUB: f64 = 0.1;
+/// Scrubs of one round.
+const MOST_SCRUBS: usize = 1000;
 /// How full volumes make the pool, in percent.
 const FILL: u64 = 70;
 
@@ -68,6 +76,7 @@ impl Bench<'_> {
             "fresh" => self.fresh(),
             "sequential" => self.sequential(),
             "filled" => self.filled(),
+            "scrub" => self.scrub(),
             "aged" => self.aged(),
             "snapshots" => self.snapshots(),
             "large" => self.large(),
@@ -283,13 +292,62 @@ impl Bench<'_> {
             Side::Raw | Side::Btrfs => write.clone().flushed_each(),
         })?;
         self.beside_writes()?;
+        self.memory("memory beyond the cache's cap, the program's too")
+    }
+
+    /// How much memory there was at most beyond what it is allowed and loads take.
+    fn memory(&mut self, name: &str) -> Result<(), String> {
         let known = self.options.cache + LOAD_DATA;
         let beyond = self.loader.peak_memory()?.saturating_sub(known);
-        let name = "memory beyond the cache's cap, the program's too";
-        let wanted = Wanted::AtMost(64.0);
+        let wanted = Wanted::AtMost(MEMORY_OF_A_TIB_MIB);
         let line = Line::single(name, "MiB", wanted, beyond as f64 / MIB as f64);
         self.table.push(line);
         Ok(())
+    }
+
+    /// Reads alone, then beside a scrub of all that there is.
+    fn scrub(&mut self) -> Result<(), String> {
+        self.fill()?;
+        self.touch_memory("tank/v")?;
+        let mut line = Line::new(
+            "4K random read QD32 beside a scrub / alone",
+            "ratio",
+            &[Wanted::AtLeast(0.3)],
+        );
+        for round in 0..self.options.rounds {
+            let read = Load::random_read(4096, 32).seed(round as u64).on("tank/v");
+            let alone = self.one(read.clone().seconds(self.options.seconds))?;
+            let beside = self.beside_scrub(&read, round)?;
+            line.push(Side::Pool, beside / alone.iops());
+        }
+        self.table.push(line);
+        Ok(())
+    }
+
+    /// Reads in a second while a scrub is under way, which begins anew where it ends.
+    fn beside_scrub(&mut self, read: &Load, round: usize) -> Result<f64, String> {
+        let (mut operations, mut seconds, mut scrubs) = (0, 0.0, 0);
+        // What was read once is in the cache: each run reads elsewhere.
+        let mut seeds = (round as u64 + 1) << 32..;
+        while seconds < self.options.seconds {
+            if scrubs == MOST_SCRUBS {
+                return Err("scrubs end before it can be read beside them: use more bytes".into());
+            }
+            self.ask(json!({ "do": "scrub", "pool": "tank" }))?;
+            scrubs += 1;
+            loop {
+                let read = read.clone().seed(seeds.next().unwrap_or_default());
+                let figures = self.one(read.seconds(BESIDE_SCRUB))?;
+                let status = self.ask(json!({ "do": "status", "pool": "tank" }))?;
+                // Where it ended meanwhile, it is not known how long it was under way.
+                if status["scan_status"]["state"] != "running" {
+                    break;
+                }
+                operations += figures.operations;
+                seconds += figures.seconds;
+            }
+        }
+        Ok(operations as f64 / seconds)
     }
 
     /// Reads of what the cache holds.
@@ -380,10 +438,12 @@ impl Bench<'_> {
         file.map_err(|error| format!("{}: {error}", device.display()))?;
         self.new_pool("disk", std::slice::from_ref(&device))?;
         self.new_volume(1 << 40, 4 * KIB)?;
+        self.loader.reset_peak_memory()?;
         let write = Load::sequential_write(MIB as u32, 8).bytes(bytes).flushed();
         self.one(write.on("tank/v"))?;
         self.take_snapshots(bytes)?;
         self.destroy_beside_reads(bytes)?;
+        self.memory("memory beyond the cache's cap, ten million blocks of 1 TiB")?;
         self.ask(json!({ "do": "destroy", "pool": "tank" }))?;
         std::fs::remove_file(&device).map_err(|error| error.to_string())
     }
@@ -444,18 +504,36 @@ impl Bench<'_> {
         let device = self.path("device");
         self.lengthen(&device, 8 * CHANGES_OF_A_LOG * 4096)?;
         self.new_disk_pool(1 << 30, 4 * KIB)?;
+        let before = newest_checkpoint(&device)?;
         let write = Load::random_write(4096, 32).flushed();
-        let changes = CHANGES_OF_A_LOG * 4096;
-        self.one(write.bytes(changes).on("tank/v"))?;
+        let write = write.bytes(CHANGES_OF_A_LOG * 4096).on("tank/v");
+        let wrote = self.one(write.clone())?;
         let next = Loader::start(&self.program, &self.path("crash"), self.options.cache)?;
         std::mem::replace(&mut self.loader, next).kill()?;
+        let is_in_log = newest_checkpoint(&device)? == before;
         let answer = self.ask(json!({
             "do": "import", "pool": "tank", "paths": [device], "force": true,
         }))?;
         let took = answer["took_s"].as_f64().unwrap_or(f64::NAN);
         let name = "import after a crash, log of a million changes";
-        let line = Line::single(name, "s", Wanted::AtMost(3.0), took);
-        self.table.push(line);
+        match is_in_log {
+            true => {
+                let line = Line::single(name, "s", Wanted::AtMost(3.0), took);
+                self.table.push(line);
+            }
+            false => self.table.note(format!(
+                "no figure of an import after a crash: a checkpoint was made while the log was written, for {:.0} s",
+                wrote.seconds
+            )),
+        }
+        // Nothing else has these changes: what is right came from the log.
+        let (right, wrong) = self.loader.verify(&write)?;
+        if wrong > 0 {
+            return Err(format!(
+                "{wrong} of {} blocks are wrong after the import",
+                right + wrong
+            ));
+        }
         let files = self
             .peer
             .clone()
@@ -515,11 +593,17 @@ impl Bench<'_> {
         // There may be none; the next files need its room.
         let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
         let leaf = (self.options.size / 8).max(512 * MIB);
-        let leaves: Vec<PathBuf> = (0..4).map(|at| self.path(&format!("leaf{at}"))).collect();
+        let leaves: Vec<PathBuf> = (0..5).map(|at| self.path(&format!("leaf{at}"))).collect();
         for path in &leaves {
             self.make(path, leaf)?;
         }
-        let shapes = [("disk", 1), ("mirror", 2), ("raidz1", 3), ("raidz2", 4)];
+        let shapes = [
+            ("disk", 1),
+            ("mirror", 2),
+            ("raidz1", 3),
+            ("raidz2", 4),
+            ("raidz3", 5),
+        ];
         for (kind, count) in shapes {
             for block_size in [4 * KIB, 16 * KIB, 64 * KIB] {
                 self.variant(kind, &leaves[..count], leaf, block_size)?;
@@ -577,6 +661,20 @@ fn target(side: Side) -> &'static str {
         Side::Pool => "tank/v",
         Side::Btrfs => "btrfs",
     }
+}
+
+/// The epoch of the newest root in the labels at the front of a device (docs/format.md, sections 2 and 3).
+fn newest_checkpoint(device: &Path) -> Result<u64, String> {
+    let failed = |error| format!("{}: {error}", device.display());
+    let mut labels = vec![0; 512 << 10];
+    let file = std::fs::File::open(device).map_err(failed)?;
+    file.read_exact_at(&mut labels, 0).map_err(failed)?;
+    let roots = labels.chunks_exact(4096);
+    let roots = roots.filter(|sector| sector.starts_with(b"SANDROOT"));
+    let epochs = roots.filter_map(|root| Some(u64::from_le_bytes(root[24..32].try_into().ok()?)));
+    epochs
+        .max()
+        .ok_or_else(|| format!("{} has no checkpoint", device.display()))
 }
 
 /// Bytes that the disk under a folder has free.

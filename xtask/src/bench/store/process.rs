@@ -182,7 +182,22 @@ impl Loader {
             .ok_or_else(|| format!("{path} is not as expected"))
     }
 
-    /// The most memory that it ever had, in bytes.
+    /// Whether a load's writes are there: places that are right, and wrong ones.
+    pub(super) fn verify(&mut self, load: &Load) -> Result<(u64, u64), String> {
+        let answer = self.ask(&json!({ "do": "verify", "load": load.fields }))?;
+        let count = |what: &str| answer[what].as_u64();
+        count("right")
+            .zip(count("wrong"))
+            .ok_or_else(|| format!("{answer} is no answer"))
+    }
+
+    /// Forgets the most memory that it had until now.
+    pub(super) fn reset_peak_memory(&self) -> Result<(), String> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
+    }
+
+    /// The most memory that it had, in bytes, ever or since that was forgotten.
     pub(super) fn peak_memory(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
