@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-use store::format::{DatasetId, SECTOR_SIZE};
+
+use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 use utoipa::ToSchema;
@@ -20,9 +21,6 @@ use super::import::open_all;
 use super::overlay::Drive;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
-
-/// A node of a map leads to two to the power of so many nodes below it, or blocks.
-const NODE_BITS: u32 = 9;
 
 /// What a check found out about a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -326,7 +324,7 @@ fn owner(owner: &Owner, catalog: &Catalog) -> String {
             index,
         } => {
             let name = catalog.full_name(*dataset);
-            let bits = NODE_BITS * (u32::from(*level) + 1);
+            let bits = FAN_OUT.ilog2() * (u32::from(*level) + 1);
             let first = index.checked_shl(bits).unwrap_or(0);
             match bytes(
                 catalog,

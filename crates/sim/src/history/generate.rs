@@ -508,11 +508,10 @@ mod tests {
                             "no log"
                         }
                         Step::Export => "export",
-                        Step::Trouble { trouble, .. }
-                            if trouble == Trouble::ReturnAfterPowerCut =>
-                        {
-                            "power"
-                        }
+                        Step::Trouble {
+                            trouble: Trouble::ReturnAfterPowerCut,
+                            ..
+                        } => "power",
                         Step::PowerCut { again_after }
                             if again_after.iter().any(|at| *at > 100) =>
                         {
