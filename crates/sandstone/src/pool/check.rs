@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-
 use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{LeafLabels, OpenError, OpenErrorKind, Pool, examine};
