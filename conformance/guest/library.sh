@@ -164,13 +164,19 @@ write_for() {
     note "$WRITES writes, the longest took $WORST_MS ms"
 }
 
-# check_written FOLDER: every file in it must be what write_for wrote last.
+# check_written ext4|xfs FOLDER: what is mounted there is read anew from the unit: it is whole, and every file in it is what
+# write_for wrote last. Not mounted afterwards.
 check_written() {
     local number
+    umount "$2"
+    drop_caches
+    check_fs "$1"
+    mount -t "$1" -o ro "$M" "$2"
     for number in "${!LAST[@]}"; do
-        [ "$(rotated ${LAST[number]} | sha256sum)" = "$(sha256sum <"$1/f$number")" ] ||
+        [ "$(rotated ${LAST[number]} | sha256sum)" = "$(sha256sum <"$2/f$number")" ] ||
             fail "f$number is not what was written last"
     done
+    umount "$2"
     [ ${#LAST[@]} -gt 0 ] || fail "nothing was written"
     note "${#LAST[@]} files are what was written last"
 }

@@ -119,7 +119,7 @@ impl History {
     }
 
     /// Whether what is read may be an error.
-    pub fn may_reads_fail(&self) -> bool {
+    pub fn reads_may_fail(&self) -> bool {
         self.tolerates_errors && !self.lacks_only_space
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -98,15 +99,7 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     assert!(told.contains("Given up: 1 newer checkpoint"), "{told}");
 
     // The log behind the older checkpoint was followed to the one that is given up, and no further.
-    verify_all(portal, 0..20);
-    scrubbed_clean(&process);
-    write_all(portal, 30..40);
-    process.kill();
-    process.restart();
-    verify_all(portal, 0..20);
-    verify_all(portal, 30..40);
-    let status = process.done("pool status -x");
-    assert_eq!(status, "all pools are healthy\n");
+    goes_on(&mut process, portal);
 }
 
 #[test]
@@ -182,8 +175,13 @@ fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
     foreseen["is_done"] = true.into();
     assert_eq!(done, foreseen, "what was foreseen is what was done");
 
+    goes_on(&mut process, portal);
+}
+
+/// What was written before is there and stays, also what is written now.
+fn goes_on(process: &mut Process, portal: SocketAddr) {
     verify_all(portal, 0..20);
-    scrubbed_clean(&process);
+    scrubbed_clean(process);
     write_all(portal, 30..40);
     process.kill();
     process.restart();

@@ -263,7 +263,7 @@ impl Recovery<'_> {
         let mut machine = Machine::new(subject, disks, now_us);
         self.try_cuts(setup, &mut machine)?;
         let opened = machine.wait_until_open();
-        let found = opened.and_then(|()| machine.read_all(self.history.may_reads_fail()));
+        let found = opened.and_then(|()| machine.read_all(self.history.reads_may_fail()));
         *self.struck = machine.struck();
         self.model
             .judge_recovered(&found?)

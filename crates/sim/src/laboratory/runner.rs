@@ -19,10 +19,14 @@ enum Pending {
     Read(VolumeId, u64, u64, Moment),
     Change(ChangeId),
     Flush(VolumeId, Moment),
-    Admin(AdminId, bool, NeedsSpace),
+    Admin {
+        id: AdminId,
+        /// Nothing else runs beside it.
+        is_exclusive: bool,
+        /// It may fail in a pool that is full.
+        needs_space: bool,
+    },
 }
-
-type NeedsSpace = bool;
 
 impl Pending {
     /// Whether it works in a pool that is full.
@@ -31,7 +35,7 @@ impl Pending {
             Self::Read(..) | Self::Flush(..) => true,
             // An unmap writes maps, and the rest of a block of which it is a part.
             Self::Change(..) => false,
-            Self::Admin(_, _, needs_space) => !needs_space,
+            Self::Admin { needs_space, .. } => !needs_space,
         }
     }
 }
@@ -205,7 +209,17 @@ impl<'a, S: Subject> Runner<'a, S> {
     fn submit(&mut self, operation: &Operation) -> Result<(), FailureKind> {
         let is_exclusive = matches!(operation, Operation::Admin(admin) if !admin.is_concurrent());
         let mut pending = self.pending.values();
-        if is_exclusive || pending.any(|pending| matches!(pending, Pending::Admin(_, true, _))) {
+        if is_exclusive
+            || pending.any(|pending| {
+                matches!(
+                    pending,
+                    Pending::Admin {
+                        is_exclusive: true,
+                        ..
+                    }
+                )
+            })
+        {
             self.drain()?;
             if !self.pending.is_empty() {
                 return Ok(());
@@ -240,7 +254,11 @@ impl<'a, S: Subject> Runner<'a, S> {
             Operation::Admin(admin) => {
                 self.note_origins(admin);
                 let id = self.model.submit_admin(admin);
-                Pending::Admin(id, is_exclusive, !matches!(admin, Admin::Destroy { .. }))
+                Pending::Admin {
+                    id,
+                    is_exclusive,
+                    needs_space: !matches!(admin, Admin::Destroy { .. }),
+                }
             }
         };
         self.tell(|| format!("{tag}: {operation} {}", told(&pending)));
@@ -401,7 +419,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                     self.model.flushed(volume, moment);
                 }
                 Pending::Flush(..) => {}
-                Pending::Admin(id, ..) => self.model.settle_admin(id, failed.is_none()),
+                Pending::Admin { id, .. } => self.model.settle_admin(id, failed.is_none()),
             }
             if let Some(why) = failed {
                 self.report.errors += 1;
@@ -433,6 +451,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.pending.clear();
         self.model.crash();
         self.report.crashes += 1;
+        // The history goes on as if nothing had been drawn for these.
         let cuts = Cuts {
             ways: self.history.cuts_per_flush,
             random: self.random.clone(),
@@ -569,6 +588,6 @@ fn told(pending: &Pending) -> String {
         Pending::Change(change) => format!("(change {})", change.0),
         Pending::Read(..) => "(read)".to_owned(),
         Pending::Flush(..) => "(flush)".to_owned(),
-        Pending::Admin(..) => "(administration)".to_owned(),
+        Pending::Admin { .. } => "(administration)".to_owned(),
     }
 }
