@@ -579,6 +579,7 @@ fn empty(
         reads: BlockReads::default(),
         locks: BTreeMap::new(),
         stalled: VecDeque::new(),
+        kept_packed: 0,
         vain_checkpoints: 0,
         waiting: VecDeque::new(),
         lists: None,

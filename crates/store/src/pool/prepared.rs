@@ -92,6 +92,12 @@ impl Prepared {
         &self.data
     }
 
+    /// Bytes that blocks were packed into.
+    pub(super) fn packed_bytes(&self) -> usize {
+        let packed = self.blocks.iter().filter_map(|of| of.packed.as_ref());
+        packed.map(Pages::len).sum()
+    }
+
     /// What was made of the blocks, if that was done so and they begin at `offset`.
     pub(super) fn made_by(&self, recipe: Option<Recipe>, offset: u64) -> Option<&[PreparedBlock]> {
         let is_at_block = offset.is_multiple_of(self.recipe.block_size.into());

@@ -207,6 +207,9 @@ pub struct Pool {
     pub(super) locks: BTreeMap<(DatasetId, u64), super::write::Lock>,
     /// Changes that wait for room in memory or on the devices, in their order.
     pub(super) stalled: VecDeque<super::write::Ready>,
+    /// Bytes that these hold beside their own: what their blocks were packed into. No more than may be dirty; what
+    /// is beyond is packed again, on the one thread that has all else to do.
+    pub(super) kept_packed: usize,
     /// Checkpoints since changes began to wait for space.
     pub(super) vain_checkpoints: u32,
     /// Changes of datasets that wait for their turn.

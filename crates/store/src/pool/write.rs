@@ -32,7 +32,7 @@ pub(super) struct Write {
     /// Which try to receive a stream it belongs to.
     attempt: Option<u64>,
     /// What was made of its blocks before it came.
-    prepared: Option<Prepared>,
+    pub(super) prepared: Option<Prepared>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,10 +46,12 @@ enum Content {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) id: RequestId,
-    write: Write,
+    pub(super) write: Write,
     olds: Vec<(u64, Pages)>,
     /// The last durable checkpoint when no place was found for it, though enough sectors were free.
     scattered: Option<Epoch>,
+    /// Bytes that it holds beside its own while it waits for room: what its blocks were packed into.
+    kept_packed: usize,
 }
 
 /// How a change went.
@@ -102,8 +104,13 @@ impl Write {
         }
     }
 
-    /// It has to wait: what is made again when its turn comes takes no memory until then.
-    fn waits(self) -> Self {
+    /// Bytes that its blocks were packed into before it came.
+    fn packed_bytes(&self) -> usize {
+        self.prepared.as_ref().map_or(0, Prepared::packed_bytes)
+    }
+
+    /// Without what was made of its blocks: that is made again when its turn comes, and takes no memory until then.
+    fn unprepared(self) -> Self {
         Self {
             prepared: None,
             ..self
@@ -210,7 +217,7 @@ impl Pool {
             && *of == dataset
             && lock.end > touched.start
         {
-            return lock.waiting.push_back((id, write.waits()));
+            return lock.waiting.push_back((id, write.unprepared()));
         }
         let partial: Vec<u64> = write.partial(size).collect();
         let ready = Ready {
@@ -218,6 +225,7 @@ impl Pool {
             write,
             olds: Vec::new(),
             scattered: None,
+            kept_packed: 0,
         };
         if partial.is_empty() {
             return self.take(ready);
@@ -306,7 +314,13 @@ impl Pool {
         if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
             self.lock(dataset, touched);
         }
-        ready.write = ready.write.waits();
+        let packed = ready.write.packed_bytes();
+        if self.kept_packed + packed > self.limits.dirty_bytes {
+            ready.write = ready.write.unprepared();
+        } else {
+            ready.kept_packed = packed;
+            self.kept_packed += packed;
+        }
         self.stalled.push_back(ready);
     }
 
@@ -604,6 +618,7 @@ impl Pool {
 
     /// Lets those go on who waited for blocks that a change wrote, or failed to write.
     pub(super) fn let_go_on(&mut self, ready: Ready) {
+        self.kept_packed -= ready.kept_packed;
         let write = &ready.write;
         let mut waiting = Vec::new();
         match self.contents.get(&write.dataset) {

@@ -114,6 +114,55 @@ fn what_was_made_ready_otherwise_is_made_again() {
     }
 }
 
+/// While no disk answers, writes of the three blocks wait for memory, within a limit of what may be dirty.
+#[test]
+fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
+    let limits = Limits {
+        dirty_bytes: 2 * SIZE,
+        ..Limits::default()
+    };
+    let mut world = World::new(Kind::Leaf, 1, limits);
+    let volume = world.create_volume("a", 64 << 20, SIZE as u32);
+    let settings = world.pool.catalog().settings(volume);
+    let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");
+    let prepared = || {
+        let data = Pages::from_bytes(&blocks());
+        recipe.prepare(0, &data).expect("whole blocks")
+    };
+    let packed = prepared().packed_bytes();
+    assert!((1..SIZE / 2).contains(&packed));
+    let writes = (0..40).map(|at: u64| {
+        let request = Request::WritePrepared {
+            dataset: volume,
+            offset: at * 3 * SIZE as u64,
+            prepared: prepared(),
+            durable: false,
+        };
+        world.begin(request)
+    });
+    let writes: Vec<_> = writes.collect();
+    let waiting = world.pool.stalled.iter();
+    let keeps: Vec<bool> = waiting.map(|of| of.write.prepared.is_some()).collect();
+    let kept = limits.dirty_bytes / packed;
+    assert!(kept < keeps.len(), "{keeps:?}");
+    assert_eq!(keeps.iter().filter(|keeps| **keeps).count(), kept);
+    assert!(
+        keeps[..kept].iter().all(|keeps| *keeps),
+        "the first to go on"
+    );
+    assert_eq!(world.pool.kept_packed, kept * packed);
+    let answers = world.settle();
+    for id in writes {
+        assert!(answers.iter().any(|(of, done)| *of == id && done.is_ok()));
+    }
+    assert_eq!(world.pool.kept_packed, 0);
+    for at in 0..40 {
+        let offset = at * 3 * SIZE as u64;
+        assert_eq!(world.read(volume, offset, 3 * SIZE as u32), blocks());
+    }
+    world.check();
+}
+
 #[test]
 fn zstandard_short_writes_and_parts_of_blocks_are_left_to_the_engine() {
     let settings = Settings::default();
