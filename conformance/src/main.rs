@@ -203,7 +203,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time, and a second
-/// one once the other labs leave room for it.
+/// one once the other labs leave room for it. Once there are no more guests, a third of the others runs.
 fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
     let (guests, others): (Vec<usize>, Vec<usize>) =
         (0..labs.len()).partition(|&index| labs[index].guest);
@@ -220,7 +220,10 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| drain(&guests));
+        scope.spawn(|| {
+            drain(&guests);
+            drain(&others);
+        });
         scope.spawn(|| {
             drain(&others);
             drain(&guests);

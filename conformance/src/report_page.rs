@@ -97,7 +97,7 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
         process::output(command, LIMIT)
     };
     let file = |name: &str| folder.join(name).display().to_string();
-    let short = ["--time", "2s", "--ramp-up", "300ms", "--destroy-data"];
+    let short = ["--time", "1s", "--ramp-up", "200ms", "--destroy-data"];
     for (target, repeat, saved) in [("memory:64M", "2", "memory.json"), (url, "2", "iscsi.json")] {
         let (repeat, saved) = (["--repeat", repeat], ["--save", &file(saved)]);
         bench(&[&["run", target][..], &short, &repeat, &saved].concat())?;

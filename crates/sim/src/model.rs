@@ -175,6 +175,11 @@ impl Model {
         }
     }
 
+    /// How many blocks of 4 KiB a volume's own blocks have.
+    pub fn unit(&self, volume: VolumeId) -> Option<u64> {
+        self.volumes.get(&volume).map(|known| known.unit)
+    }
+
     /// A volume that is there from the beginning, with volume blocks of `unit` blocks of 4 KiB.
     pub fn insert(&mut self, volume: VolumeId, blocks: u64, unit: u64) {
         let contents = vec![Vec::new(); blocks as usize];

@@ -127,7 +127,8 @@ pub enum Request {
     },
     /// Make every write that completed before this request durable.
     Flush,
-    /// Free the space; reads return zeros afterwards, always.
+    /// Free the space; reads return zeros afterwards. Only a volume of a pool too full to write the rest of a block that
+    /// the range covers in part keeps that block as it is.
     Discard {
         /// First byte.
         offset: u64,

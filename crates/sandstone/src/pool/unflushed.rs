@@ -30,6 +30,11 @@ impl Unflushed {
                 durable: false,
                 ..
             }
+            | Request::Unmap {
+                dataset,
+                durable: false,
+                ..
+            }
             | Request::Clear {
                 dataset,
                 durable: false,

@@ -167,7 +167,7 @@ impl PoolVolume {
                 data,
                 durable,
             } => self.writing(offset, data, durable),
-            Request::Discard { offset, len } => pool::Request::Clear {
+            Request::Discard { offset, len } => pool::Request::Unmap {
                 dataset,
                 offset,
                 len,

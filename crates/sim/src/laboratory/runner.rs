@@ -17,7 +17,11 @@ use crate::subject::{Answer, State, Subject};
 #[derive(Debug)]
 enum Pending {
     Read(VolumeId, u64, u64, Moment),
-    Change(ChangeId),
+    Change {
+        change: ChangeId,
+        /// It may fail in a pool that is full.
+        needs_space: bool,
+    },
     Flush(VolumeId, Moment),
     Admin {
         id: AdminId,
@@ -33,9 +37,7 @@ impl Pending {
     fn needs_no_space(&self) -> bool {
         match self {
             Self::Read(..) | Self::Flush(..) => true,
-            // An unmap writes maps, and the rest of a block of which it is a part.
-            Self::Change(..) => false,
-            Self::Admin { needs_space, .. } => !needs_space,
+            Self::Change { needs_space, .. } | Self::Admin { needs_space, .. } => !needs_space,
         }
     }
 }
@@ -243,12 +245,18 @@ impl<'a, S: Subject> Runner<'a, S> {
                 durable,
             } => {
                 let (model, range) = (&mut self.model, slices.clone());
+                let unit = model.unit(*volume).unwrap_or(1) * SLICES_PER_BLOCK;
+                let is_whole = range.start.is_multiple_of(unit) && range.end.is_multiple_of(unit);
                 let change = model.submit_change(*volume, range, *kind, *durable);
                 self.changes.insert(change, self.step);
                 if *kind == ChangeKind::Write {
                     data = pattern::pages(change, slices.start, slices.end - slices.start);
                 }
-                Pending::Change(change)
+                Pending::Change {
+                    change,
+                    // Of blocks that it covers in part, an unmap writes the rest.
+                    needs_space: *kind != ChangeKind::Unmap || !is_whole,
+                }
             }
             Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),
             Operation::Admin(admin) => {
@@ -406,7 +414,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                     }
                     Err(_) => self.model.end_read(moment),
                 },
-                Pending::Change(change) => {
+                Pending::Change { change, .. } => {
                     self.model.settle_change(change, failed.is_none());
                     if let Some(why) = &failed
                         && self.model.has_space_for(change)
@@ -585,7 +593,7 @@ impl<'a, S: Subject> Runner<'a, S> {
 
 fn told(pending: &Pending) -> String {
     match pending {
-        Pending::Change(change) => format!("(change {})", change.0),
+        Pending::Change { change, .. } => format!("(change {})", change.0),
         Pending::Read(..) => "(read)".to_owned(),
         Pending::Flush(..) => "(flush)".to_owned(),
         Pending::Admin { .. } => "(administration)".to_owned(),

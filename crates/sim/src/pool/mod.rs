@@ -536,13 +536,30 @@ impl PoolSubject {
                 writing((dataset, block_size), offset, data, *durable)
             }
             Operation::Change {
-                slices, durable, ..
-            } => Request::Clear {
-                dataset,
-                offset: slices.start * slice,
-                len: (slices.end - slices.start) * slice,
-                durable: *durable,
-            },
+                slices,
+                kind,
+                durable,
+                ..
+            } => {
+                let (start, end) = (slices.start * slice, slices.end * slice);
+                let is_whole = |at: u64| at.is_multiple_of(block_size.into());
+                let (offset, len, durable) = (start, end - start, *durable);
+                // What UNMAP covers of a block may stay; nobody knows of which.
+                match *kind == ChangeKind::Unmap && is_whole(start) && is_whole(end) {
+                    true => Request::Unmap {
+                        dataset,
+                        offset,
+                        len,
+                        durable,
+                    },
+                    false => Request::Clear {
+                        dataset,
+                        offset,
+                        len,
+                        durable,
+                    },
+                }
+            }
             _ => Request::Flush { dataset },
         };
         if let Stage::Open(pool) = &mut self.stage {

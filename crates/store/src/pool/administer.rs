@@ -130,6 +130,8 @@ impl Pool {
         // Where no record was written, there is none to wait for.
         self.check_not_suspended()?;
         self.follow(applied);
+        // It may make room: who was found hopeless before may not be now.
+        self.vain_checkpoints = 0;
         Ok(())
     }
 

@@ -270,6 +270,7 @@ impl Pool {
     /// # Errors
     /// NoSpace.
     pub fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
+        self.check_room_to_unmap(operation)?;
         let promise = self.promised_by(operation);
         let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
@@ -291,6 +292,29 @@ impl Pool {
             "it would reserve {} more, and {} are left",
             print_size(more * SECTOR_SIZE as u64),
             print_size(room * SECTOR_SIZE as u64)
+        );
+        Err(PoolError::new(PoolErrorKind::NoSpace, context))
+    }
+
+    /// Refuses to share maps where UNMAP might soon find no room to change them. What it frees of a volume without
+    /// snapshots makes room for the nodes that it writes; where a snapshot holds the old ones they are beside those. So a pool that
+    /// becomes full takes no snapshots well before it takes no UNMAP: half of what is kept for that is for all
+    /// nodes that those before share.
+    fn check_room_to_unmap(&self, operation: &Operation) -> Result<(), PoolError> {
+        let shares = matches!(operation, Operation::Snapshot(_) | Operation::Clone { .. });
+        let counts = self.space.counts();
+        let kept = match self.has_promised {
+            true => 7 * self.slop() / 8 + self.reserved,
+            false => 5 * self.slop() / 8,
+        };
+        let kept = kept + self.cost_of_all().sectors;
+        if !shares || counts.available + counts.deferred >= kept {
+            return Ok(());
+        }
+        let context = format!(
+            "{} are left, and {} are kept so that volumes whose blocks snapshots share can be unmapped",
+            print_size((counts.available + counts.deferred) * SECTOR_SIZE as u64),
+            print_size(kept * SECTOR_SIZE as u64)
         );
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
     }

@@ -274,7 +274,10 @@ impl<'a> Check<'a> {
                 match result {
                     Ok(found) if found.bad == 0 => self.report.verified += 1,
                     Ok(found) => {
-                        let context = format!("{} copies or columns", found.bad);
+                        let context = match found.bad {
+                            1 => "1 copy or column".to_owned(),
+                            bad => format!("{bad} copies or columns"),
+                        };
                         self.find(FindingKind::BadCopy, extent, owner, context);
                     }
                     // The walk has told it.

@@ -49,7 +49,19 @@ pub enum Request {
         /// Answer only when they outlive a power cut.
         durable: bool,
     },
-    /// Free these bytes; they read as zeros. The same as writing zeros.
+    /// Free these bytes; they read as zeros. Where the pool is too full to write the rest of a block that the range
+    /// covers in part, what it covers of that stays as it is (SBC-4, UNMAP: mapped, and unchanged).
+    Unmap {
+        /// Of whom.
+        dataset: DatasetId,
+        /// From here on.
+        offset: u64,
+        /// How many, not 0.
+        len: u64,
+        /// Answer only when that outlives a power cut.
+        durable: bool,
+    },
+    /// Write zeros; whole blocks of them are free.
     Clear {
         /// Of whom.
         dataset: DatasetId,

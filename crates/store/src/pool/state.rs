@@ -305,6 +305,12 @@ impl Pool {
                 prepared,
                 durable,
             } => self.begin_write(id, Write::prepared(dataset, offset, prepared, durable)),
+            Request::Unmap {
+                dataset,
+                offset,
+                len,
+                durable,
+            } => self.begin_write(id, Write::unmap(dataset, offset, len, durable)),
             Request::Clear {
                 dataset,
                 offset,

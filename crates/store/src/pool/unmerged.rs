@@ -184,12 +184,14 @@ impl Pool {
         };
         let touched = write.touched(of.block_size.into());
         let count = touched.end - touched.start;
-        if write.is_zeros() {
-            return self.work_of_zeros(write.dataset, count);
-        }
         let height = height_of(of);
         let blocks = touched.start..=touched.end - 1;
-        let nodes = nodes_over(&blocks, count, height);
+        // What lies wholly in a range of zeros is dropped; only nodes at its two ends are written anew.
+        let leaves = match write.is_zeros() {
+            true => count.min(2),
+            false => count,
+        };
+        let nodes = nodes_over(&blocks, leaves, height);
         // Who goes on in the leaf of the change before needs no other path to it.
         let leaf = (write.dataset, touched.start / FAN_OUT as u64);
         let shared = match self.unmerged.last_leaf == Some(leaf) {
@@ -198,14 +200,6 @@ impl Pool {
         };
         Work {
             nodes: nodes - shared,
-            replaced: count,
-        }
-    }
-
-    fn work_of_zeros(&self, dataset: DatasetId, count: u64) -> Work {
-        let height = self.contents.get(&dataset).map_or(0, height_of);
-        Work {
-            nodes: 2 * u64::from(height),
             replaced: count,
         }
     }

@@ -38,7 +38,18 @@ pub(super) struct Write {
 #[derive(Clone, Debug)]
 enum Content {
     Data(Pages),
-    Zeros(u64),
+    Zeros(u64, Edges),
+}
+
+/// What zeros do to blocks that they cover in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edges {
+    /// What they cover becomes zeros.
+    Zeroed,
+    /// The same where there is room for the rest of the block.
+    ZeroedWithRoom,
+    /// Nothing.
+    Kept,
 }
 
 /// A change with the old contents of the blocks that it touches in part: at most the first and the
@@ -126,7 +137,7 @@ impl Write {
     ) -> Self {
         let content = match content {
             Received::Data(data) => Content::Data(data),
-            Received::Holes(len) => Content::Zeros(len),
+            Received::Holes(len) => Content::Zeros(len, Edges::Zeroed),
         };
         Self {
             dataset,
@@ -139,7 +150,7 @@ impl Write {
     }
 
     pub(super) fn zeros(dataset: DatasetId, offset: u64, len: u64, is_durable: bool) -> Self {
-        let content = Content::Zeros(len);
+        let content = Content::Zeros(len, Edges::Zeroed);
         Self {
             dataset,
             offset,
@@ -150,10 +161,26 @@ impl Write {
         }
     }
 
+    pub(super) fn unmap(dataset: DatasetId, offset: u64, len: u64, is_durable: bool) -> Self {
+        Self {
+            content: Content::Zeros(len, Edges::ZeroedWithRoom),
+            ..Self::zeros(dataset, offset, len, is_durable)
+        }
+    }
+
+    /// Lets it leave alone the blocks that it covers in part; false where it must not, or does already.
+    fn keep_edges(&mut self) -> bool {
+        let Content::Zeros(_, edges @ Edges::ZeroedWithRoom) = &mut self.content else {
+            return false;
+        };
+        *edges = Edges::Kept;
+        true
+    }
+
     pub(super) fn len(&self) -> u64 {
         match &self.content {
             Content::Data(data) => data.len() as u64,
-            Content::Zeros(len) => *len,
+            Content::Zeros(len, _) => *len,
         }
     }
 
@@ -168,17 +195,19 @@ impl Write {
                 let from = (start - self.offset) as usize;
                 data.slice(from..from + len)
             }
-            Content::Zeros(_) => Pages::zeroes(len as u32),
+            Content::Zeros(..) => Pages::zeroes(len as u32),
         }
     }
 
-    /// The blocks that it touches in part, in order.
+    /// The blocks that it changes in part, in order.
     fn partial(&self, block_size: u64) -> impl Iterator<Item = u64> + use<> {
         let (offset, end) = (self.offset, self.end());
         let first = offset / block_size;
         let last = (end - 1) / block_size;
-        let is_first = !offset.is_multiple_of(block_size) || end < (first + 1) * block_size;
-        let is_last = last > first && !end.is_multiple_of(block_size);
+        let are_kept = matches!(self.content, Content::Zeros(_, Edges::Kept));
+        let is_part = !offset.is_multiple_of(block_size) || end < (first + 1) * block_size;
+        let is_first = is_part && !are_kept;
+        let is_last = last > first && !end.is_multiple_of(block_size) && !are_kept;
         let first = is_first.then_some(first);
         first.into_iter().chain(is_last.then_some(last))
     }
@@ -190,14 +219,14 @@ impl Write {
 
     /// Whether it unmaps blocks, or writes zeros.
     pub(super) fn is_zeros(&self) -> bool {
-        matches!(self.content, Content::Zeros(_))
+        matches!(self.content, Content::Zeros(..))
     }
 
     /// Blocks of data that it may add.
     pub(super) fn blocks(&self, block_size: u64) -> u64 {
         match &self.content {
             Content::Data(_) => self.end().div_ceil(block_size) - self.offset / block_size,
-            Content::Zeros(_) => self.partial(block_size).count() as u64,
+            Content::Zeros(..) => self.partial(block_size).count() as u64,
         }
     }
 }
@@ -348,9 +377,15 @@ impl Pool {
                     self.stalled.push_front(unplaced);
                 }
             } else if let Some(context) = self.why_hopeless(&write, scattered.is_some()) {
-                let Some(ready) = self.stalled.pop_front() else {
+                let Some(mut ready) = self.stalled.pop_front() else {
                     return;
                 };
+                if ready.write.keep_edges() {
+                    ready.olds.clear();
+                    ready.scattered = None;
+                    self.stalled.push_front(ready);
+                    continue;
+                }
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(ready);
             } else {
@@ -432,7 +467,7 @@ impl Pool {
         );
         let partial: Vec<u64> = match &write.content {
             Content::Data(_) => (first..end).collect(),
-            Content::Zeros(_) => write.partial(size as u64).collect(),
+            Content::Zeros(..) => write.partial(size as u64).collect(),
         };
         let at_once = match OpenGroup::holds(blocks, size) {
             true => partial.len().max(1),
@@ -450,8 +485,10 @@ impl Pool {
         if let Content::Data(_) = &write.content {
             return Ok(Put::Done);
         }
-        let from = first + u64::from(partial.contains(&first));
-        let to = end - u64::from(end > from && partial.contains(&(end - 1)));
+        let (from, to) = (
+            write.offset.div_ceil(size as u64),
+            write.end() / size as u64,
+        );
         if to > from {
             self.clear_blocks(write.dataset, from, to - from);
         }

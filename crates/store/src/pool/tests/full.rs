@@ -4,7 +4,7 @@ use pages::Pages;
 
 use super::super::{Limits, Plan, PoolErrorKind, Request};
 use super::world::World;
-use crate::catalog::request::{CreateVolume, Destroy, SetProperties, TakeSnapshots};
+use crate::catalog::request::{CreateVolume, Destroy, Resize, SetProperties, TakeSnapshots};
 use crate::format::DatasetId;
 use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
@@ -34,6 +34,21 @@ impl World {
             dataset: volume,
             offset: at,
             data: Pages::from_bytes(bytes),
+            durable: false,
+        };
+        self.ask(request).map(drop).map_err(|error| error.kind)
+    }
+
+    fn try_unmap(
+        &mut self,
+        dataset: DatasetId,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), PoolErrorKind> {
+        let request = Request::Unmap {
+            dataset,
+            offset,
+            len,
             durable: false,
         };
         self.ask(request).map(drop).map_err(|error| error.kind)
@@ -153,6 +168,84 @@ fn a_full_pool_says_so_and_can_be_emptied_by_unmap() {
     }
 }
 
+/// Snapshots hold all that is unmapped, so nothing becomes free, and each changed node of the maps is one more.
+#[test]
+fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
+    for (kind, disks) in kinds() {
+        let mut world = World::of_size(kind, disks, SMALL, Limits::default());
+        let volume = world.create("a", 1 << 30, false).expect("thin");
+        // Few blocks to each leaf, so that there are many of these.
+        let stride = 16 * BLOCK;
+        let mut end = 0;
+        while (world.try_write(volume, end, &noise(BLOCK, end + 1))).is_ok() {
+            end += stride;
+        }
+        let mut taken = 0;
+        let refused = loop {
+            let snapshot = world.snapshot_of(&format!("a@{taken}"));
+            // One block of each leaf's sixteen.
+            for at in (0..end).step_by(16 * stride as usize) {
+                let at = at + taken % 16 * stride;
+                let unmapped = world.try_unmap(volume, at, BLOCK);
+                assert_eq!(unmapped, Ok(()), "{kind:?}, at {at}, {taken} snapshots");
+            }
+            match snapshot {
+                Ok(()) => taken += 1,
+                Err(error) => break error,
+            }
+            assert!(taken < 16, "{kind:?}");
+        };
+        assert_eq!(refused, PoolErrorKind::NoSpace);
+        assert!(taken > 0, "{kind:?}");
+        world.check();
+        // The last of them goes, and it can go on.
+        (0..taken).for_each(|of| world.destroy(&format!("a@{of}")));
+        world.checkpoint();
+        world.checkpoint();
+        world.snapshot_of("a@again").expect("there is room again");
+        world.reopen().expect("opens");
+    }
+}
+
+#[test]
+fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
+    let size = 16 << 10;
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let volume = world.create_of_blocks("a", 1 << 30, size, false);
+    let size = u64::from(size);
+    let end = world.fill(volume, size);
+    let written = |at| noise(size, at + 1);
+    let zeros = |world: &mut World| {
+        let (dataset, offset, len) = (volume, BLOCK, BLOCK);
+        let request = Request::Clear {
+            dataset,
+            offset,
+            len,
+            durable: false,
+        };
+        world.ask(request).map(drop).map_err(|error| error.kind)
+    };
+    assert_eq!(zeros(&mut world), Err(PoolErrorKind::NoSpace));
+    assert_eq!(world.try_unmap(volume, BLOCK, BLOCK), Ok(()));
+    assert!(world.read(volume, 0, size as u32) == written(0));
+    // From within one block into another, with one between.
+    let at = end / 2 / size * size;
+    assert_eq!(world.try_unmap(volume, at + BLOCK, 2 * size), Ok(()));
+    assert!(world.read(volume, at, size as u32) == written(at));
+    assert!(world.read(volume, at + size, size as u32) == vec![0; size as usize]);
+    assert!(world.read(volume, at + 2 * size, size as u32) == written(at + 2 * size));
+    world.clear(volume, end - (1 << 20), 1 << 20);
+    world.checkpoint();
+    world.checkpoint();
+    // Now there is room.
+    assert_eq!(world.try_unmap(volume, BLOCK, BLOCK), Ok(()));
+    let mut expected = written(0);
+    expected[BLOCK as usize..2 * BLOCK as usize].fill(0);
+    assert!(world.read(volume, 0, size as u32) == expected);
+    world.crash().expect("opens");
+    world.check();
+}
+
 #[test]
 fn blocks_of_a_full_pool_can_be_overwritten_when_others_were_unmapped() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -193,6 +286,32 @@ fn destroying_works_when_full_and_its_space_comes_back() {
         assert!(world.read(keep, 0, 1 << 20) == noise(1 << 20, 3));
         world.reopen().expect("opens");
     }
+}
+
+/// What an operation made free is there for changes two checkpoints later, also when those before waited for three in vain.
+#[test]
+fn who_comes_after_a_volume_shrank_waits_for_its_space() {
+    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let volume = world.create("a", 1 << 30, false).expect("thin");
+    let end = world.fill(volume, 4 * BLOCK);
+    let bytes = noise(4 * BLOCK, 9);
+    let full = Err(PoolErrorKind::NoSpace);
+    assert_eq!(world.try_write(volume, end, &bytes), full);
+    let request = Resize {
+        name: "a".to_owned(),
+        size: 1 << 20,
+        may_shrink: true,
+    };
+    let plan: Plan = Box::new(move |catalog, _| catalog.plan_resize(&request));
+    world.administer(plan).expect("a full pool can be emptied");
+    for _ in 0..100_000 {
+        if world.pool.is_freeing() {
+            world.do_one();
+        }
+    }
+    assert!(!world.pool.is_freeing());
+    assert_eq!(world.try_write(volume, 0, &bytes), Ok(()));
+    world.check();
 }
 
 #[test]
