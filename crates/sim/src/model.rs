@@ -203,6 +203,11 @@ impl Model {
         self.volume_mut(volume).is_thick = true;
     }
 
+    /// Whether space is kept for some volume.
+    pub fn keeps_space(&self) -> bool {
+        self.volumes.values().any(|volume| volume.is_thick)
+    }
+
     /// Whether space was kept for a change, so that on disks that do not fail it cannot.
     pub fn has_space_for(&self, change: ChangeId) -> bool {
         let volume = self.volumes.get(&self.change(change).volume);

@@ -80,13 +80,9 @@ pub(super) struct Opened {
     pub(super) unaccounted: Vec<u64>,
 }
 
-/// What the maps take counts into the cap of the cache.
+/// What a pool has in memory beside blocks counts into the cap of the cache, of which half is left to them.
 fn limits(cache: &Cache) -> Limits {
-    let limits = Limits::default();
-    Limits {
-        node_bytes: limits.node_bytes.min(cache.cap() / 2),
-        ..limits
-    }
+    Limits::within(cache.cap() / 2)
 }
 
 /// Opens the pool.

@@ -254,8 +254,9 @@ impl<'a, S: Subject> Runner<'a, S> {
                 }
                 Pending::Change {
                     change,
-                    // Of blocks that it covers in part, an unmap writes the rest.
-                    needs_space: *kind != ChangeKind::Unmap || !is_whole,
+                    // Of blocks that it covers in part, an unmap writes the rest. Where volumes have reserved
+                    // space, and of what they packed, more is kept for them than they need.
+                    needs_space: *kind != ChangeKind::Unmap || !is_whole || model.keeps_space(),
                 }
             }
             Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),

@@ -148,12 +148,21 @@ impl Pool {
     pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
-        let slop = match own {
+        let kept = match own {
             Some(_) => 3 * self.slop() / 8,
-            None => self.slop(),
+            None => self.kept_from_thin(self.has_promised),
         };
         let others = self.reserved.saturating_sub(unused);
-        self.space.counts().available.saturating_sub(slop + others)
+        self.space.counts().available.saturating_sub(kept + others)
+    }
+
+    /// Sectors that data never gets which nobody reserved space for. Beside volumes that have reserved theirs, which may
+    /// take most of the slop for a while, these are half as many more: what UNMAP needs.
+    fn kept_from_thin(&self, has_promised: bool) -> u64 {
+        match has_promised {
+            true => 3 * self.slop() / 2,
+            false => self.slop(),
+        }
     }
 
     /// Adds up again what volumes have reserved, after that or their sizes changed.
@@ -251,7 +260,8 @@ impl Pool {
     /// own, it is beside that; where there is no room for it the block is written as it is, which is what was reserved.
     pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
-        settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
+        settings.refreservation == 0
+            || room() >= self.kept_from_thin(true) + self.reserved + u64::from(footprint)
     }
 
     /// Sectors for so many bytes that nobody uses yet.
@@ -275,7 +285,8 @@ impl Pool {
         let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
         let reserved = self.reserved.saturating_sub(promise.taken);
-        let kept = self.slop() + reserved + self.cost_of_all().sectors;
+        let kept = self.kept_from_thin(self.has_promised || more > 0);
+        let kept = kept + reserved + self.cost_of_all().sectors;
         let room = (counts.available + counts.deferred).saturating_sub(kept);
         if more <= room && !self.lies_in_pieces(&promise) {
             return Ok(());
@@ -304,7 +315,7 @@ impl Pool {
         let shares = matches!(operation, Operation::Snapshot(_) | Operation::Clone { .. });
         let counts = self.space.counts();
         let kept = match self.has_promised {
-            true => 7 * self.slop() / 8 + self.reserved,
+            true => 9 * self.slop() / 8 + self.reserved,
             false => 5 * self.slop() / 8,
         };
         let kept = kept + self.cost_of_all().sectors;

@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, Settings};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::hash::BuildNumberHasher;
-use crate::map::{Map, Missing, NodeCache};
+use crate::map::{Layer, Map, Missing, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, Resilver};
@@ -69,6 +69,25 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// So that maps, the changes that no checkpoint has, and what waits to be written take no more than about so many bytes
+    /// of memory together, where that is less than these take by default.
+    pub fn within(bytes: usize) -> Self {
+        let by_default = Self::default();
+        let updates = bytes * 3 / 8 / LAYERS_OF_CHANGES / Layer::CHANGE_BYTES;
+        Self {
+            node_bytes: by_default.node_bytes.min(bytes / 2),
+            dirty_bytes: by_default.dirty_bytes.min(bytes / 8),
+            updates: by_default.updates.min(updates as u64),
+            ..by_default
+        }
+    }
+}
+
+/// Changes are in memory as often as those after which a checkpoint is made: while it is made, twice as many are taken
+/// at most, and others wait.
+const LAYERS_OF_CHANGES: usize = 3;
 
 /// While requests are served, a share of the work that nobody waits for is done so often: with the budget of
 /// [`Limits`], a third of the time.

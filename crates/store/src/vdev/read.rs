@@ -259,10 +259,13 @@ impl Array {
                 self.operations.put_back(id, Operation::Read(read));
                 return;
             }
-            if read.round == Round::Exhausted {
+            if read.round == Round::Exhausted && !self.has_unasked(&read) {
                 self.operations.release(id);
                 self.read_failed(&read, out);
                 return;
+            }
+            if read.round == Round::Exhausted {
+                read.round = Round::Best;
             }
             self.ask_more(id, &mut read, now_us, out);
         }
@@ -333,6 +336,18 @@ impl Array {
             Verify::None | Verify::Checksum { .. } => state.misses(birth),
         };
         state.is_usable() && !may_lack && read.goal != Goal::Rebuild(leaf)
+    }
+
+    /// Whether a leaf should have a part of the block that was not asked for it: it did not have it yet, or was away, when
+    /// the others were. Those may have been dismissed since, because it has all that they had.
+    fn has_unasked(&self, read: &ReadOperation) -> bool {
+        let top = &self.top_levels[usize::from(read.block.address.vdev())];
+        let columns = read.geometry.columns.iter().zip(&read.copies);
+        columns.into_iter().any(|(place, copies)| {
+            let asked = |leaf: LeafId| copies.iter().any(|copy| copy.leaf == leaf);
+            let mut holders = top.holders(place.slot);
+            holders.any(|leaf| self.is_trusted(read, leaf) && !asked(leaf))
+        })
     }
 
     /// All copies that were not asked yet.

@@ -31,6 +31,8 @@ const MIB: u64 = 1 << 20;
 const LOAD_DATA: u64 = 64 * MIB;
 /// Just less than those after which a checkpoint is made.
 const CHANGES_OF_A_LOG: u64 = 1_000_000;
+/// Where the cache is smaller, checkpoints are made earlier.
+const CACHE_OF_A_LONG_LOG: u64 = 2 << 30;
 /// Blocks of 4 KiB in a large volume.
 const LARGE_BLOCKS: u64 = 10_000_000;
 /// What a pool may have of memory beyond its cache, for each TiB or part of one.
@@ -503,13 +505,13 @@ impl Bench<'_> {
         // Nothing is free before a checkpoint: there must be room for all changes. Holes in the file do.
         let device = self.path("device");
         self.lengthen(&device, 8 * CHANGES_OF_A_LOG * 4096)?;
+        self.begin_again("before", CACHE_OF_A_LONG_LOG)?;
         self.new_disk_pool(1 << 30, 4 * KIB)?;
         let before = newest_checkpoint(&device)?;
         let write = Load::random_write(4096, 32).flushed();
         let write = write.bytes(CHANGES_OF_A_LOG * 4096).on("tank/v");
         let wrote = self.one(write.clone())?;
-        let next = Loader::start(&self.program, &self.path("crash"), self.options.cache)?;
-        std::mem::replace(&mut self.loader, next).kill()?;
+        self.begin_again("after", CACHE_OF_A_LONG_LOG)?;
         let is_in_log = newest_checkpoint(&device)? == before;
         let answer = self.ask(json!({
             "do": "import", "pool": "tank", "paths": [device], "force": true,
@@ -534,6 +536,7 @@ impl Bench<'_> {
                 right + wrong
             ));
         }
+        self.begin_again("other", self.options.cache)?;
         let files = self
             .peer
             .clone()
@@ -542,6 +545,12 @@ impl Bench<'_> {
             self.ask(json!({ "do": "open", "name": name, "path": path }))?;
         }
         Ok(())
+    }
+
+    /// Kills the process that is measured; another one, with a state folder of its own and no pool, takes its place.
+    fn begin_again(&mut self, folder: &str, cache: u64) -> Result<(), String> {
+        let next = Loader::start(&self.program, &self.path(folder), cache)?;
+        std::mem::replace(&mut self.loader, next).kill()
     }
 
     /// A disk gets a mirror, beside what copying as many bytes from the one file to the other takes.

@@ -150,3 +150,19 @@ fn who_writes_in_order_fills_every_chunk() {
     }
     assert!(layer.bytes() < 100_000 * 48, "{}", layer.bytes());
 }
+
+#[test]
+fn who_writes_anywhere_takes_what_limits_of_memory_count_on() {
+    for count in [10_000, 100_000, 200_000_u64] {
+        let mut layer = Layer::new();
+        for index in 0..count {
+            // Scattered over a terabyte.
+            layer.insert(
+                index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36,
+                pointer(index + 1),
+            );
+        }
+        let each = layer.bytes() / layer.len();
+        assert!(each < Layer::CHANGE_BYTES * 5 / 4, "{each} of {count}");
+    }
+}

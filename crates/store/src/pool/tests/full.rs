@@ -39,7 +39,7 @@ impl World {
         self.ask(request).map(drop).map_err(|error| error.kind)
     }
 
-    fn try_unmap(
+    pub(super) fn try_unmap(
         &mut self,
         dataset: DatasetId,
         offset: u64,
