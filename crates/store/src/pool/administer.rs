@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::{Contents, Pool, Referenced};
-use crate::catalog::{Applied, Catalog, CatalogError, Operation, Settings, Stamp, Step};
+use crate::catalog::{Applied, Catalog, CatalogError, Native, Operation, Settings, Stamp, Step};
 use crate::checksum;
 use crate::format::record::MAX_OPERATION;
 use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
@@ -130,8 +130,10 @@ impl Pool {
         // Where no record was written, there is none to wait for.
         self.check_not_suspended()?;
         self.follow(applied);
-        // It may make room: who was found hopeless before may not be now.
-        self.vain_checkpoints = 0;
+        if may_make_room(operation) {
+            // Who was found hopeless before may not be now.
+            self.vain_checkpoints = 0;
+        }
         Ok(())
     }
 
@@ -320,6 +322,17 @@ impl Pool {
         let mut contents = self.contents.remove(&dataset)?;
         contents.map.layers.close(self.epoch);
         Some(contents)
+    }
+}
+
+/// Whether an operation frees blocks, or what is reserved.
+fn may_make_room(operation: &Operation) -> bool {
+    match operation {
+        Operation::Destroy { .. } | Operation::Rollback { .. } | Operation::Resize { .. } => true,
+        Operation::SetProperty { properties, .. } => {
+            properties.get(&Native::Refreservation.into()).is_some()
+        }
+        _ => false,
     }
 }
 

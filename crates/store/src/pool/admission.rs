@@ -62,13 +62,17 @@ enum Room {
 }
 
 impl Pool {
-    /// Whether a change may take effect now.
-    pub(super) fn may_take(&mut self, write: &Write) -> bool {
+    /// Whether a change may take effect now. One that need not write the rest of blocks that it covers in part does not
+    /// wait for room for that.
+    pub(super) fn may_take(&mut self, write: &mut Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
         if !has_memory || self.updates > 2 * self.limits.updates {
             return false;
         }
-        let room = self.room_for(write);
+        let mut room = self.room_for(write);
+        if room != Room::Enough && write.keep_edges() {
+            room = self.room_for(write);
+        }
         self.is_checkpoint_wanted |= room != Room::Enough;
         room == Room::Enough
     }
@@ -103,6 +107,9 @@ impl Pool {
         let Some(of) = self.contents.get(&write.dataset) else {
             return Room::Enough;
         };
+        if self.is_nothing(write) {
+            return Room::Enough;
+        }
         let (size, has_reserved) = (of.block_size, has_reserved(of));
         let cost = self.cost_with(write);
         let data = write.blocks(size.into()) * self.widest(size);
@@ -158,7 +165,7 @@ impl Pool {
 
     /// Sectors that data never gets which nobody reserved space for. Beside volumes that have reserved theirs, which may
     /// take most of the slop for a while, these are half as many more: what UNMAP needs.
-    fn kept_from_thin(&self, has_promised: bool) -> u64 {
+    pub(super) fn kept_from_thin(&self, has_promised: bool) -> u64 {
         match has_promised {
             true => 3 * self.slop() / 2,
             false => self.slop(),
@@ -312,10 +319,13 @@ impl Pool {
     /// becomes full takes no snapshots well before it takes no UNMAP: half of what is kept for that is for all
     /// nodes that those before share.
     fn check_room_to_unmap(&self, operation: &Operation) -> Result<(), PoolError> {
-        let shares = matches!(operation, Operation::Snapshot(_) | Operation::Clone { .. });
+        let shares = matches!(
+            operation,
+            Operation::Snapshot(_) | Operation::Clone { .. } | Operation::BeginReceive { .. }
+        );
         let counts = self.space.counts();
         let kept = match self.has_promised {
-            true => 9 * self.slop() / 8 + self.reserved,
+            true => 9 * self.slop() / 8 + self.still_reserved(),
             false => 5 * self.slop() / 8,
         };
         let kept = kept + self.cost_of_all().sectors;
@@ -328,6 +338,17 @@ impl Pool {
             print_size(kept * SECTOR_SIZE as u64)
         );
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
+    }
+
+    /// What is reserved, without what volumes took of it since the last checkpoint, at most.
+    fn still_reserved(&self) -> u64 {
+        let thick = self.contents.iter().filter(|(_, of)| has_reserved(of));
+        let left = thick.map(|(id, of)| {
+            let written = self.written_since_checkpoint(*id, of);
+            let unused = self.unused_reservation(*id, of);
+            unused.saturating_sub(self.sectors_for(written, of.block_size))
+        });
+        left.sum()
     }
 
     fn promised_by(&self, operation: &Operation) -> Promise {

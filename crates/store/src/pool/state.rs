@@ -72,10 +72,11 @@ impl Default for Limits {
 
 impl Limits {
     /// So that maps, the changes that no checkpoint has, and what waits to be written take no more than about so many bytes
-    /// of memory together, where that is less than these take by default.
+    /// of memory together, where that is less than these take by default. However few they are, a pool works.
     pub fn within(bytes: usize) -> Self {
         let by_default = Self::default();
-        let updates = bytes * 3 / 8 / LAYERS_OF_CHANGES / Layer::CHANGE_BYTES;
+        let bytes = bytes.max(LEAST_MEMORY);
+        let updates = bytes / 8 * 3 / LAYERS_OF_CHANGES / Layer::CHANGE_BYTES;
         Self {
             node_bytes: by_default.node_bytes.min(bytes / 2),
             dirty_bytes: by_default.dirty_bytes.min(bytes / 8),
@@ -84,6 +85,9 @@ impl Limits {
         }
     }
 }
+
+/// With this, some of the longest writes may wait.
+const LEAST_MEMORY: usize = 32 << 20;
 
 /// Changes are in memory as often as those after which a checkpoint is made: while it is made, twice as many are taken
 /// at most, and others wait.
@@ -453,7 +457,7 @@ impl Pool {
         let lists = self.space.lists_memory() + records;
         // Pages between those of blocks. Throwing blocks out may make more of them, so there is an end to it.
         let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
-        let dirty = self.commit.dirty_bytes();
+        let dirty = self.commit.dirty_bytes() + self.kept_packed;
         self.charge.set(maps + dirty + lists + idle);
     }
 

@@ -169,7 +169,7 @@ impl Write {
     }
 
     /// Lets it leave alone the blocks that it covers in part; false where it must not, or does already.
-    fn keep_edges(&mut self) -> bool {
+    pub(super) fn keep_edges(&mut self) -> bool {
         let Content::Zeros(_, edges @ Edges::ZeroedWithRoom) = &mut self.content else {
             return false;
         };
@@ -215,6 +215,11 @@ impl Write {
     /// All blocks that it touches.
     pub(super) fn touched(&self, block_size: u64) -> Range<u64> {
         self.offset / block_size..self.end().div_ceil(block_size)
+    }
+
+    /// The blocks that it covers whole.
+    fn whole(&self, block_size: u64) -> Range<u64> {
+        self.offset.div_ceil(block_size)..self.end() / block_size
     }
 
     /// Whether it unmaps blocks, or writes zeros.
@@ -331,7 +336,7 @@ impl Pool {
 
     /// A change has all it needs: it takes effect, waits, or fails.
     fn take(&mut self, mut ready: Ready) {
-        if self.stalled.is_empty() && self.may_take(&ready.write) {
+        if self.stalled.is_empty() && self.may_take(&mut ready.write) {
             match self.carry_out(ready) {
                 None => return,
                 Some(unplaced) => ready = unplaced,
@@ -366,26 +371,21 @@ impl Pool {
     /// Takes changes that waited for room.
     pub(super) fn resume_stalled(&mut self) {
         while let Some(ready) = self.stalled.front() {
-            let (write, scattered) = (ready.write.clone(), ready.scattered);
+            let (mut write, scattered) = (ready.write.clone(), ready.scattered);
             // Only a checkpoint makes room where there is enough in pieces.
             let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
-            if is_news && self.may_take(&write) {
+            if is_news && self.may_take(&mut write) {
                 let Some(ready) = self.stalled.pop_front() else {
                     return;
                 };
+                let ready = Ready { write, ..ready };
                 if let Some(unplaced) = self.carry_out(ready) {
                     self.stalled.push_front(unplaced);
                 }
             } else if let Some(context) = self.why_hopeless(&write, scattered.is_some()) {
-                let Some(mut ready) = self.stalled.pop_front() else {
+                let Some(ready) = self.stalled.pop_front() else {
                     return;
                 };
-                if ready.write.keep_edges() {
-                    ready.olds.clear();
-                    ready.scattered = None;
-                    self.stalled.push_front(ready);
-                    continue;
-                }
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(ready);
             } else {
@@ -394,10 +394,22 @@ impl Pool {
         }
     }
 
+    /// Whether all that a change covers stays as it is.
+    pub(super) fn is_nothing(&self, write: &Write) -> bool {
+        let size = self.contents.get(&write.dataset).map(|of| of.block_size);
+        size.is_some_and(|size| {
+            matches!(write.content, Content::Zeros(_, Edges::Kept))
+                && write.whole(size.into()).is_empty()
+        })
+    }
+
     /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
     fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
-        let (id, write) = (ready.id, ready.write.clone());
-        let done = self.put(&write, &ready.olds);
+        let (id, mut write) = (ready.id, ready.write.clone());
+        let mut done = self.put(&write, &ready.olds);
+        if matches!(done, Ok(Put::Unplaced)) && write.keep_edges() {
+            done = self.put(&write, &ready.olds);
+        }
         if matches!(done, Ok(Put::Unplaced)) {
             ready.scattered = Some(self.persisted.epoch);
             self.is_checkpoint_wanted = true;
@@ -408,8 +420,10 @@ impl Pool {
             self.answer(id, Err(error));
             return None;
         }
-        self.note_taken(&write);
-        self.vain_checkpoints = 0;
+        if !self.is_nothing(&write) {
+            self.note_taken(&write);
+            self.vain_checkpoints = 0;
+        }
         let sync = self.contents.get(&write.dataset).map(|of| of.settings.sync);
         let is_durable = match sync {
             Some(SyncPolicy::Always) => true,
@@ -485,12 +499,9 @@ impl Pool {
         if let Content::Data(_) = &write.content {
             return Ok(Put::Done);
         }
-        let (from, to) = (
-            write.offset.div_ceil(size as u64),
-            write.end() / size as u64,
-        );
-        if to > from {
-            self.clear_blocks(write.dataset, from, to - from);
+        let whole = write.whole(size as u64);
+        if !whole.is_empty() {
+            self.clear_blocks(write.dataset, whole.start, whole.end - whole.start);
         }
         Ok(Put::Done)
     }

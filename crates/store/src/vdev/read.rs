@@ -344,7 +344,12 @@ impl Array {
         let top = &self.top_levels[usize::from(read.block.address.vdev())];
         let columns = read.geometry.columns.iter().zip(&read.copies);
         columns.into_iter().any(|(place, copies)| {
-            let asked = |leaf: LeafId| copies.iter().any(|copy| copy.leaf == leaf);
+            // What it was asked for before it had its part does not count.
+            let asked = |leaf: LeafId| {
+                copies
+                    .iter()
+                    .any(|copy| copy.leaf == leaf && copy.is_trusted)
+            };
             let mut holders = top.holders(place.slot);
             holders.any(|leaf| self.is_trusted(read, leaf) && !asked(leaf))
         })
@@ -365,7 +370,11 @@ impl Array {
             let holders: SmallVec<[LeafId; 4]> = top
                 .holders(slot)
                 .filter(|leaf| self.leaf(*leaf).is_usable())
-                .filter(|leaf| read.copies[column].iter().all(|copy| copy.leaf != *leaf))
+                .filter(|leaf| {
+                    let may_have_more = self.is_trusted(read, *leaf);
+                    let mut copies = read.copies[column].iter();
+                    copies.all(|copy| copy.leaf != *leaf || !copy.is_trusted && may_have_more)
+                })
                 .collect();
             for leaf in holders {
                 let is_trusted = self.is_trusted(read, leaf);

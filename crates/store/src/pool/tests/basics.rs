@@ -267,3 +267,28 @@ proptest! {
         run(kind, disks, 1 << shift, &steps);
     }
 }
+
+#[test]
+fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
+    let most = Limits::default();
+    for bytes in [0, 1, 64 << 20, 128 << 20, 1 << 30, usize::MAX] {
+        let limits = Limits::within(bytes);
+        assert!(limits.dirty_bytes <= most.dirty_bytes && limits.node_bytes <= most.node_bytes);
+        let mut world = World::new(Kind::Leaf, 1, limits);
+        let volume = world.create_volume("a", 8 << 20, 4096);
+        let bytes = vec![7; 4 << 20];
+        world.write(volume, 0, &bytes, true);
+        world.crash().expect("opens");
+        assert!(world.read(volume, 0, 4 << 20) == bytes);
+    }
+    let all = Limits::within(usize::MAX);
+    let told = |limits: &Limits| (limits.dirty_bytes, limits.node_bytes, limits.updates);
+    assert_eq!(told(&all), told(&most));
+    let half = Limits::within(128 << 20);
+    assert_eq!((half.dirty_bytes, half.node_bytes), (16 << 20, 64 << 20));
+    assert!(
+        (200_000..300_000).contains(&half.updates),
+        "{}",
+        half.updates
+    );
+}

@@ -207,6 +207,25 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
     }
 }
 
+/// What a thick volume wrote since the last checkpoint is not counted as reserved for it as well.
+#[test]
+fn a_snapshot_of_a_thin_volume_does_not_wait_for_what_thick_ones_have_written() {
+    let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());
+    let thick = world.create("thick", SMALL, true).expect("thick");
+    let thin = world.create("thin", 1 << 30, false).expect("thin");
+    world.fill(thin, 4 * BLOCK);
+    world.checkpoint();
+    world.checkpoint();
+    let epoch = world.pool.persisted.epoch;
+    for at in [0, 1 << 20] {
+        let bytes = noise(1 << 20, at + 1);
+        assert_eq!(world.try_write(thick, at, &bytes), Ok(()));
+    }
+    assert_eq!(world.pool.persisted.epoch, epoch);
+    assert_eq!(world.snapshot_of("thin@1"), Ok(()));
+    world.check();
+}
+
 #[test]
 fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     let size = 16 << 10;
@@ -234,6 +253,13 @@ fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     assert!(world.read(volume, at, size as u32) == written(at));
     assert!(world.read(volume, at + size, size as u32) == vec![0; size as usize]);
     assert!(world.read(volume, at + 2 * size, size as u32) == written(at + 2 * size));
+    // What changes nothing costs nothing, and waits for nothing.
+    let epoch = world.pool.persisted.epoch;
+    for round in 0..2000 {
+        let far = round % 2 * (end / 2 / size * size);
+        assert_eq!(world.try_unmap(volume, far + BLOCK, BLOCK), Ok(()));
+    }
+    assert_eq!(world.pool.persisted.epoch, epoch);
     world.clear(volume, end - (1 << 20), 1 << 20);
     world.checkpoint();
     world.checkpoint();
