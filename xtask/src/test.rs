@@ -140,6 +140,8 @@ fn tests() -> Verdict {
         .args(["nextest", "--version"])
         .output();
     if nextest.is_ok_and(|output| output.status.success()) {
+        // Those that start a daemon wait for most of their time.
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from) * 2;
         cargo(&[
             "nextest",
             "run",
@@ -148,6 +150,8 @@ fn tests() -> Verdict {
             "--no-fail-fast",
             "--status-level",
             "slow",
+            "--test-threads",
+            &at_once.to_string(),
         ])
     } else {
         let rest = cargo(&[&PLAIN[..], &["--workspace", "--exclude", "sim"]].concat());

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pages::Pages;
 use slab::Slab;
@@ -301,6 +301,20 @@ impl Devices {
             }
         }
         answers.append(&mut self.ready);
+    }
+
+    /// Waits until no device works on anything any more, for so long at most: one that hangs is not waited for.
+    pub(super) fn come_to_rest(&mut self, within: Duration) {
+        let until = Instant::now() + within;
+        let mut answers = Vec::new();
+        loop {
+            self.take(&mut answers);
+            answers.clear();
+            let is_over = self.flights.is_empty() || Instant::now() >= until;
+            if is_over || self.wait(Some(until)).is_err() {
+                return;
+            }
+        }
     }
 
     /// Sleeps until something is answered, the waker is called, or `until`.

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use store::cache::Cache;
 use store::format::DatasetId;
@@ -30,6 +31,9 @@ use super::opening::{self, NotOpen};
 use super::unflushed::Unflushed;
 use crate::block::lane::{Remote, Waker};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
+
+/// How long the last writes to devices of a pool that cannot be opened may take.
+const LAST_WRITES: Duration = Duration::from_secs(10);
 
 /// How a pool comes to be.
 #[derive(Debug)]
@@ -231,7 +235,11 @@ impl PoolHost {
                         Engine::new(pool, devices, shared).run();
                     }
                 }
-                Err(error) => drop(opened.send(Err(error))),
+                Err(error) => {
+                    // Whoever hears of it may use the devices otherwise: nothing is written to them after that.
+                    devices.come_to_rest(LAST_WRITES);
+                    drop(opened.send(Err(error)));
+                }
             }
         };
         let builder = std::thread::Builder::new().name(thread_name);
