@@ -58,25 +58,21 @@ fn client(bench: &Bench) -> Result<Outcome> {
     let folder = crate::scratch::folder("iperf3")?;
     let port = server::free_port()?.to_string();
     let mut command = bench.tools.client("iperf3")?;
-    command.args(["--server", "--bind", "127.0.0.1", "--port", &port]);
+    command.args(["--server", "--forceflush", "--bind", "127.0.0.1"]);
+    command.args(["--port", &port]);
     let log = folder.path().join("iperf3.log");
     let _server = process::start_logged(command, &log)?;
-    let mut text = String::new();
-    let measured = process::until("iperf3 serves and a path is measured", LIMIT, || {
-        let mut command = Command::new(sandstone);
-        let host = format!("127.0.0.1:{port}");
-        command.args(["bench", "network", &host, "--parallel", "2"]);
-        command.args(["--seconds", "2", "--json"]);
-        process::output(command, LIMIT).is_ok_and(|printed| {
-            text = printed;
-            true
-        })
-    });
-    let said = std::fs::read_to_string(&log).unwrap_or_default();
-    ensure!(
-        measured.is_ok(),
-        "no result against iperf3, which says:\n{said}"
-    );
+    process::until("iperf3 listens", LIMIT, || {
+        std::fs::read_to_string(&log).is_ok_and(|said| said.contains("listening"))
+    })?;
+    let mut command = Command::new(sandstone);
+    let host = format!("127.0.0.1:{port}");
+    command.args(["bench", "network", &host, "--parallel", "2"]);
+    command.args(["--seconds", "2", "--json"]);
+    let text = process::output(command, LIMIT).with_context(|| {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        format!("iperf3 says:\n{said}")
+    })?;
     let value: Value = serde_json::from_str(&text).context("its JSON")?;
     let survey = &value["survey"];
     ensure!(

@@ -1,5 +1,6 @@
 //! One direction of a path, measured against an iperf3 server or ours.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -153,10 +154,39 @@ const BUSY_LIMIT: Duration = Duration::from_secs(2);
 /// # Errors
 /// There is nobody, or somebody else.
 pub fn open(settings: &TestSettings, prefix: &[u8]) -> Result<Opened, NetworkError> {
+    open_while(settings, prefix, |error| {
+        matches!(error, NetworkError::Busy)
+    })
+}
+
+/// As [`open`] for a test that follows another: iperf3 closes its listener between two tests, so that nobody
+/// listens for a moment, and who had connected just before is sent away.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_next(settings: &TestSettings) -> Result<Opened, NetworkError> {
+    open_while(settings, b"", |error| match error {
+        NetworkError::Busy => true,
+        NetworkError::Socket { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionReset
+                | ErrorKind::BrokenPipe
+                | ErrorKind::UnexpectedEof
+        ),
+        _ => false,
+    })
+}
+
+fn open_while(
+    settings: &TestSettings,
+    prefix: &[u8],
+    may_pass: impl Fn(&NetworkError) -> bool,
+) -> Result<Opened, NetworkError> {
     let end = Instant::now() + BUSY_LIMIT;
     loop {
         match open_once(settings, prefix) {
-            Err(NetworkError::Busy) if Instant::now() < end => {
+            Err(error) if may_pass(&error) && Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             other => return other,

@@ -113,7 +113,7 @@ pub fn survey(
     for direction in directions {
         let opened = match waiting.take() {
             Some(opened) => opened,
-            None => client::open(settings, b"")?,
+            None => client::open_next(settings)?,
         };
         watch(Step::Begin(*direction));
         let mut each = |interval: &Interval| watch(Step::Second(*direction, interval));

@@ -67,6 +67,32 @@ fn a_second_client_is_told_that_the_server_is_busy() {
     client::open(&settings(server.address), b"").unwrap();
 }
 
+#[test]
+fn a_test_that_follows_another_waits_until_iperf3_listens_again() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    // One that had connected when it closed its listener, and then nobody.
+    let taken = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        taken.join().unwrap();
+        closed.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let listener = TcpListener::bind(address).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&[State::ParamExchange.byte()]).unwrap();
+    });
+    let first = client::open_next(&settings(address));
+    assert!(is_closed.try_recv().is_ok() && first.is_ok(), "{first:?}");
+    server.join().unwrap();
+    // A first connection says at once that nobody listens.
+    let refused = client::open(&settings(address), b"");
+    assert!(
+        matches!(refused, Err(NetworkError::Socket { .. })),
+        "{refused:?}"
+    );
+}
+
 /// A connection that has said a new cookie and was asked for parameters.
 fn begin(server: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
