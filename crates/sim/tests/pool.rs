@@ -248,11 +248,6 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::FailingReshaped, 1_000_007_473),
         // Who waits for a leaf that is let go is answered by the one that took its place
         (Family::Reshaped, 9_000_001_578),
-        // A full pool unmaps what snapshots share
-        (Family::Full, 4_410_000_390),
-        (Family::Full, 4_410_001_242),
-        (Family::Full, 4_420_000_618),
-        (Family::Full, 4_420_001_148),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

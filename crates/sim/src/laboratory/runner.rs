@@ -254,8 +254,8 @@ impl<'a, S: Subject> Runner<'a, S> {
                 }
                 Pending::Change {
                     change,
-                    // Of blocks that it covers in part, an unmap writes the rest. Where volumes have reserved
-                    // space, and of what they packed, more is kept for them than they need.
+                    // Of blocks that it covers in part, an unmap writes the rest. Where space is kept for some
+                    // volumes, those go before it.
                     needs_space: *kind != ChangeKind::Unmap || !is_whole || model.keeps_space(),
                 }
             }

@@ -544,7 +544,7 @@ impl PoolSubject {
                 let (start, end) = (slices.start * slice, slices.end * slice);
                 let is_whole = |at: u64| at.is_multiple_of(block_size.into());
                 let (offset, len, durable) = (start, end - start, *durable);
-                // What UNMAP covers of a block may stay; nobody knows of which.
+                // Where UNMAP covers a block in part, that may stay as it was, for which the model has no word.
                 match *kind == ChangeKind::Unmap && is_whole(start) && is_whole(end) {
                     true => Request::Unmap {
                         dataset,

@@ -70,8 +70,8 @@ impl Layer {
     /// Block numbers are below this, as in trees.
     pub const BLOCKS: u64 = 1 << 63;
 
-    /// About the memory of a written block: half of the tables' places are taken after they were cut in two, and seven
-    /// eighths before.
+    /// About the memory of a written block: its number and its pointer, in tables of which between half and seven eighths
+    /// are taken.
     pub const CHANGE_BYTES: usize = (size_of::<u64>() + Pointer::SIZE) * 3 / 2;
 
     /// Without changes.

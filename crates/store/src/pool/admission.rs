@@ -107,7 +107,7 @@ impl Pool {
         let Some(of) = self.contents.get(&write.dataset) else {
             return Room::Enough;
         };
-        if self.is_nothing(write) {
+        if write.is_nothing(of.block_size.into()) {
             return Room::Enough;
         }
         let (size, has_reserved) = (of.block_size, has_reserved(of));
@@ -155,21 +155,12 @@ impl Pool {
     pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
-        let kept = match own {
+        let slop = match own {
             Some(_) => 3 * self.slop() / 8,
-            None => self.kept_from_thin(self.has_promised),
+            None => self.slop(),
         };
         let others = self.reserved.saturating_sub(unused);
-        self.space.counts().available.saturating_sub(kept + others)
-    }
-
-    /// Sectors that data never gets which nobody reserved space for. Beside volumes that have reserved theirs, which may
-    /// take most of the slop for a while, these are half as many more: what UNMAP needs.
-    pub(super) fn kept_from_thin(&self, has_promised: bool) -> u64 {
-        match has_promised {
-            true => 3 * self.slop() / 2,
-            false => self.slop(),
-        }
+        self.space.counts().available.saturating_sub(slop + others)
     }
 
     /// Adds up again what volumes have reserved, after that or their sizes changed.
@@ -267,8 +258,7 @@ impl Pool {
     /// own, it is beside that; where there is no room for it the block is written as it is, which is what was reserved.
     pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
-        settings.refreservation == 0
-            || room() >= self.kept_from_thin(true) + self.reserved + u64::from(footprint)
+        settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
     }
 
     /// Sectors for so many bytes that nobody uses yet.
@@ -292,8 +282,7 @@ impl Pool {
         let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
         let reserved = self.reserved.saturating_sub(promise.taken);
-        let kept = self.kept_from_thin(self.has_promised || more > 0);
-        let kept = kept + reserved + self.cost_of_all().sectors;
+        let kept = self.slop() + reserved + self.cost_of_all().sectors;
         let room = (counts.available + counts.deferred).saturating_sub(kept);
         if more <= room && !self.lies_in_pieces(&promise) {
             return Ok(());
@@ -315,9 +304,9 @@ impl Pool {
     }
 
     /// Refuses to share maps where UNMAP might soon find no room to change them. What it frees of a volume without
-    /// snapshots makes room for the nodes that it writes; where a snapshot holds the old ones they are beside those. So a pool that
-    /// becomes full takes no snapshots well before it takes no UNMAP: half of what is kept for that is for all
-    /// nodes that those before share.
+    /// snapshots makes room for the nodes that it writes; where a snapshot holds the old ones, they lie beside those. So
+    /// a pool that becomes full takes no snapshots well before it takes no UNMAP ([`Pool::room_for`]): half of that is
+    /// for the nodes that the snapshots before share.
     fn check_room_to_unmap(&self, operation: &Operation) -> Result<(), PoolError> {
         let shares = matches!(
             operation,
@@ -325,7 +314,7 @@ impl Pool {
         );
         let counts = self.space.counts();
         let kept = match self.has_promised {
-            true => 9 * self.slop() / 8 + self.still_reserved(),
+            true => 7 * self.slop() / 8 + self.still_reserved(),
             false => 5 * self.slop() / 8,
         };
         let kept = kept + self.cost_of_all().sectors;

@@ -27,7 +27,7 @@ impl Pool {
             size: contents.size,
             referenced: contents.referenced.sectors * SECTOR_SIZE as u64,
             available: data(self.unused_by_others(dataset)),
-            capacity: data(size.saturating_sub(self.kept_from_thin(self.has_promised))),
+            capacity: data(size.saturating_sub(self.slop())),
         })
     }
 

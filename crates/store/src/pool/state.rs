@@ -86,7 +86,7 @@ impl Limits {
     }
 }
 
-/// With this, some of the longest writes may wait.
+/// What is taken in any case: with less, each long write would wait for the one before it.
 const LEAST_MEMORY: usize = 32 << 20;
 
 /// Changes are in memory as often as those after which a checkpoint is made: while it is made, twice as many are taken

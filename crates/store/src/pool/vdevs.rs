@@ -76,8 +76,7 @@ impl Pool {
         let guids = self.config.spares.iter().map(|spare| spare.guid);
         let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
         let fragmentation = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
-        let kept = self.kept_from_thin(self.has_promised);
-        let available = self.space.counts().available.saturating_sub(kept);
+        let available = self.space.counts().available.saturating_sub(self.slop());
         PoolStatus {
             name: self.config.name.clone(),
             guid: self.config.guid,

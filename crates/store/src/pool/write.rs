@@ -222,6 +222,12 @@ impl Write {
         self.offset.div_ceil(block_size)..self.end() / block_size
     }
 
+    /// Whether all that it covers stays as it is.
+    pub(super) fn is_nothing(&self, block_size: u64) -> bool {
+        let are_kept = matches!(self.content, Content::Zeros(_, Edges::Kept));
+        are_kept && self.whole(block_size).is_empty()
+    }
+
     /// Whether it unmaps blocks, or writes zeros.
     pub(super) fn is_zeros(&self) -> bool {
         matches!(self.content, Content::Zeros(..))
@@ -394,15 +400,6 @@ impl Pool {
         }
     }
 
-    /// Whether all that a change covers stays as it is.
-    pub(super) fn is_nothing(&self, write: &Write) -> bool {
-        let size = self.contents.get(&write.dataset).map(|of| of.block_size);
-        size.is_some_and(|size| {
-            matches!(write.content, Content::Zeros(_, Edges::Kept))
-                && write.whole(size.into()).is_empty()
-        })
-    }
-
     /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
     fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
         let (id, mut write) = (ready.id, ready.write.clone());
@@ -420,11 +417,12 @@ impl Pool {
             self.answer(id, Err(error));
             return None;
         }
-        if !self.is_nothing(&write) {
+        let of = self.contents.get(&write.dataset);
+        let sync = of.map(|of| of.settings.sync);
+        if !of.is_some_and(|of| write.is_nothing(of.block_size.into())) {
             self.note_taken(&write);
             self.vain_checkpoints = 0;
         }
-        let sync = self.contents.get(&write.dataset).map(|of| of.settings.sync);
         let is_durable = match sync {
             Some(SyncPolicy::Always) => true,
             Some(SyncPolicy::Disabled) => false,
