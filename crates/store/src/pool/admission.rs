@@ -244,8 +244,12 @@ impl Pool {
         of.settings.refreservation.saturating_sub(used)
     }
 
-    /// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least.
+    /// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least, where a
+    /// program wrote some that did not count them.
     fn whole_since_snapshot(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        if let Some(whole) = self.whole_count(dataset, of) {
+            return whole;
+        }
         let Some(written) = self.written_count(dataset, of) else {
             return 0;
         };

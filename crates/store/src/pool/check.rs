@@ -46,8 +46,8 @@ pub struct Check<'a> {
     shared: Bitmap,
     /// What one dataset has no more, by first sectors.
     dead: Bitmap,
-    /// Blocks of volumes among these, by their birth.
-    dead_counts: BTreeMap<Epoch, BlockCount>,
+    /// Blocks of volumes among these, by their birth, and those that are not packed.
+    dead_counts: BTreeMap<Epoch, (BlockCount, u64)>,
     tasks: VecDeque<Task>,
     /// The walk waits for a block.
     is_waiting: bool,

@@ -16,12 +16,13 @@ use crate::snapshot::deadlist::{self, Deadlist};
 pub(super) const BLOCK: usize = 128 << 10;
 
 /// The longest record of a volume or snapshot without its dead list, in bytes.
-pub(super) const CONTENTS: usize = 241;
+pub(super) const CONTENTS: usize = 257;
 /// A part of a dead list in the record of what is being freed.
 pub(super) const LISTED: usize = 2 * deadlist::RECORD;
-/// The longest part of a dead list in the record of a volume or snapshot: with its nodes, at most
-/// 2^56 of them.
-pub(super) const PART: usize = LISTED + "[72057594037927936,72057594037927936],".len();
+/// The longest part of a dead list in the record of a volume or snapshot: with its nodes and
+/// whole blocks, at most 2^56 of each.
+pub(super) const PART: usize =
+    LISTED + "[72057594037927936,72057594037927936],72057594037927936,".len();
 /// The longest record of a tree that is being freed.
 pub(super) const TREE: usize = 185;
 /// That of a list, without its parts.
@@ -163,16 +164,20 @@ pub(super) struct ContentsRecord {
     /// wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dead_nodes: Option<Vec<[u64; 2]>>,
+    /// And how many of the others are not packed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dead_whole: Option<Vec<u64>>,
 }
 
 impl ContentsRecord {
     /// Its dead list; `None` where it is none.
     pub(super) fn open_dead(&self) -> Option<Deadlist> {
         let mut dead = Deadlist::decode(&from_hex(&self.dead)?)?;
-        match &self.dead_nodes {
-            Some(nodes) if !dead.note_nodes(nodes) => None,
-            _ => Some(dead),
-        }
+        let [nodes, whole] = [
+            (self.dead_nodes.as_ref()).is_none_or(|nodes| dead.note_nodes(nodes)),
+            (self.dead_whole.as_ref()).is_none_or(|whole| dead.note_whole(whole)),
+        ];
+        (nodes && whole).then_some(dead)
     }
 }
 
@@ -297,6 +302,7 @@ mod tests {
             whole: Some(u64::MAX),
             dead: String::new(),
             dead_nodes: Some(Vec::new()),
+            dead_whole: Some(Vec::new()),
         };
         assert_eq!(json_len(&contents) + 1, CONTENTS);
         let tree = JobRecord::Tree {
@@ -332,7 +338,9 @@ mod tests {
         bytes.extend(pointer.encode());
         let mut dead = Deadlist::decode(&bytes).expect("a list");
         assert!(dead.note_nodes(&[[MOST, MOST]]));
-        let of = |dead: &Deadlist| ContentsRecord {
+        let mut whole = Deadlist::decode(&bytes).expect("a list");
+        assert!(whole.note_whole(&[MOST]));
+        let of = |dead: &Deadlist, whole: &Deadlist| ContentsRecord {
             id: DatasetId(1),
             tree: longest_tree(),
             referenced: 0,
@@ -340,9 +348,10 @@ mod tests {
             whole: None,
             dead: to_hex(&dead.encode()),
             dead_nodes: dead.nodes().or(Some(Vec::new())),
+            dead_whole: whole.whole().or(Some(Vec::new())),
         };
-        let empty = json_len(&of(&Deadlist::new()));
-        // Behind the last part there is no comma.
-        assert_eq!(json_len(&of(&dead)) - empty + 1, PART);
+        let empty = json_len(&of(&Deadlist::new(), &Deadlist::new()));
+        // Behind the last part there are no commas.
+        assert_eq!(json_len(&of(&dead, &whole)) - empty + 2, PART);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::state::{Contents, Pool};
 use crate::catalog::{Dataset, Kind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
-use crate::snapshot::deadlist::BlockCount;
+use crate::snapshot::deadlist::{BlockCount, Deadlist};
 
 /// Blocks of volumes, in bytes. Nodes of maps, parity, and what is only kept are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,6 +182,20 @@ impl Pool {
         Some(count_of(contents)?.without(kept))
     }
 
+    /// How many of these are not packed; `None` as before.
+    pub(super) fn whole_count(&self, dataset: DatasetId, contents: &Contents) -> Option<u64> {
+        let before = self.catalog.chain(dataset).next();
+        let kept = match before.and_then(|of| self.contents.get(&of.id)) {
+            Some(before) => {
+                let mut lists = self.dead_lists(dataset);
+                let lost = lists.try_fold(0, |sum, list| Some(sum + list.whole_after(Epoch(0))?));
+                before.referenced.whole?.saturating_sub(lost?)
+            }
+            None => 0,
+        };
+        Some(contents.referenced.whole?.saturating_sub(kept))
+    }
+
     fn written(&self, dataset: DatasetId, contents: &Contents) -> u64 {
         let before = self.catalog.chain(dataset).next();
         let before = before.and_then(|of| self.contents.get(&of.id));
@@ -198,28 +212,27 @@ impl Pool {
 
     /// Sectors on a dead list that were born after an epoch, also those that a checkpoint is just writing.
     fn dead_after(&self, dataset: DatasetId, after: Epoch) -> u64 {
-        let listed = self.contents.get(&dataset);
-        let listed = listed.map_or(0, |of| of.dead.sectors_after(after));
-        let making = self.checkpoint.as_ref().map_or(0, |making| {
-            let lists = making.dead.iter();
-            let own = lists.filter(|(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
-            own.map(|(_, list)| list.sectors_after(after)).sum()
-        });
-        listed + making
+        let lists = self.dead_lists(dataset);
+        lists.map(|list| list.sectors_after(after)).sum()
     }
 
     /// The same as blocks of volumes; `None` where they were not counted.
     fn dead_blocks_after(&self, dataset: DatasetId, after: Epoch) -> Option<BlockCount> {
+        let mut lists = self.dead_lists(dataset);
+        lists.try_fold(BlockCount::default(), |sum, list| {
+            Some(sum.and(list.volume_blocks_after(after)?))
+        })
+    }
+
+    /// A dead list, and what a checkpoint that is being made adds to it.
+    fn dead_lists(&self, dataset: DatasetId) -> impl Iterator<Item = &Deadlist> {
         let listed = self.contents.get(&dataset).map(|of| &of.dead);
-        let making = self.checkpoint.iter().flat_map(|making| {
+        let making = self.checkpoint.iter().flat_map(move |making| {
             let lists = making.dead.iter();
             let own = lists.filter(move |(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
             own.map(|(_, list)| list)
         });
-        let mut lists = listed.into_iter().chain(making);
-        lists.try_fold(BlockCount::default(), |sum, list| {
-            Some(sum.and(list.volume_blocks_after(after)?))
-        })
+        listed.into_iter().chain(making)
     }
 
     fn epoch_of(&self, snapshot: DatasetId) -> Epoch {

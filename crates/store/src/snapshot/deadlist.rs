@@ -131,6 +131,7 @@ struct Part {
     blocks: u64,
     sectors: u64,
     nodes: Nodes,
+    whole: Whole,
 }
 
 /// How many of a part's blocks are nodes of maps.
@@ -139,6 +140,14 @@ struct Nodes {
     count: u64,
     sectors: u64,
     /// Some of it was written by a program that did not count them.
+    is_unknown: bool,
+}
+
+/// How many of a part's blocks are volumes' and not packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Whole {
+    count: u64,
+    /// As of [`Nodes`].
     is_unknown: bool,
 }
 
@@ -201,6 +210,14 @@ impl Deadlist {
         })
     }
 
+    /// How many of these are not packed; `None` as before.
+    pub fn whole_after(&self, after: Epoch) -> Option<u64> {
+        let mut parts = self.parts.range(after..);
+        parts.try_fold(0, |sum, (_, part)| {
+            (!part.whole.is_unknown).then_some(sum + part.whole.count)
+        })
+    }
+
     /// Adds a block. `snapshots`: the epochs of all snapshots that the list's owner builds on,
     /// ascending.
     pub fn append(&mut self, block: Pointer, what: Dead, snapshots: &[Epoch]) {
@@ -214,9 +231,12 @@ impl Deadlist {
         part.tail.push(block);
         part.blocks += 1;
         part.sectors += u64::from(block.sectors);
-        if what == Dead::Node {
-            part.nodes.count += 1;
-            part.nodes.sectors += u64::from(block.sectors);
+        match what {
+            Dead::Node => {
+                part.nodes.count += 1;
+                part.nodes.sectors += u64::from(block.sectors);
+            }
+            Dead::Block => part.whole.count += u64::from(block.is_whole()),
         }
     }
 
@@ -328,6 +348,10 @@ impl Part {
             count: self.nodes.count + other.nodes.count,
             sectors: self.nodes.sectors + other.nodes.sectors,
             is_unknown: self.nodes.is_unknown || other.nodes.is_unknown,
+        };
+        self.whole = Whole {
+            count: self.whole.count + other.whole.count,
+            is_unknown: self.whole.is_unknown || other.whole.is_unknown,
         };
     }
 

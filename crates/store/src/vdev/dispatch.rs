@@ -10,6 +10,7 @@ use super::device::{
 };
 use super::operation::{Answer, Operation, Output, Priority, VdevEvent};
 use super::queue::{self, Job, Span, Work};
+use super::read::Round;
 use super::tree::LeafState;
 use crate::format::Epoch;
 
@@ -255,6 +256,9 @@ impl Array {
         match (&outcome, request.asked) {
             (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).flush.wrote(epoch),
             (Ok(_), _) => {}
+            // That it cannot be read was counted the first time.
+            (Err(error), Asked::Read)
+                if error.kind == DeviceErrorKind::Medium && self.is_read_again(&request) => {}
             (Err(error), Asked::Read | Asked::Trim) => {
                 self.device_failed(
                     leaf,
@@ -273,6 +277,14 @@ impl Array {
             self.flush_finished(leaf, &outcome);
         }
         self.answer(request, &outcome);
+    }
+
+    fn is_read_again(&mut self, request: &InFlight) -> bool {
+        let mut waiters = request.spans.iter().map(|span| span.waiter);
+        waiters.all(|waiter| match self.operations.get_mut(waiter.operation) {
+            Some(Operation::Read(read)) => read.round == Round::Again,
+            _ => false,
+        })
     }
 
     /// Counts a request that a device answered well.

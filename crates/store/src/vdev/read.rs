@@ -36,6 +36,8 @@ pub(super) struct ReadOperation {
     pub(super) error: Option<DeviceError>,
     /// There are more choices of columns than may be tried.
     has_untried: bool,
+    /// The block's bytes, in the last round.
+    pub(super) payload: Pages,
 }
 
 /// Why a block is read.
@@ -61,6 +63,8 @@ pub(super) enum Round {
     All,
     /// There is nobody left.
     Exhausted,
+    /// The block was found, and copies that were bad are read once more.
+    Again,
 }
 
 /// A copy of a column on one leaf.
@@ -179,6 +183,7 @@ impl Array {
             watch,
             error: None,
             has_untried: false,
+            payload: Pages::new(),
         });
         // The number comes first: requests are sent in its name.
         let id = self.operations.insert(Operation::Read(operation));
@@ -238,6 +243,15 @@ impl Array {
             self.operations.put_back(id, operation);
             return;
         };
+        if read.round == Round::Again {
+            if read.waiting > 0 {
+                self.operations.put_back(id, Operation::Read(read));
+                return;
+            }
+            self.operations.release(id);
+            self.looked_again(&read, now_us, out);
+            return;
+        }
         loop {
             // The first good copy of a mirror will do; columns are judged together, and a scrub
             // judges all that it asked for.
@@ -249,8 +263,10 @@ impl Array {
             if read.round > Round::Start && is_ripe {
                 let mut budget = self.limits.combinations;
                 if let Some(payload) = read.assemble(&mut budget) {
-                    self.operations.release(id);
-                    self.read_succeeded(&read, payload, now_us, out);
+                    match self.read_succeeded(id, &mut read, payload, now_us, out) {
+                        true => self.operations.put_back(id, Operation::Read(read)),
+                        false => self.operations.release(id),
+                    }
                     return;
                 }
                 read.has_untried = budget == 0;
@@ -281,13 +297,13 @@ impl Array {
             (Round::Start, Goal::Read | Goal::Rebuild(_)) => Round::Best,
             (Round::Start, Goal::Scrub) | (Round::Trusted, _) if is_proven => Round::All,
             (Round::Start | Round::Best, _) => Round::Trusted,
-            (Round::Trusted | Round::All | Round::Exhausted, _) => Round::Exhausted,
+            (Round::Trusted | Round::All | Round::Exhausted | Round::Again, _) => Round::Exhausted,
         };
         match read.round {
             Round::Best => self.ask_best(id, read, now_us, out),
             Round::Trusted => self.ask_all(id, read, false, now_us, out),
             Round::All => self.ask_all(id, read, true, now_us, out),
-            Round::Start | Round::Exhausted => {}
+            Round::Start | Round::Exhausted | Round::Again => {}
         }
     }
 
@@ -386,7 +402,7 @@ impl Array {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         id: u64,
         read: &mut ReadOperation,
@@ -419,7 +435,8 @@ impl Array {
     }
 
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
-        let is_current = self.watches.is_untouched(read.watch);
+        let is_current = self.watches.is_untouched(&read.watch);
+        self.watches.forget(&read.watch);
         // Of a record that is sought it is not known whether it ever was there.
         if !is_current && !read.is_sought() {
             let done = read.goal.overwritten(&read.block);

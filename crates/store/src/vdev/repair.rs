@@ -1,5 +1,5 @@
-//! What follows a read that found its block: bad copies are counted and rewritten, a leaf that is
-//! being rebuilt gets its part.
+//! What follows a read that found its block: bad copies are counted, and rewritten if they are bad twice; a leaf that
+//! is being rebuilt gets its part.
 
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
@@ -15,7 +15,7 @@ use super::operation::{
     VdevEvent, Waiter,
 };
 use super::queue::{Job, Work};
-use super::read::{CopyState, Goal, ReadOperation, Round};
+use super::read::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 
 /// Right bytes that are written over bad ones.
 #[derive(Debug)]
@@ -38,20 +38,24 @@ struct Rewrite {
 }
 
 impl Array {
-    /// The block's bytes are known.
+    /// The block's bytes are known: whoever waits for them gets them. Copies that are not what they should be are read
+    /// once more before anything is written over them; whether that is so.
+    ///
+    /// A device may fail a read, or return another place's bytes, of a copy that is right. To write over it would put it
+    /// at risk for nothing: where the power fails meanwhile, its sectors may be neither new nor old.
     pub(super) fn read_succeeded(
         &mut self,
-        read: &ReadOperation,
+        id: u64,
+        read: &mut ReadOperation,
         payload: Pages,
         now_us: u64,
         out: &mut Output,
-    ) {
-        let is_current = self.watches.is_untouched(read.watch);
+    ) -> bool {
+        let is_current = self.watches.is_untouched(&read.watch);
         if !is_current && !read.block.verify.is_proof() {
             // These bytes may be another block's.
-            let done = read.goal.overwritten(&read.block);
-            out.done.push((read.tag, done));
-            return;
+            self.end_overwritten(read, out);
+            return false;
         }
         let top = &mut self.top_levels[usize::from(read.block.address.vdev())];
         top.io.read.count(payload.len() as u64);
@@ -62,17 +66,53 @@ impl Array {
             // written over it. Which is right is known when the log was followed: a repair with the other one would
             // destroy it. Those that nothing proves to have been durable are scrubbed then, each as the very one it is.
             if !is_current || read.round == Round::Best || read.is_sought() {
-                return;
+                self.watches.forget(&read.watch);
+                return false;
             }
         }
         if !is_current {
-            // Other bytes may be there by now, written for another block: those are neither judged nor touched.
-            let done = read.goal.overwritten(&read.block);
-            out.done.push((read.tag, done));
-            return;
+            self.end_overwritten(read, out);
+            return false;
         }
         let columns = read.geometry.encode(&payload);
-        let mut rewrites = self.find_damage(read, &columns, out);
+        let suspects = self.suspects(read, &columns, out);
+        if suspects.is_empty() || !self.heals {
+            self.repair(read, &columns, now_us, out);
+            return false;
+        }
+        for (column, leaf, is_trusted) in suspects {
+            self.ask(id, read, column, leaf, is_trusted, now_us, out);
+        }
+        read.round = Round::Again;
+        read.payload = payload;
+        true
+    }
+
+    /// What was bad has been read once more.
+    pub(super) fn looked_again(&mut self, read: &ReadOperation, now_us: u64, out: &mut Output) {
+        let columns = read.geometry.encode(&read.payload);
+        self.repair(read, &columns, now_us, out);
+    }
+
+    /// Other bytes may be there by now, written for another block: those are neither judged nor touched.
+    fn end_overwritten(&mut self, read: &ReadOperation, out: &mut Output) {
+        self.watches.forget(&read.watch);
+        out.done
+            .push((read.tag, read.goal.overwritten(&read.block)));
+    }
+
+    /// Writes over what is bad, and what is to be rebuilt.
+    fn repair(&mut self, read: &ReadOperation, columns: &[Pages], now_us: u64, out: &mut Output) {
+        if !self.watches.is_untouched(&read.watch) {
+            match read.goal {
+                // It has its answer.
+                Goal::Read => self.watches.forget(&read.watch),
+                Goal::Scrub | Goal::Rebuild(_) => self.end_overwritten(read, out),
+            }
+            return;
+        }
+        self.watches.forget(&read.watch);
+        let mut rewrites = self.find_damage(read, columns, out);
         let bad = rewrites.iter().filter(|rewrite| rewrite.is_repair).count() as u32;
         if let Goal::Rebuild(leaf) = read.goal {
             self.add_rebuilt(read, leaf, &mut rewrites);
@@ -113,44 +153,57 @@ impl Array {
         }
     }
 
-    /// Copies that are not what they should be; counted, where their leaf should have had them.
-    fn find_damage(
+    /// Copies that are not what they should be, counted where their leaf should have had them: columns, leaves, and
+    /// whether these should have had them.
+    fn suspects(
         &mut self,
         read: &ReadOperation,
         columns: &[Pages],
         out: &mut Output,
-    ) -> SmallVec<[Rewrite; 4]> {
-        let is_proven = read.block.verify.is_proof();
-        let mut rewrites = SmallVec::new();
-        for (column, copies) in read.copies.iter().enumerate() {
-            for copy in copies {
-                let is_bad = match &copy.state {
-                    CopyState::Read(data) => is_proven && !is_same(data, &columns[column]),
-                    CopyState::Failed(DeviceErrorKind::Medium) => true,
-                    CopyState::Failed(_) if read.goal == Goal::Scrub && copy.is_trusted => {
-                        let (offset, len) = byte_range(read, column);
-                        out.events.push(VdevEvent::Unrepaired {
-                            leaf: copy.leaf,
-                            offset,
-                            len,
-                            birth: read.block.birth,
-                        });
-                        false
-                    }
-                    CopyState::Failed(_) => false,
-                    CopyState::Reading | CopyState::Slow => false,
-                };
-                if !is_bad {
+    ) -> SmallVec<[(usize, LeafId, bool); 4]> {
+        let mut suspects = SmallVec::new();
+        for (column, right) in columns.iter().enumerate() {
+            for copy in read.latest(column) {
+                if !read.is_bad(copy, right) {
                     continue;
                 }
                 if copy.is_trusted && matches!(copy.state, CopyState::Read(_)) {
                     self.count_bad_copy(read, column, copy.leaf, out);
                 }
-                rewrites.push(Rewrite {
-                    leaf: copy.leaf,
-                    column,
-                    is_repair: copy.is_trusted,
-                });
+                suspects.push((column, copy.leaf, copy.is_trusted));
+            }
+        }
+        suspects
+    }
+
+    /// What is to be written over, and what cannot be.
+    fn find_damage(
+        &self,
+        read: &ReadOperation,
+        columns: &[Pages],
+        out: &mut Output,
+    ) -> SmallVec<[Rewrite; 4]> {
+        let mut rewrites = SmallVec::new();
+        for (column, right) in columns.iter().enumerate() {
+            for copy in read.latest(column) {
+                if read.is_bad(copy, right) {
+                    rewrites.push(Rewrite {
+                        leaf: copy.leaf,
+                        column,
+                        is_repair: copy.is_trusted,
+                    });
+                } else if let CopyState::Failed(_) = &copy.state
+                    && read.goal == Goal::Scrub
+                    && copy.is_trusted
+                {
+                    let (offset, len) = byte_range(read, column);
+                    out.events.push(VdevEvent::Unrepaired {
+                        leaf: copy.leaf,
+                        offset,
+                        len,
+                        birth: read.block.birth,
+                    });
+                }
             }
         }
         rewrites
@@ -280,6 +333,26 @@ fn finish(repair: RepairOperation, out: &mut Output) {
         Goal::Rebuild(_) => {
             let result = repair.error.map_or(Ok(()), Err);
             out.done.push((repair.tag, ArrayDone::Rebuilt(result)));
+        }
+    }
+}
+
+impl ReadOperation {
+    /// What each leaf said last of a column.
+    fn latest(&self, column: usize) -> impl Iterator<Item = &ColumnCopy> {
+        let copies = &self.copies[column];
+        copies.iter().enumerate().filter_map(|(number, copy)| {
+            let mut later = copies[number + 1..].iter();
+            later.all(|of| of.leaf != copy.leaf).then_some(copy)
+        })
+    }
+
+    /// Whether a copy is known not to be what it should be, and can be written over.
+    fn is_bad(&self, copy: &ColumnCopy, right: &Pages) -> bool {
+        match &copy.state {
+            CopyState::Read(data) => self.block.verify.is_proof() && !is_same(data, right),
+            CopyState::Failed(kind) => *kind == DeviceErrorKind::Medium,
+            CopyState::Reading | CopyState::Slow => false,
         }
     }
 }

@@ -8,11 +8,17 @@ use std::collections::BTreeMap;
 use crate::format::Address;
 
 /// A place that is watched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Watch {
     vdev: u16,
     start: u64,
     number: u64,
+}
+
+impl Watch {
+    fn place(&self) -> (u16, u64, u64) {
+        (self.vdev, self.start, self.number)
+    }
 }
 
 /// The places that are watched.
@@ -44,7 +50,7 @@ impl Watches {
         }
     }
 
-    /// From now on it is known of each write there, until [`Watches::is_untouched`] is asked.
+    /// From now on it is known of each write there, until it is [forgotten](Watches::forget).
     pub(super) fn watch(&mut self, address: Address, sectors: u32) -> Watch {
         let watch = Watch {
             vdev: address.vdev(),
@@ -54,15 +60,18 @@ impl Watches {
         let sectors = u64::from(sectors);
         self.next_number += 1;
         self.longest = self.longest.max(sectors);
-        let place = (watch.vdev, watch.start, watch.number);
-        self.watched.insert(place, watch.start + sectors);
+        self.watched.insert(watch.place(), watch.start + sectors);
         watch
     }
 
-    /// Whether nothing was written there since; it is not watched any more.
-    pub(super) fn is_untouched(&mut self, watch: Watch) -> bool {
-        let place = (watch.vdev, watch.start, watch.number);
-        self.watched.remove(&place).is_some()
+    /// Whether nothing was written there since.
+    pub(super) fn is_untouched(&self, watch: &Watch) -> bool {
+        self.watched.contains_key(&watch.place())
+    }
+
+    /// It is not watched any more.
+    pub(super) fn forget(&mut self, watch: &Watch) {
+        self.watched.remove(&watch.place());
     }
 }
 
@@ -86,7 +95,8 @@ mod tests {
                 let overlaps = |of: &(u16, u64, u32)| {
                     of.0 == vdev && of.1 < end && at < of.1 + u64::from(of.2)
                 };
-                prop_assert_eq!(watches.is_untouched(watch), !written.iter().any(overlaps));
+                prop_assert_eq!(watches.is_untouched(&watch), !written.iter().any(overlaps));
+                watches.forget(&watch);
             }
             prop_assert!(watches.watched.is_empty());
         }

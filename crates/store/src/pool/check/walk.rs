@@ -30,8 +30,8 @@ pub(super) enum Task {
         /// The epochs of the snapshots before, ascending, each with the sectors of blocks born after it
         /// and up to the next.
         sectors: Vec<(Epoch, u64)>,
-        /// What the list says of itself: sectors, and volumes' blocks if it knows them.
-        said: Vec<(u64, Option<BlockCount>)>,
+        /// What the list says of the same, and of all that follow.
+        said: Vec<SaidOfDead>,
     },
     /// A tree that is being freed.
     Freeing(Walk),
@@ -39,6 +39,15 @@ pub(super) enum Task {
     FreeingList(Deadlist, bool),
     /// Records of the log that are to be read.
     Log(Records),
+}
+
+/// What a dead list says of its blocks that were born after an epoch.
+#[derive(Debug)]
+pub(super) struct SaidOfDead {
+    sectors: u64,
+    /// Volumes' blocks, and those that are not packed, where it knows them.
+    blocks: Option<BlockCount>,
+    whole: Option<u64>,
 }
 
 impl Check<'_> {
@@ -152,9 +161,10 @@ impl Check<'_> {
         let descent = Descent::new((dataset, of.map.tree), (before_id, old), after);
         let mut epochs = vec![Epoch(0)];
         epochs.extend(self.pool.catalog.shared_epochs(dataset));
-        let said = epochs.iter().map(|epoch| {
-            let blocks = of.dead.volume_blocks_after(*epoch);
-            (of.dead.sectors_after(*epoch), blocks)
+        let said = epochs.iter().map(|epoch| SaidOfDead {
+            sectors: of.dead.sectors_after(*epoch),
+            blocks: of.dead.volume_blocks_after(*epoch),
+            whole: of.dead.whole_after(*epoch),
         });
         let (list, said) = (of.dead.clone(), said.collect());
         let sectors = epochs.into_iter().map(|epoch| (epoch, 0)).collect();
@@ -238,9 +248,10 @@ impl Check<'_> {
                 }
                 Difference::DeadBlock(pointer) => {
                     self.note_dead(dataset, &pointer);
-                    let count = self.dead_counts.entry(pointer.birth).or_default();
+                    let (count, whole) = self.dead_counts.entry(pointer.birth).or_default();
                     count.blocks += 1;
                     count.sectors += u64::from(pointer.sectors);
+                    *whole += u64::from(pointer.is_whole());
                     continue;
                 }
             };
@@ -301,7 +312,7 @@ impl Check<'_> {
         dataset: DatasetId,
         mut list: Deadlist,
         mut sectors: Vec<(Epoch, u64)>,
-        said: Vec<(u64, Option<BlockCount>)>,
+        said: Vec<SaidOfDead>,
     ) -> Option<Task> {
         let owner = Owner::DeadList { dataset };
         match self.take_next(&mut list) {
@@ -353,12 +364,7 @@ impl Check<'_> {
         }
     }
 
-    fn end_dead(
-        &mut self,
-        dataset: DatasetId,
-        sectors: &[(Epoch, u64)],
-        said: &[(u64, Option<BlockCount>)],
-    ) {
+    fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[SaidOfDead]) {
         let owner = Owner::DeadList { dataset };
         for first in self.dead.take_all() {
             let context = "not on it, though only the snapshot before has it".to_owned();
@@ -368,21 +374,34 @@ impl Check<'_> {
         }
         let counts = std::mem::take(&mut self.dead_counts);
         let mut sum = 0;
-        for ((epoch, own), (said, said_blocks)) in sectors.iter().zip(said).rev() {
+        for ((epoch, own), said) in sectors.iter().zip(said).rev() {
             sum += own;
             let born_after = counts.range(epoch.next()..).map(|(_, count)| count);
-            let blocks = born_after.fold(BlockCount::default(), |sum, count| sum.and(*count));
-            if said_blocks.is_some_and(|said| said != blocks) && self.is_to_be_told() {
+            let (blocks, whole) = born_after
+                .fold(Default::default(), |sum: (BlockCount, u64), of| {
+                    (sum.0.and(of.0), sum.1 + of.1)
+                });
+            let of_volumes = said.blocks;
+            let figures = [
+                ("sectors", Some(said.sectors), sum),
+                (
+                    "blocks of volumes",
+                    of_volumes.map(|of| of.blocks),
+                    blocks.blocks,
+                ),
+                (
+                    "sectors of these",
+                    of_volumes.map(|of| of.sectors),
+                    blocks.sectors,
+                ),
+                ("blocks that are not packed", said.whole, whole),
+            ];
+            for (what, said, has) in figures {
+                let Some(said) = said.filter(|said| *said != has && self.is_to_be_told()) else {
+                    continue;
+                };
                 let context = format!(
-                    "{said_blocks:?} of volumes on it are said to be born after epoch {}, {blocks:?} are",
-                    epoch.0
-                );
-                let kind = FindingKind::WrongDeadList;
-                self.report.add(kind, None, &[owner], context);
-            }
-            if sum != *said && self.is_to_be_told() {
-                let context = format!(
-                    "{said} sectors of its blocks are said to be born after epoch {}, {sum} are",
+                    "it is said to have {said} {what} born after epoch {} and has {has}",
                     epoch.0
                 );
                 let kind = FindingKind::WrongDeadList;

@@ -323,6 +323,7 @@ fn manifest_of(
             whole: referenced.whole,
             dead: dead.map_or_else(String::new, |list| to_hex(&list.encode())),
             dead_nodes: dead.and_then(Deadlist::nodes),
+            dead_whole: dead.and_then(Deadlist::whole),
         })
     });
     let jobs = making.jobs.iter().map(|job| match job {

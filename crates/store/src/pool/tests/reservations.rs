@@ -364,3 +364,39 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
     world.check();
     world.reopen().expect("opens");
 }
+
+/// What a volume wrote since a snapshot was taken from its reservation only where none of it was packed: beside packed
+/// blocks no other counted, so that more stayed reserved than it could need, and others found a full pool.
+#[test]
+fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_blocks() {
+    const BLOCK: u64 = 32 << 10;
+    const SIZE: u64 = 32 * BLOCK;
+    let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+    let thick = world.create_of_blocks("thick", SIZE, BLOCK as u32, true);
+    let reserved = |world: &World| world.pool.usage()[&thick].by_refreservation;
+    let write = |world: &mut World, packed: u64| {
+        for number in 0..SIZE / BLOCK {
+            let sectors = if number < packed { 1 } else { BLOCK };
+            let bytes = packed_into(sectors, &mut Random(number), BLOCK);
+            world.write(thick, number * BLOCK, &bytes, false);
+        }
+        world.checkpoint();
+    };
+    write(&mut world, 10);
+    assert_eq!(reserved(&world), 10 * BLOCK);
+    for packed in [20, 5, 0] {
+        world
+            .snapshot_of(&format!("thick@{packed}"))
+            .expect("there is room");
+        world.checkpoint();
+        assert_eq!(reserved(&world), SIZE);
+        write(&mut world, packed);
+        assert_eq!(reserved(&world), packed * BLOCK);
+        // Once more, over what is its own.
+        write(&mut world, packed + 1);
+        assert_eq!(reserved(&world), (packed + 1) * BLOCK);
+        world.reopen().expect("opens");
+        assert_eq!(reserved(&world), (packed + 1) * BLOCK);
+        world.check();
+    }
+}

@@ -9,11 +9,12 @@
 //!  24  pointer to the first chunk                                     32 bytes
 //! ```
 //!
-//! How many of the blocks are nodes of maps is kept beside these, since the first programs did not count them.
+//! How many of the blocks are nodes of maps, and how many of the others are not packed, is kept beside these, since the
+//! first programs did not count them.
 
 use std::collections::BTreeMap;
 
-use super::{Deadlist, Nodes, Part};
+use super::{Deadlist, Nodes, Part, Whole};
 use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
@@ -71,6 +72,10 @@ impl Deadlist {
                     is_unknown: true,
                     ..Nodes::default()
                 },
+                whole: Whole {
+                    is_unknown: true,
+                    ..Whole::default()
+                },
                 ..Part::default()
             };
             parts.insert(after, part);
@@ -105,6 +110,34 @@ impl Deadlist {
                 part.nodes = Nodes {
                     count: *count,
                     sectors: *sectors,
+                    is_unknown: false,
+                };
+            }
+        }
+        fits
+    }
+
+    /// For each part how many of its blocks are volumes' and not packed. `None` as of [`Deadlist::nodes`].
+    pub fn whole(&self) -> Option<Vec<u64>> {
+        let parts = self.parts.values();
+        let whole = parts.map(|part| (!part.whole.is_unknown).then_some(part.whole.count));
+        whole
+            .collect::<Option<Vec<_>>>()
+            .filter(|all| !all.is_empty())
+    }
+
+    /// Takes what [`Deadlist::whole`] said, after [`Deadlist::note_nodes`] and in the same way.
+    #[must_use]
+    pub fn note_whole(&mut self, whole: &[u64]) -> bool {
+        let can_be = |(part, count): (&Part, &u64)| {
+            part.nodes.count.saturating_add(*count) <= part.blocks
+                && part.nodes.sectors.saturating_add(*count) <= part.sectors
+        };
+        let fits = whole.len() == self.parts.len() && self.parts.values().zip(whole).all(can_be);
+        if fits {
+            for (part, count) in self.parts.values_mut().zip(whole) {
+                part.whole = Whole {
+                    count: *count,
                     is_unknown: false,
                 };
             }

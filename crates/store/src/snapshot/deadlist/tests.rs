@@ -101,7 +101,7 @@ fn block(number: u64, birth: u64) -> Pointer {
         address: Address::new(1, number),
         birth: Epoch(birth),
         sectors: (number % 9 + 1) as u16,
-        compression: Compression::Lz4,
+        compression: [Compression::Lz4, Compression::Off][number as usize % 2],
         algorithm: Algorithm::Xxh3,
         checksum: u128::from(number) << 64 | 5,
     }
@@ -214,7 +214,7 @@ impl Volume {
     fn import(&mut self) {
         for (list, _) in &mut self.lists {
             list.persist(&mut self.disk).expect("room");
-            let nodes = list.nodes();
+            let (nodes, whole) = (list.nodes(), list.whole());
             *list = Deadlist::decode(&list.encode()).expect("it was encoded");
             assert_eq!(list.blocks_in_memory(), 0);
             if let Some(nodes) = nodes {
@@ -222,6 +222,13 @@ impl Volume {
                 assert_eq!(unknown, None);
                 assert!(!list.note_nodes(&nodes[1..]));
                 assert!(list.note_nodes(&nodes));
+            }
+            if let Some(mut whole) = whole {
+                assert_eq!(list.whole_after(Epoch(0)), None);
+                assert!(!list.note_whole(&whole[1..]));
+                assert!(list.note_whole(&whole));
+                whole[0] += list.blocks() + 1;
+                assert!(!list.note_whole(&whole));
             }
         }
     }
@@ -257,6 +264,8 @@ impl Volume {
                 sectors: sectors(&blocks),
             };
             assert_eq!(list.volume_blocks_after(Epoch(0)), Some(count));
+            let whole = blocks.iter().filter(|of| of.is_whole()).count();
+            assert_eq!(list.whole_after(Epoch(0)), Some(whole as u64));
             assert_eq!(self.disk.drain(list.clone(), false), sorted(plain.clone()));
         }
     }

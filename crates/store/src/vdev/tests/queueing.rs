@@ -300,36 +300,96 @@ fn a_trim_is_over_before_its_place_is_written() {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rewritten {
+    Never,
+    /// While it is read.
+    First,
+    /// While what was bad is read once more.
+    Again,
+}
+
 #[test]
 fn an_old_block_is_never_repaired_over_a_new_one() {
-    for is_rewritten in [true, false] {
+    for when in [Rewritten::Never, Rewritten::First, Rewritten::Again] {
         let mut rig = Rig::new(Kind::Mirror, 2);
         let (old, new) = (content(1, 4), content(2, 4));
         rig.write(Address::new(0, 0), &old).expect("written");
-        // A read of the old block comes back from one leaf when the other one has the new block.
-        let tag = rig.start_read(&block(0, &old, 1));
-        let asked = rig.pending.pop().expect("one leaf is asked");
-        if is_rewritten {
+        let write_new = |rig: &mut Rig| {
             let write = rig.start_write(Address::new(0, 0), &new);
             rig.run();
             rig.written(write).expect("written");
+        };
+        // A read of the old block comes back from one leaf when the other one has the new block.
+        let tag = rig.start_read(&block(0, &old, 1));
+        let asked = rig.pending.pop().expect("one leaf is asked");
+        if when == Rewritten::First {
+            write_new(&mut rig);
         }
         // It returns wrong bytes, the other leaf the old ones, as if it had been asked early.
         let other = LeafId(1 - asked.leaf.0);
         let wrong = Pages::from_bytes(&vec![9; 4 * 4096]);
-        rig.with(|array, out| array.completed(asked.io, Ok(wrong), 1, out));
+        rig.with(|array, out| array.completed(asked.io, Ok(wrong.clone()), 1, out));
         let second = rig.pending.pop().expect("the other leaf is asked");
         assert_eq!(second.leaf, other);
         rig.with(|array, out| array.completed(second.io, Ok(old.clone()), 2, out));
         assert_eq!(rig.was_read(tag).expect("right").to_vec(), old.to_vec());
+        assert!(writes(&rig).is_empty(), "{when:?}");
+        if when != Rewritten::First {
+            let again = rig.pending.pop().expect("it is asked once more");
+            assert_eq!(again.leaf, asked.leaf);
+            if when == Rewritten::Again {
+                write_new(&mut rig);
+            }
+            rig.with(|array, out| array.completed(again.io, Ok(wrong), 3, out));
+        }
         // Repaired only where nothing new was written.
-        assert_eq!(writes(&rig).is_empty(), is_rewritten);
+        assert_eq!(writes(&rig).is_empty(), when != Rewritten::Never);
         rig.run();
-        let now = if is_rewritten { new } else { old };
+        let now = match when {
+            Rewritten::Never => old,
+            Rewritten::First | Rewritten::Again => new,
+        };
         assert_eq!(
             rig.scrub(&block(0, &now, 1)).expect("readable"),
             Scrubbed::default()
         );
+    }
+}
+
+/// The power may fail while a copy is written over, and its sectors be neither old nor new.
+#[test]
+fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
+    let error = || DeviceError::new(DeviceErrorKind::Medium, "this once");
+    let wrong = || Pages::from_bytes(&vec![9; 4 * 4096]);
+    let kinds = [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 2)];
+    for ((kind, count), fails) in kinds.into_iter().flat_map(|of| [(of, true), (of, false)]) {
+        for is_scrub in [false, true] {
+            let mut rig = Rig::new(kind, count);
+            let data = content(1, 4);
+            rig.write(Address::new(0, 0), &data).expect("written");
+            let block = block(0, &data, 1);
+            let tag = match is_scrub {
+                true => rig.ask(|array, tag, now_us, out| {
+                    array.scrub_block(tag, block.clone(), now_us, out);
+                }),
+                false => rig.start_read(&block),
+            };
+            let asked = rig.pending.pop().expect("a leaf is asked");
+            let outcome = if fails { Err(error()) } else { Ok(wrong()) };
+            rig.with(|array, out| array.completed(asked.io, outcome, 1, out));
+            let writes_before: u32 = rig.disks.iter().map(|disk| disk.writes as u32).sum();
+            rig.run();
+            match is_scrub {
+                true => assert_eq!(scrubbed(&mut rig, tag), Scrubbed::default()),
+                false => assert_eq!(rig.was_read(tag).expect("right").to_vec(), data.to_vec()),
+            }
+            let writes: u32 = rig.disks.iter().map(|disk| disk.writes as u32).sum();
+            assert_eq!(writes, writes_before, "{kind:?}, {fails}, {is_scrub}");
+            let errors = rig.errors(asked.leaf.0);
+            let counted = (errors.read, errors.checksum);
+            assert_eq!(counted, (fails.into(), (!fails).into()), "{kind:?}");
+        }
     }
 }
 
