@@ -45,7 +45,7 @@ impl Pending {
 /// Of so many histories one proves the pool after all its crashes, also those that are only tried.
 const PROVING: u64 = 8;
 
-/// Sectors of a disk with less than 2 MiB for data. In a pool of one such what checkpoints hold back takes much of what
+/// Sectors of a disk with less than 2 MiB for data. In a pool of such disks what checkpoints hold back takes much of what
 /// UNMAP may take beside volumes that reserved their space. Nobody makes pools below 64 MiB.
 const TINY: u64 = (2 * 1024 + 1536) / 4;
 

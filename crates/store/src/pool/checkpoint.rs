@@ -28,7 +28,7 @@ use super::state::Pool;
 use crate::catalog::Catalog;
 use crate::format::{Address, DatasetId, Epoch, Node, Pointer, Root};
 use crate::map::hash::BuildNumberHasher;
-use crate::snapshot::deadlist::Deadlist;
+use crate::snapshot::deadlist::{Deadlist, Figures};
 use crate::vdev::ArrayError;
 
 /// A checkpoint being made.
@@ -52,6 +52,8 @@ pub(super) struct Making {
     merged: Vec<merge::Merged>,
     /// Dead lists of the datasets at that moment.
     pub(super) dead: BTreeMap<DatasetId, Deadlist>,
+    /// What they said of themselves when it began, as the last checkpoint has them: they grow while it is made.
+    pub(super) dead_before: BTreeMap<DatasetId, Figures>,
     /// Snapshots taken since then, which have the dead list of their volume as of that moment.
     pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
     jobs: VecDeque<Job>,
@@ -178,6 +180,9 @@ impl Pool {
         self.unmerged.begin_checkpoint();
         let contents = self.contents.iter_mut();
         let dead = contents.map(|(id, of)| (*id, std::mem::take(&mut of.dead)));
+        let dead: BTreeMap<DatasetId, Deadlist> = dead.collect();
+        let lists = dead.iter().filter(|(_, list)| !list.is_empty());
+        let dead_before = lists.map(|(id, list)| (*id, list.figures())).collect();
         let making = Making {
             epoch,
             seq,
@@ -188,7 +193,8 @@ impl Pool {
             tasks: VecDeque::new(),
             merging: None,
             merged: Vec::new(),
-            dead: dead.collect(),
+            dead,
+            dead_before,
             heirs: BTreeMap::new(),
             jobs: std::mem::take(&mut self.jobs),
             to_free: self.limits.freed_blocks,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::state::{Contents, Pool};
 use crate::catalog::{Dataset, Kind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
-use crate::snapshot::deadlist::{BlockCount, Deadlist};
+use crate::snapshot::deadlist::{BlockCount, Figure};
 
 /// Blocks of volumes, in bytes. Nodes of maps, parity, and what is only kept are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Pool {
         let own = self.catalog.snapshots(volume);
         let lists: Vec<DatasetId> = own.iter().map(|of| of.id).chain([volume]).collect();
         // Every block that the volume has lost is on one of these lists.
-        let sum = |after| lists.iter().map(|of| self.dead_after(*of, after)).sum();
+        let sum = |after| lists.iter().map(|of| self.dead(*of, after).sectors).sum();
         let (lost, by_snapshots): (u64, u64) = (sum(Epoch(0)), sum(since));
         let origin_has = origin.and_then(|origin| self.contents.get(&origin));
         let shared = origin_has.map_or(0, |of| of.referenced.sectors);
@@ -136,7 +136,7 @@ impl Pool {
         let own = self.catalog.snapshots(volume);
         let lists: Vec<DatasetId> = own.iter().map(|of| of.id).chain([volume]).collect();
         let lost_after = |after| {
-            let mut counts = lists.iter().map(|of| self.dead_blocks_after(*of, after));
+            let mut counts = lists.iter().map(|of| self.dead(*of, after).volume_blocks());
             counts.try_fold(BlockCount::default(), |sum, of| Some(sum.and(of?)))
         };
         let (lost, by_snapshots) = (lost_after(Epoch(0))?, lost_after(since)?);
@@ -157,7 +157,7 @@ impl Pool {
         let next = next.map_or(snapshot.parent, |of| of.id);
         let before = self.catalog.shared_until(snapshot.id);
         Some(DatasetUsage {
-            used: bytes(self.dead_after(next, before)),
+            used: bytes(self.dead(next, before).sectors),
             referenced: bytes(contents.referenced.sectors),
             written: self.written(snapshot.id, contents),
             referenced_blocks: referenced_blocks(contents),
@@ -174,7 +174,7 @@ impl Pool {
         let before = self.catalog.chain(dataset).next();
         let kept = match before.and_then(|of| self.contents.get(&of.id)) {
             Some(before) => {
-                let lost = self.dead_blocks_after(dataset, Epoch(0))?;
+                let lost = self.dead(dataset, Epoch(0)).volume_blocks()?;
                 count_of(before)?.without(lost)
             }
             None => BlockCount::default(),
@@ -187,8 +187,7 @@ impl Pool {
         let before = self.catalog.chain(dataset).next();
         let kept = match before.and_then(|of| self.contents.get(&of.id)) {
             Some(before) => {
-                let mut lists = self.dead_lists(dataset);
-                let lost = lists.try_fold(0, |sum, list| Some(sum + list.whole_after(Epoch(0))?));
+                let lost = self.dead(dataset, Epoch(0)).whole_blocks();
                 before.referenced.whole?.saturating_sub(lost?)
             }
             None => 0,
@@ -200,7 +199,7 @@ impl Pool {
         let before = self.catalog.chain(dataset).next();
         let before = before.and_then(|of| self.contents.get(&of.id));
         let kept = before.map_or(0, |of| {
-            (of.referenced.sectors).saturating_sub(self.dead_after(dataset, Epoch(0)))
+            (of.referenced.sectors).saturating_sub(self.dead(dataset, Epoch(0)).sectors)
         });
         bytes(contents.referenced.sectors.saturating_sub(kept))
     }
@@ -210,29 +209,18 @@ impl Pool {
         self.unused_bytes(volume, contents)
     }
 
-    /// Sectors on a dead list that were born after an epoch, also those that a checkpoint is just writing.
-    fn dead_after(&self, dataset: DatasetId, after: Epoch) -> u64 {
-        let lists = self.dead_lists(dataset);
-        lists.map(|list| list.sectors_after(after)).sum()
-    }
-
-    /// The same as blocks of volumes; `None` where they were not counted.
-    fn dead_blocks_after(&self, dataset: DatasetId, after: Epoch) -> Option<BlockCount> {
-        let mut lists = self.dead_lists(dataset);
-        lists.try_fold(BlockCount::default(), |sum, list| {
-            Some(sum.and(list.volume_blocks_after(after)?))
-        })
-    }
-
-    /// A dead list, and what a checkpoint that is being made adds to it.
-    fn dead_lists(&self, dataset: DatasetId) -> impl Iterator<Item = &Deadlist> {
-        let listed = self.contents.get(&dataset).map(|of| &of.dead);
-        let making = self.checkpoint.iter().flat_map(move |making| {
-            let lists = making.dead.iter();
-            let own = lists.filter(move |(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
-            own.map(|(_, list)| list)
+    /// What a dead list has that was born after an epoch, as of the last checkpoint; one that is being made has taken it.
+    fn dead(&self, dataset: DatasetId, after: Epoch) -> Figure {
+        let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
+        let making = self.checkpoint.iter().flat_map(|making| {
+            let before = making.dead_before.iter();
+            let own = before.filter(|(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
+            own.map(|(_, figures)| figures.after(after))
         });
-        listed.into_iter().chain(making)
+        listed
+            .into_iter()
+            .chain(making)
+            .fold(Figure::default(), Figure::and)
     }
 
     fn epoch_of(&self, snapshot: DatasetId) -> Epoch {

@@ -20,7 +20,10 @@ use std::fmt;
 use crate::format::list::{Chunk, Entries, MAX_POINTERS};
 use crate::format::{Epoch, Pointer};
 
+mod figures;
 mod record;
+pub use figures::{BlockCount, Figure, Figures};
+use figures::{Nodes, Whole};
 pub use record::RECORD;
 #[cfg(test)]
 mod tests;
@@ -83,33 +86,6 @@ pub enum Dead {
     Node,
 }
 
-/// Volumes' blocks, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockCount {
-    /// How many.
-    pub blocks: u64,
-    /// Their sectors, parity not counted.
-    pub sectors: u64,
-}
-
-impl BlockCount {
-    /// These, and others.
-    pub fn and(self, others: Self) -> Self {
-        Self {
-            blocks: self.blocks.saturating_add(others.blocks),
-            sectors: self.sectors.saturating_add(others.sectors),
-        }
-    }
-
-    /// These without some of them.
-    pub fn without(self, some: Self) -> Self {
-        Self {
-            blocks: self.blocks.saturating_sub(some.blocks),
-            sectors: self.sectors.saturating_sub(some.sectors),
-        }
-    }
-}
-
 /// Blocks that only a snapshot still has. A walk that leaves the list as it is takes from a clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deadlist {
@@ -128,27 +104,7 @@ struct Part {
     written: Option<Pointer>,
     /// Chunks of what the tail was once, to be dropped.
     outdated: Vec<Pointer>,
-    blocks: u64,
-    sectors: u64,
-    nodes: Nodes,
-    whole: Whole,
-}
-
-/// How many of a part's blocks are nodes of maps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Nodes {
-    count: u64,
-    sectors: u64,
-    /// Some of it was written by a program that did not count them.
-    is_unknown: bool,
-}
-
-/// How many of a part's blocks are volumes' and not packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Whole {
-    count: u64,
-    /// As of [`Nodes`].
-    is_unknown: bool,
+    has: Figure,
 }
 
 impl Deadlist {
@@ -164,7 +120,7 @@ impl Deadlist {
 
     /// How many blocks are on it.
     pub fn blocks(&self) -> u64 {
-        self.parts.values().map(|part| part.blocks).sum()
+        self.parts.values().map(|part| part.has.blocks).sum()
     }
 
     /// In how many parts they are.
@@ -183,39 +139,20 @@ impl Deadlist {
 
     /// Sectors of all its blocks, parity not counted.
     pub fn sectors(&self) -> u64 {
-        self.sectors_after(Epoch(0))
+        self.after(Epoch(0)).sectors
     }
 
-    /// Sectors of its blocks that were born after the snapshot of this epoch, 0 for all: what only
-    /// one snapshot has, if this is the list of what comes after it, and `after` comes before it.
-    pub fn sectors_after(&self, after: Epoch) -> u64 {
+    /// Its blocks that were born after the snapshot of this epoch, 0 for all: what only one snapshot has, if this is the
+    /// list of what comes after it, and `after` comes before it.
+    pub fn after(&self, after: Epoch) -> Figure {
         let parts = self.parts.range(after..);
-        parts.map(|(_, part)| part.sectors).sum()
+        parts.fold(Figure::default(), |sum, (_, part)| sum.and(part.has))
     }
 
-    /// The same without nodes of maps; `None` where they were not counted.
-    pub fn volume_blocks_after(&self, after: Epoch) -> Option<BlockCount> {
-        let mut parts = self.parts.range(after..);
-        parts.try_fold(BlockCount::default(), |sum, (_, part)| {
-            let is_known = !part.nodes.is_unknown;
-            let all = BlockCount {
-                blocks: part.blocks,
-                sectors: part.sectors,
-            };
-            let nodes = BlockCount {
-                blocks: part.nodes.count,
-                sectors: part.nodes.sectors,
-            };
-            is_known.then(|| sum.and(all.without(nodes)))
-        })
-    }
-
-    /// How many of these are not packed; `None` as before.
-    pub fn whole_after(&self, after: Epoch) -> Option<u64> {
-        let mut parts = self.parts.range(after..);
-        parts.try_fold(0, |sum, (_, part)| {
-            (!part.whole.is_unknown).then_some(sum + part.whole.count)
-        })
+    /// What it says of its blocks now.
+    pub fn figures(&self) -> Figures {
+        let parts = self.parts.iter();
+        Figures(parts.map(|(after, part)| (*after, part.has)).collect())
     }
 
     /// Adds a block. `snapshots`: the epochs of all snapshots that the list's owner builds on,
@@ -229,15 +166,7 @@ impl Deadlist {
         let part = self.parts.entry(after).or_default();
         part.change();
         part.tail.push(block);
-        part.blocks += 1;
-        part.sectors += u64::from(block.sectors);
-        match what {
-            Dead::Node => {
-                part.nodes.count += 1;
-                part.nodes.sectors += u64::from(block.sectors);
-            }
-            Dead::Block => part.whole.count += u64::from(block.is_whole()),
-        }
+        part.has.count(&block, what);
     }
 
     /// Takes out the blocks that were born after the snapshot of this epoch, 0 for all. It must be
@@ -342,17 +271,7 @@ impl Part {
         self.chains.append(&mut other.chains);
         self.tail.append(&mut other.tail);
         self.outdated.append(&mut other.outdated);
-        self.blocks += other.blocks;
-        self.sectors += other.sectors;
-        self.nodes = Nodes {
-            count: self.nodes.count + other.nodes.count,
-            sectors: self.nodes.sectors + other.nodes.sectors,
-            is_unknown: self.nodes.is_unknown || other.nodes.is_unknown,
-        };
-        self.whole = Whole {
-            count: self.whole.count + other.whole.count,
-            is_unknown: self.whole.is_unknown || other.whole.is_unknown,
-        };
+        self.has = self.has.and(other.has);
     }
 
     fn spill<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {
@@ -403,8 +322,8 @@ impl Part {
         self.change();
         let kept = self.tail.len().saturating_sub(MAX_POINTERS);
         let blocks = self.tail.split_off(kept);
-        self.blocks = self.blocks.saturating_sub(blocks.len() as u64);
-        self.sectors = self.sectors.saturating_sub(sectors(&blocks));
+        self.has.blocks = self.has.blocks.saturating_sub(blocks.len() as u64);
+        self.has.sectors = self.has.sectors.saturating_sub(sectors(&blocks));
         let chunks = std::mem::take(&mut self.outdated);
         Some(Taken { blocks, chunks })
     }
@@ -423,8 +342,8 @@ impl Part {
             Entries::Chunks(chains) => (Vec::new(), chains),
             Entries::Extents(_) => return Err(Unread::Damaged(place)),
         };
-        let left = self.blocks.checked_sub(blocks.len() as u64);
-        let left_sectors = self.sectors.checked_sub(sectors(&blocks));
+        let left = self.has.blocks.checked_sub(blocks.len() as u64);
+        let left_sectors = self.has.sectors.checked_sub(sectors(&blocks));
         let (Some(left), Some(left_sectors)) = (left, left_sectors) else {
             return Err(Unread::Damaged(place));
         };
@@ -436,7 +355,7 @@ impl Part {
         self.chains.pop();
         self.chains.extend(next);
         self.chains.extend(chains);
-        (self.blocks, self.sectors) = (left, left_sectors);
+        (self.has.blocks, self.has.sectors) = (left, left_sectors);
         let mut chunks = std::mem::take(&mut self.outdated);
         chunks.push(place);
         Ok(Taken { blocks, chunks })

@@ -10,7 +10,6 @@ use super::device::{
 };
 use super::operation::{Answer, Operation, Output, Priority, VdevEvent};
 use super::queue::{self, Job, Span, Work};
-use super::read::Round;
 use super::tree::LeafState;
 use crate::format::Epoch;
 
@@ -282,7 +281,7 @@ impl Array {
     fn is_read_again(&mut self, request: &InFlight) -> bool {
         let mut waiters = request.spans.iter().map(|span| span.waiter);
         waiters.all(|waiter| match self.operations.get_mut(waiter.operation) {
-            Some(Operation::Read(read)) => read.round == Round::Again,
+            Some(Operation::Read(read)) => read.copy_of(waiter).is_again,
             _ => false,
         })
     }

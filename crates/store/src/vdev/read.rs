@@ -21,15 +21,15 @@ pub(super) struct ReadOperation {
     pub(super) tag: u64,
     pub(super) block: Block,
     pub(super) goal: Goal,
-    priority: Priority,
+    pub(super) priority: Priority,
     pub(super) geometry: Geometry,
     /// What was asked of whom, for each column.
     pub(super) copies: SmallVec<[SmallVec<[ColumnCopy; 1]>; 1]>,
     pub(super) round: Round,
     /// Requests that are worth waiting for.
-    waiting: u32,
+    pub(super) waiting: u32,
     /// Requests that take long.
-    slow: u32,
+    pub(super) slow: u32,
     /// Tells whether its place was written while it was read.
     pub(super) watch: Watch,
     /// The last error of a device.
@@ -45,7 +45,7 @@ pub(super) struct ReadOperation {
 pub(super) enum Goal {
     /// Somebody wants its bytes.
     Read,
-    /// All its copies are to be verified and repaired.
+    /// All its copies are to be verified, and repaired where they are bad twice.
     Scrub,
     /// What this leaf should hold of it is to be written there.
     Rebuild(LeafId),
@@ -63,7 +63,7 @@ pub(super) enum Round {
     All,
     /// There is nobody left.
     Exhausted,
-    /// The block was found, and copies that were bad are read once more.
+    /// The block was found, and copies that were bad are read once more. What else was asked for is not waited for.
     Again,
 }
 
@@ -73,6 +73,8 @@ pub(super) struct ColumnCopy {
     pub(super) leaf: LeafId,
     /// The leaf missed nothing of the block's epoch.
     pub(super) is_trusted: bool,
+    /// It was asked in the last round: what it said before was bad.
+    pub(super) is_again: bool,
     pub(super) state: CopyState,
 }
 
@@ -111,7 +113,7 @@ impl Goal {
 
 impl Array {
     /// Reads a block. Its bytes come as [`ArrayDone::Read`], and only when they are proven right;
-    /// copies that were found bad on the way are rewritten and counted.
+    /// copies that were found bad on the way are counted, and rewritten where they are bad twice.
     pub fn read(
         &mut self,
         tag: u64,
@@ -123,8 +125,8 @@ impl Array {
         self.start_read(tag, block, priority, Goal::Read, now_us, out);
     }
 
-    /// Reads and verifies *every* copy and column of a block, parity too, and rewrites the bad
-    /// ones: [`ArrayDone::Scrubbed`] tells how many. Without a proof ([`Block::verify`]) only what
+    /// Reads and verifies *every* copy and column of a block, parity too, and rewrites those that are
+    /// bad twice: [`ArrayDone::Scrubbed`] tells how many. Without a proof ([`Block::verify`]) only what
     /// a device itself reports as unreadable is found.
     pub fn scrub_block(&mut self, tag: u64, block: Block, now_us: u64, out: &mut Output) {
         self.start_read(tag, block, Priority::Background, Goal::Scrub, now_us, out);
@@ -197,21 +199,27 @@ impl Array {
         let Some(Operation::Read(read)) = self.operations.get_mut(id) else {
             return;
         };
-        let copy =
-            &mut read.copies[usize::from(answer.waiter.column)][usize::from(answer.waiter.copy)];
-        match copy.state {
-            CopyState::Reading => read.waiting -= 1,
-            CopyState::Slow => read.slow -= 1,
-            CopyState::Read(_) | CopyState::Failed(_) => return,
+        let round = read.round;
+        let copy = read.copy_of(answer.waiter);
+        if round == Round::Again && !copy.is_again {
+            return;
         }
-        copy.state = match answer.outcome {
-            Ok(data) => CopyState::Read(data),
-            Err(error) => {
-                let kind = error.kind;
-                read.error = Some(error);
-                CopyState::Failed(kind)
-            }
+        let was_slow = match copy.state {
+            CopyState::Reading => false,
+            CopyState::Slow => true,
+            CopyState::Read(_) | CopyState::Failed(_) => return,
         };
+        match answer.outcome {
+            Ok(data) => copy.state = CopyState::Read(data),
+            Err(error) => {
+                copy.state = CopyState::Failed(error.kind);
+                read.error = Some(error);
+            }
+        }
+        match was_slow {
+            false => read.waiting -= 1,
+            true => read.slow -= 1,
+        }
         // A late answer may be the one that was missing.
         if read.waiting == 0 || read.round >= Round::Trusted {
             self.resume_read(id, now_us, out);
@@ -223,8 +231,9 @@ impl Array {
         let Some(Operation::Read(read)) = self.operations.get_mut(waiter.operation) else {
             return;
         };
-        let copy = &mut read.copies[usize::from(waiter.column)][usize::from(waiter.copy)];
-        if matches!(copy.state, CopyState::Reading) {
+        let round = read.round;
+        let copy = read.copy_of(waiter);
+        if matches!(copy.state, CopyState::Reading) && (round != Round::Again || copy.is_again) {
             copy.state = CopyState::Slow;
             read.waiting -= 1;
             read.slow += 1;
@@ -421,6 +430,7 @@ impl Array {
         copies.push(ColumnCopy {
             leaf,
             is_trusted,
+            is_again: read.round == Round::Again,
             state: CopyState::Reading,
         });
         read.waiting += 1;
@@ -466,6 +476,10 @@ impl Array {
 }
 
 impl ReadOperation {
+    pub(super) fn copy_of(&mut self, waiter: Waiter) -> &mut ColumnCopy {
+        &mut self.copies[usize::from(waiter.column)][usize::from(waiter.copy)]
+    }
+
     /// Whether this is a record of the log that may lie there, of whichever past.
     pub(super) fn is_sought(&self) -> bool {
         matches!(self.block.verify, Verify::Record(_))

@@ -75,16 +75,19 @@ impl Array {
             return false;
         }
         let columns = read.geometry.encode(&payload);
-        let suspects = self.suspects(read, &columns, out);
+        let mut suspects = self.suspects(read, &columns, out);
+        suspects.retain(|(_, leaf)| self.leaf(*leaf).is_usable());
         if suspects.is_empty() || !self.heals {
             self.repair(read, &columns, now_us, out);
             return false;
         }
-        for (column, leaf, is_trusted) in suspects {
-            self.ask(id, read, column, leaf, is_trusted, now_us, out);
-        }
-        read.round = Round::Again;
+        (read.round, read.waiting, read.slow) = (Round::Again, 0, 0);
         read.payload = payload;
+        // Nobody waits for it.
+        read.priority = Priority::Background;
+        for (column, leaf) in suspects {
+            self.ask(id, read, column, leaf, true, now_us, out);
+        }
         true
     }
 
@@ -112,8 +115,7 @@ impl Array {
             return;
         }
         self.watches.forget(&read.watch);
-        let mut rewrites = self.find_damage(read, columns, out);
-        let bad = rewrites.iter().filter(|rewrite| rewrite.is_repair).count() as u32;
+        let (mut rewrites, bad) = self.find_damage(read, columns, out);
         if let Goal::Rebuild(leaf) = read.goal {
             self.add_rebuilt(read, leaf, &mut rewrites);
         }
@@ -153,40 +155,40 @@ impl Array {
         }
     }
 
-    /// Copies that are not what they should be, counted where their leaf should have had them: columns, leaves, and
-    /// whether these should have had them.
+    /// Columns and leaves that should have had them, and have not; those that returned wrong bytes are counted.
     fn suspects(
         &mut self,
         read: &ReadOperation,
         columns: &[Pages],
         out: &mut Output,
-    ) -> SmallVec<[(usize, LeafId, bool); 4]> {
+    ) -> SmallVec<[(usize, LeafId); 4]> {
         let mut suspects = SmallVec::new();
         for (column, right) in columns.iter().enumerate() {
             for copy in read.latest(column) {
-                if !read.is_bad(copy, right) {
+                if !copy.is_trusted || !read.is_bad(copy, right) {
                     continue;
                 }
-                if copy.is_trusted && matches!(copy.state, CopyState::Read(_)) {
+                if matches!(copy.state, CopyState::Read(_)) {
                     self.count_bad_copy(read, column, copy.leaf, out);
                 }
-                suspects.push((column, copy.leaf, copy.is_trusted));
+                suspects.push((column, copy.leaf));
             }
         }
         suspects
     }
 
-    /// What is to be written over, and what cannot be.
+    /// What is to be written over, and how many copies were bad; what cannot be written over is told.
     fn find_damage(
         &self,
         read: &ReadOperation,
         columns: &[Pages],
         out: &mut Output,
-    ) -> SmallVec<[Rewrite; 4]> {
-        let mut rewrites = SmallVec::new();
+    ) -> (SmallVec<[Rewrite; 4]>, u32) {
+        let (mut rewrites, mut bad) = (SmallVec::new(), 0);
         for (column, right) in columns.iter().enumerate() {
             for copy in read.latest(column) {
                 if read.is_bad(copy, right) {
+                    bad += u32::from(copy.is_trusted);
                     rewrites.push(Rewrite {
                         leaf: copy.leaf,
                         column,
@@ -196,6 +198,8 @@ impl Array {
                     && read.goal == Goal::Scrub
                     && copy.is_trusted
                 {
+                    // It was bad before.
+                    bad += u32::from(copy.is_again);
                     let (offset, len) = byte_range(read, column);
                     out.events.push(VdevEvent::Unrepaired {
                         leaf: copy.leaf,
@@ -206,7 +210,7 @@ impl Array {
                 }
             }
         }
-        rewrites
+        (rewrites, bad)
     }
 
     /// Every copy that was read of a block of which none is right.

@@ -7,5 +7,6 @@ mod flushing;
 mod history;
 mod queueing;
 mod rig;
+mod second_look;
 mod shapes;
 mod waiting;

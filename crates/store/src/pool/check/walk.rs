@@ -11,7 +11,7 @@ use super::{Check, Stage, Wanted};
 use crate::format::{DatasetId, Epoch, Extent, NodeId, Pointer};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::map::{Hit, Layer, Missing, Tree};
-use crate::snapshot::deadlist::{BlockCount, Deadlist, Unread};
+use crate::snapshot::deadlist::{BlockCount, Deadlist, Figure, Unread};
 use crate::vdev::Block;
 
 /// A part of the walk.
@@ -31,7 +31,7 @@ pub(super) enum Task {
         /// and up to the next.
         sectors: Vec<(Epoch, u64)>,
         /// What the list says of the same, and of all that follow.
-        said: Vec<SaidOfDead>,
+        said: Vec<Figure>,
     },
     /// A tree that is being freed.
     Freeing(Walk),
@@ -39,15 +39,6 @@ pub(super) enum Task {
     FreeingList(Deadlist, bool),
     /// Records of the log that are to be read.
     Log(Records),
-}
-
-/// What a dead list says of its blocks that were born after an epoch.
-#[derive(Debug)]
-pub(super) struct SaidOfDead {
-    sectors: u64,
-    /// Volumes' blocks, and those that are not packed, where it knows them.
-    blocks: Option<BlockCount>,
-    whole: Option<u64>,
 }
 
 impl Check<'_> {
@@ -161,11 +152,7 @@ impl Check<'_> {
         let descent = Descent::new((dataset, of.map.tree), (before_id, old), after);
         let mut epochs = vec![Epoch(0)];
         epochs.extend(self.pool.catalog.shared_epochs(dataset));
-        let said = epochs.iter().map(|epoch| SaidOfDead {
-            sectors: of.dead.sectors_after(*epoch),
-            blocks: of.dead.volume_blocks_after(*epoch),
-            whole: of.dead.whole_after(*epoch),
-        });
+        let said = epochs.iter().map(|epoch| of.dead.after(*epoch));
         let (list, said) = (of.dead.clone(), said.collect());
         let sectors = epochs.into_iter().map(|epoch| (epoch, 0)).collect();
         self.tasks.push_back(Task::Tree { descent, shared });
@@ -312,7 +299,7 @@ impl Check<'_> {
         dataset: DatasetId,
         mut list: Deadlist,
         mut sectors: Vec<(Epoch, u64)>,
-        said: Vec<SaidOfDead>,
+        said: Vec<Figure>,
     ) -> Option<Task> {
         let owner = Owner::DeadList { dataset };
         match self.take_next(&mut list) {
@@ -364,7 +351,7 @@ impl Check<'_> {
         }
     }
 
-    fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[SaidOfDead]) {
+    fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[Figure]) {
         let owner = Owner::DeadList { dataset };
         for first in self.dead.take_all() {
             let context = "not on it, though only the snapshot before has it".to_owned();
@@ -381,7 +368,7 @@ impl Check<'_> {
                 .fold(Default::default(), |sum: (BlockCount, u64), of| {
                     (sum.0.and(of.0), sum.1 + of.1)
                 });
-            let of_volumes = said.blocks;
+            let of_volumes = said.volume_blocks();
             let figures = [
                 ("sectors", Some(said.sectors), sum),
                 (
@@ -394,7 +381,7 @@ impl Check<'_> {
                     of_volumes.map(|of| of.sectors),
                     blocks.sectors,
                 ),
-                ("blocks that are not packed", said.whole, whole),
+                ("blocks that are not packed", said.whole_blocks(), whole),
             ];
             for (what, said, has) in figures {
                 let Some(said) = said.filter(|said| *said != has && self.is_to_be_told()) else {

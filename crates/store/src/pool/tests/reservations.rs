@@ -400,3 +400,23 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
         world.check();
     }
 }
+
+/// While a checkpoint is made its dead lists grow, and what it is made of counts only when it is durable.
+#[test]
+fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
+    const SIZE: u64 = 1 << 20;
+    for steps in 1.. {
+        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let thick = world.create_of_blocks("thick", SIZE, 32 << 10, true);
+        world.write(thick, 0, &noise(SIZE, 1), false);
+        world.snapshot_of("thick@1").expect("there is room");
+        world.checkpoint();
+        world.clear(thick, 0, SIZE);
+        world.begin_checkpoint(steps);
+        let usage = world.pool.usage()[&thick];
+        assert_eq!(usage.by_refreservation, SIZE, "after {steps} steps");
+        if world.pool.checkpoint.is_none() {
+            break;
+        }
+    }
+}

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Deadlist, Nodes, Part, Whole};
+use super::{Deadlist, Figure, Nodes, Part, Whole};
 use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
@@ -31,7 +31,7 @@ impl Deadlist {
         let mut bytes = Vec::with_capacity(self.parts.len() * RECORD);
         for (after, part) in &self.parts {
             let first = part.first_chunk().expect("the list was persisted");
-            for number in [after.0, part.blocks, part.sectors] {
+            for number in [after.0, part.has.blocks, part.has.sectors] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
             bytes.extend_from_slice(&first.encode());
@@ -66,15 +66,17 @@ impl Deadlist {
             last = Some(after);
             let part = Part {
                 chains: vec![first],
-                blocks,
-                sectors,
-                nodes: Nodes {
-                    is_unknown: true,
-                    ..Nodes::default()
-                },
-                whole: Whole {
-                    is_unknown: true,
-                    ..Whole::default()
+                has: Figure {
+                    blocks,
+                    sectors,
+                    nodes: Nodes {
+                        is_unknown: true,
+                        ..Nodes::default()
+                    },
+                    whole: Whole {
+                        is_unknown: true,
+                        ..Whole::default()
+                    },
                 },
                 ..Part::default()
             };
@@ -87,8 +89,9 @@ impl Deadlist {
     /// empty, or that was not counted of all.
     pub fn nodes(&self) -> Option<Vec<[u64; 2]>> {
         let parts = self.parts.values();
-        let nodes = parts
-            .map(|part| (!part.nodes.is_unknown).then_some([part.nodes.count, part.nodes.sectors]));
+        let nodes = parts.map(|part| {
+            (!part.has.nodes.is_unknown).then_some([part.has.nodes.count, part.has.nodes.sectors])
+        });
         nodes
             .collect::<Option<Vec<_>>>()
             .filter(|all| !all.is_empty())
@@ -100,14 +103,14 @@ impl Deadlist {
     pub fn note_nodes(&mut self, nodes: &[[u64; 2]]) -> bool {
         let most = u64::from(Pointer::MAX_SECTORS);
         let can_be = |(part, [count, sectors]): (&Part, &[u64; 2])| {
-            *count <= part.blocks
-                && *sectors <= part.sectors
+            *count <= part.has.blocks
+                && *sectors <= part.has.sectors
                 && (*count..=count.saturating_mul(most)).contains(sectors)
         };
         let fits = nodes.len() == self.parts.len() && self.parts.values().zip(nodes).all(can_be);
         if fits {
             for (part, [count, sectors]) in self.parts.values_mut().zip(nodes) {
-                part.nodes = Nodes {
+                part.has.nodes = Nodes {
                     count: *count,
                     sectors: *sectors,
                     is_unknown: false,
@@ -120,7 +123,7 @@ impl Deadlist {
     /// For each part how many of its blocks are volumes' and not packed. `None` as of [`Deadlist::nodes`].
     pub fn whole(&self) -> Option<Vec<u64>> {
         let parts = self.parts.values();
-        let whole = parts.map(|part| (!part.whole.is_unknown).then_some(part.whole.count));
+        let whole = parts.map(|part| (!part.has.whole.is_unknown).then_some(part.has.whole.count));
         whole
             .collect::<Option<Vec<_>>>()
             .filter(|all| !all.is_empty())
@@ -130,13 +133,13 @@ impl Deadlist {
     #[must_use]
     pub fn note_whole(&mut self, whole: &[u64]) -> bool {
         let can_be = |(part, count): (&Part, &u64)| {
-            part.nodes.count.saturating_add(*count) <= part.blocks
-                && part.nodes.sectors.saturating_add(*count) <= part.sectors
+            part.has.nodes.count.saturating_add(*count) <= part.has.blocks
+                && part.has.nodes.sectors.saturating_add(*count) <= part.has.sectors
         };
         let fits = whole.len() == self.parts.len() && self.parts.values().zip(whole).all(can_be);
         if fits {
             for (part, count) in self.parts.values_mut().zip(whole) {
-                part.whole = Whole {
+                part.has.whole = Whole {
                     count: *count,
                     is_unknown: false,
                 };

@@ -218,13 +218,13 @@ impl Volume {
             *list = Deadlist::decode(&list.encode()).expect("it was encoded");
             assert_eq!(list.blocks_in_memory(), 0);
             if let Some(nodes) = nodes {
-                let unknown = list.volume_blocks_after(Epoch(0));
+                let unknown = list.after(Epoch(0)).volume_blocks();
                 assert_eq!(unknown, None);
                 assert!(!list.note_nodes(&nodes[1..]));
                 assert!(list.note_nodes(&nodes));
             }
             if let Some(mut whole) = whole {
-                assert_eq!(list.whole_after(Epoch(0)), None);
+                assert_eq!(list.after(Epoch(0)).whole_blocks(), None);
                 assert!(!list.note_whole(&whole[1..]));
                 assert!(list.note_whole(&whole));
                 whole[0] += list.blocks() + 1;
@@ -243,7 +243,7 @@ impl Volume {
         let (next, next_plain) = &mut self.lists[which];
         let expected = next_plain.iter().filter(|block| block.birth > after);
         let expected: Vec<_> = expected.copied().collect();
-        assert_eq!(next.sectors_after(after), sectors(&expected));
+        assert_eq!(next.after(after).sectors, sectors(&expected));
         let freed = next.split_after(after);
         assert_eq!(freed.blocks(), expected.len() as u64);
         next.merge(list);
@@ -263,9 +263,9 @@ impl Volume {
                 blocks: blocks.len() as u64,
                 sectors: sectors(&blocks),
             };
-            assert_eq!(list.volume_blocks_after(Epoch(0)), Some(count));
+            assert_eq!(list.after(Epoch(0)).volume_blocks(), Some(count));
             let whole = blocks.iter().filter(|of| of.is_whole()).count();
-            assert_eq!(list.whole_after(Epoch(0)), Some(whole as u64));
+            assert_eq!(list.after(Epoch(0)).whole_blocks(), Some(whole as u64));
             assert_eq!(self.disk.drain(list.clone(), false), sorted(plain.clone()));
         }
     }
