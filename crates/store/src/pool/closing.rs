@@ -70,8 +70,6 @@ impl Pool {
     pub(super) fn export_go_on(&mut self) {
         if self.is_export_due() {
             self.is_export_wanted = false;
-            // Nobody waits any more for what is read again before it is repaired.
-            self.array.set_healing(false);
             self.config.is_exported = true;
             self.is_config_new = true;
         }

@@ -124,7 +124,7 @@ impl Array {
         }
         rewrites.retain(|rewrite| self.leaf(rewrite.leaf).is_usable());
         let error = match read.goal {
-            Goal::Rebuild(leaf) if !self.leaf(leaf).is_usable() => {
+            Goal::Rebuild(leaf) if !self.heals || !self.leaf(leaf).is_usable() => {
                 let context = format!("rebuild of {}", read.block.address);
                 Some(ArrayError::new(ArrayErrorKind::Unavailable, context))
             }
