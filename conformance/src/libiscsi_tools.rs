@@ -19,6 +19,12 @@ pub(crate) const LABS: &[Lab] = &[
         run: tools,
     },
     Lab {
+        name: "libiscsi-mutual-chap",
+        about: "over IPv6, libiscsi and the target prove themselves to one another; with a wrong secret of either there is no login",
+        guest: false,
+        run: mutual_chap,
+    },
+    Lab {
         name: "libiscsi-perf",
         about: "iscsi-perf reads for a few seconds without an error",
         guest: false,
@@ -93,6 +99,63 @@ fn tools(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(format!(
         "1 target, 1 unit, {pages} VPD pages"
     )))
+}
+
+fn mutual_chap(bench: &Bench) -> Result<Outcome> {
+    let (user, secret) = ("host-user", "a-secret-of-the-host");
+    let (target_user, target_secret) = ("target-user", "a-secret-of-the-target");
+    let pair = |user: &str, secret: &str| Some((user.to_owned(), secret.to_owned()));
+    let mut server = bench.serve(Spec {
+        size_mib: 32,
+        addresses: vec!["[::1]".to_owned()],
+        chap: pair(user, secret),
+        mutual: pair(target_user, target_secret),
+        ..Spec::default()
+    })?;
+    let inquire = |url: &str, (user, secret): (&str, &str)| {
+        let mut command = bench.tools.client("iscsi-inq")?;
+        command.arg(format!("{url}?target_user={user}&target_password={secret}"));
+        process::finish(command, LIMIT)
+    };
+    let right = inquire(&server.url(0), (target_user, target_secret))?;
+    ensure!(
+        right.status.success() && right.stdout.contains("DIRECT_ACCESS"),
+        "with both secrets: {}",
+        right.tail()
+    );
+    let wrong_secret = server.url_as(user, "another-secret-of-it");
+    for (what, url, target) in [
+        (
+            "a host's wrong secret",
+            wrong_secret,
+            (target_user, target_secret),
+        ),
+        (
+            "a target's wrong secret",
+            server.url(0),
+            (target_user, "another-secret-of-it"),
+        ),
+        (
+            "a target's wrong user",
+            server.url(0),
+            ("nobody", target_secret),
+        ),
+    ] {
+        let refused = inquire(&url, target)?;
+        ensure!(!refused.status.success(), "{what} led to a login at {url}");
+    }
+    let found = bench.tools.client("iscsi-ls").and_then(|mut command| {
+        command.arg(format!("iscsi://{user}%{secret}@{}", server.portal(0)));
+        process::output(command, LIMIT)
+    })?;
+    ensure!(
+        found.contains(&server.target) && found.contains("[::1]"),
+        "discovery over IPv6 names no target there:\n{found}"
+    );
+    server.check_alive()?;
+    Ok(Outcome::passed(
+        "both secrets in; the host's wrong one, the target's wrong one and its wrong user refused; discovery",
+    ))
 }
 
 /// iscsi-inq wants decimal page codes.
