@@ -258,10 +258,11 @@ impl Pool {
         let dead = std::mem::take(&mut of.dead);
         let (map, referenced) = (of.map.fork(), of.referenced);
         let geometry = (of.size, of.block_size);
-        self.add_contents(snapshot, map, referenced, geometry, dead);
+        // Before anything is counted again: the volume builds on the snapshot already.
         if let Some(making) = &mut self.checkpoint {
             making.heirs.entry(volume).or_insert(snapshot);
         }
+        self.add_contents(snapshot, map, referenced, geometry, dead);
         self.scan_follows(volume, snapshot);
     }
 

@@ -213,9 +213,11 @@ impl Pool {
     fn dead(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
         let making = self.checkpoint.iter().flat_map(|making| {
-            let before = making.dead_before.iter();
-            let own = before.filter(|(id, _)| *making.heirs.get(id).unwrap_or(id) == dataset);
-            own.map(|(_, figures)| figures.after(after))
+            let own = Some(dataset).filter(|of| !making.heirs.contains_key(of));
+            let inherited = making.heirs.iter().filter(|(_, heir)| **heir == dataset);
+            let lists = own.into_iter().chain(inherited.map(|(volume, _)| *volume));
+            let figures = lists.filter_map(|list| making.dead_before.get(&list));
+            figures.map(|figures| figures.after(after))
         });
         listed
             .into_iter()

@@ -146,7 +146,7 @@ pub enum ArrayDone {
 /// What a scrub found in one block that it could read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Copies or columns that were wrong or unreadable, also when they were read again.
+    /// Copies or columns that were wrong or unreadable; where they may be rewritten, also when they were read again.
     pub bad: u32,
     /// Those that were rewritten. Less than `bad` where a leaf does not take the write.
     pub repaired: u32,

@@ -189,11 +189,14 @@ impl Array {
             for copy in read.latest(column) {
                 if read.is_bad(copy, right) {
                     bad += u32::from(copy.is_trusted);
-                    rewrites.push(Rewrite {
-                        leaf: copy.leaf,
-                        column,
-                        is_repair: copy.is_trusted,
-                    });
+                    // Of a leaf that could not be asked again it was seen once.
+                    if copy.is_again || !copy.is_trusted {
+                        rewrites.push(Rewrite {
+                            leaf: copy.leaf,
+                            column,
+                            is_repair: copy.is_trusted,
+                        });
+                    }
                 } else if let CopyState::Failed(_) = &copy.state
                     && read.goal == Goal::Scrub
                     && copy.is_trusted
@@ -354,7 +357,10 @@ impl ReadOperation {
     /// Whether a copy is known not to be what it should be, and can be written over.
     fn is_bad(&self, copy: &ColumnCopy, right: &Pages) -> bool {
         match &copy.state {
-            CopyState::Read(data) => self.block.verify.is_proof() && !is_same(data, right),
+            // Without a checksum a device is believed; not one that could not read it before and now says something else.
+            CopyState::Read(data) => {
+                (self.block.verify.is_proof() || copy.is_again) && !is_same(data, right)
+            }
             CopyState::Failed(kind) => *kind == DeviceErrorKind::Medium,
             CopyState::Reading | CopyState::Slow => false,
         }

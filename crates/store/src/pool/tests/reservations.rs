@@ -1,10 +1,10 @@
 //! What was reserved is there: volumes that reserved their space, with blocks of several sizes that are compressed to
 //! many lengths, beside others that fill the pool, over random histories.
 
-use super::super::{Limits, Plan, PoolErrorKind};
+use super::super::{Limits, Plan, PoolErrorKind, RequestId};
 use super::full::noise;
 use super::world::World;
-use crate::catalog::request::{CreateVolume, Destroy};
+use crate::catalog::request::{CreateVolume, Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
@@ -419,4 +419,41 @@ fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
             break;
         }
     }
+}
+
+/// The volume builds on the new snapshot at once; what it had lost of the one before is no figure of its own any more.
+#[test]
+fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
+    const SIZE: u64 = 1 << 20;
+    let mut taken = 0;
+    for steps in 1.. {
+        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let thick = world.create_of_blocks("thick", SIZE, 32 << 10, true);
+        let all = world.pool.reserved;
+        world.write(thick, 0, &noise(SIZE, 1), false);
+        world.checkpoint();
+        world.snapshot_of("thick@1").expect("there is room");
+        world.write(thick, 0, &noise(SIZE, 2), false);
+        world.checkpoint();
+        assert_eq!(world.pool.reserved, 0);
+        world.begin_checkpoint(steps);
+        if world.pool.checkpoint.is_none() {
+            break;
+        }
+        let request = TakeSnapshots {
+            names: vec!["thick@2".to_owned()],
+            ..TakeSnapshots::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp));
+        let now_us = world.now_us;
+        world
+            .pool
+            .administer(RequestId(1 << 40), plan, 5000, now_us);
+        let is_taken = world.pool.catalog().find("thick@2").is_ok();
+        if is_taken && world.pool.checkpoint.is_some() {
+            assert_eq!(world.pool.reserved, all, "after {steps} steps");
+            taken += 1;
+        }
+    }
+    assert!(taken > 0, "none was taken while a checkpoint was made");
 }

@@ -201,3 +201,49 @@ fn a_copy_that_was_bad_and_cannot_be_looked_at_again_is_told_by_a_scrub() {
     };
     assert_eq!(rig.events.iter().filter(|event| is_told(event)).count(), 1);
 }
+
+/// Without a checksum a device is believed, but not one that could not read it and then says something else.
+#[test]
+fn without_a_checksum_a_copy_that_failed_must_be_the_same_when_it_is_read_again() {
+    for is_right in [true, false] {
+        let (mut rig, data, _) = asked(2, false);
+        rig.run();
+        let block = Block {
+            verify: Verify::None,
+            ..block(0, &data, 1)
+        };
+        let tag = rig.ask(|array, tag, now_us, out| array.scrub_block(tag, block, now_us, out));
+        for (leaf, outcome) in [(0, unreadable()), (1, Ok(data.clone()))] {
+            let request = take(&mut rig, LeafId(leaf));
+            rig.with(|array, out| array.completed(request.io, outcome, 1, out));
+        }
+        let again = take(&mut rig, LeafId(0));
+        let outcome = if is_right { data } else { wrong() };
+        rig.with(|array, out| array.completed(again.io, Ok(outcome), 2, out));
+        rig.run();
+        let bad = u32::from(!is_right);
+        let expected = Scrubbed { bad, repaired: bad };
+        assert_eq!(scrubbed(&mut rig, tag), expected);
+    }
+}
+
+/// Its leaf comes back while another one is read again.
+#[test]
+fn who_could_not_be_asked_again_is_not_written_over() {
+    let (mut rig, data, tag) = asked(3, true);
+    for leaf in [0, 1] {
+        let request = take(&mut rig, LeafId(leaf));
+        rig.with(|array, out| array.completed(request.io, Ok(wrong()), 1, out));
+    }
+    rig.with(|array, out| array.offline(LeafId(0), 1, out))
+        .expect("can be spared");
+    let last = take(&mut rig, LeafId(2));
+    rig.with(|array, out| array.completed(last.io, Ok(data.clone()), 2, out));
+    let again = take(&mut rig, LeafId(1));
+    rig.with(|array, out| array.online(LeafId(0), out))
+        .expect("there");
+    rig.with(|array, out| array.completed(again.io, Ok(data), 3, out));
+    assert!(!is_writing(&rig));
+    let (bad, repaired) = (1, 0);
+    assert_eq!(scrubbed(&mut rig, tag), Scrubbed { bad, repaired });
+}
