@@ -73,8 +73,7 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
         }
         // It returns wrong bytes, the other leaf the old ones, as if it had been asked early.
         let other = LeafId(1 - asked.leaf.0);
-        let wrong = Pages::from_bytes(&vec![9; 4 * 4096]);
-        rig.with(|array, out| array.completed(asked.io, Ok(wrong.clone()), 1, out));
+        rig.with(|array, out| array.completed(asked.io, Ok(wrong()), 1, out));
         let second = rig.pending.pop().expect("the other leaf is asked");
         assert_eq!(second.leaf, other);
         rig.with(|array, out| array.completed(second.io, Ok(old.clone()), 2, out));
@@ -86,7 +85,7 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
             if when == Rewritten::Again {
                 write_new(&mut rig);
             }
-            rig.with(|array, out| array.completed(again.io, Ok(wrong), 3, out));
+            rig.with(|array, out| array.completed(again.io, Ok(wrong()), 3, out));
         }
         // Repaired only where nothing new was written.
         assert_eq!(is_writing(&rig), when == Rewritten::Never);
@@ -105,8 +104,6 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
 /// The power may fail while a copy is written over, and its sectors be neither old nor new.
 #[test]
 fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
-    let error = || DeviceError::new(DeviceErrorKind::Medium, "this once");
-    let wrong = || Pages::from_bytes(&vec![9; 4 * 4096]);
     let kinds = [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 2)];
     for ((kind, count), fails) in kinds.into_iter().flat_map(|of| [(of, true), (of, false)]) {
         for is_scrub in [false, true] {
@@ -121,7 +118,7 @@ fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
                 false => rig.start_read(&block),
             };
             let asked = rig.pending.pop().expect("a leaf is asked");
-            let outcome = if fails { Err(error()) } else { Ok(wrong()) };
+            let outcome = if fails { unreadable() } else { Ok(wrong()) };
             rig.with(|array, out| array.completed(asked.io, outcome, 1, out));
             let writes_before: u32 = rig.disks.iter().map(|disk| disk.writes as u32).sum();
             rig.run();
