@@ -182,7 +182,7 @@ pub struct Climate {
     /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
     /// that is asked of the pool may fail.
     pub only_losable_fail: bool,
-    /// Only these disks fail or vanish, where it is given; they never come back with old contents.
+    /// Only these disks fail or vanish, where it is given.
     pub troubled: Option<Range<usize>>,
     /// How many of a thousand histories try cuts at every flush.
     pub cut_histories_per_mille: u64,

@@ -248,6 +248,12 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::FailingReshaped, 1_000_007_473),
         // Who waits for a leaf that is let go is answered by the one that took its place
         (Family::Reshaped, 9_000_001_578),
+        // Only what is bad twice is written over
+        (Family::FailingReshaped, 16_000_003_973),
+        // A spare that left its place stands in for nobody before the labels say so
+        (Family::FailingReshaped, 20_000_006_773),
+        // One disk of a mirrored log failed, and the other came back old: the history was wrong
+        (Family::FailingLogs, 21_000_004_270),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

@@ -105,6 +105,7 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             )
             .map_err(|error| error.to_string())?;
             attach(&pool, &setup.devices, devices);
+            stand_by(&pool, &setup.devices, devices);
             pool.set_paths(paths(&setup.places));
             pool.tick(clock.now_us(), wall_clock_s());
             pool
@@ -115,6 +116,8 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             }
             let opening = begin(&examined, back, setup.cache, clock.now_us())?;
             let mut pool = import(opening, &setup.devices, devices, clock)?;
+            // Spares are called for what is broken from the start.
+            stand_by(&pool, &setup.devices, devices);
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             if setup.is_read_only {
@@ -128,11 +131,6 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             pool
         }
     };
-    for (guid, device) in setup.devices {
-        if pool.leaf(guid).is_none() {
-            devices.keep_spare(guid, device);
-        }
-    }
     let events = settle(&mut pool, devices, clock)?;
     Ok(Opened {
         pool,
@@ -161,6 +159,15 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
     for cache in pool.status().caches {
         if let Some((_, device)) = found.iter().find(|(guid, _)| *guid == cache.guid) {
             devices.attach(cache.leaf, Arc::clone(device));
+        }
+    }
+}
+
+/// The devices of spares, for when they are called.
+fn stand_by(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
+    for (guid, device) in found {
+        if pool.leaf(*guid).is_none() {
+            devices.keep_spare(*guid, Arc::clone(device));
         }
     }
 }

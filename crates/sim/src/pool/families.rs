@@ -275,6 +275,15 @@ impl Family {
         // More cuts in fewer histories, so that torn writes are among them.
         climate.cuts_per_flush = if seed.is_multiple_of(4) { 12 } else { 5 };
         climate.cut_histories_per_mille = climate.cut_histories_per_mille.min(80) / 2;
+        if self == Self::FailingLogs {
+            // What comes back old has lost, without a word, what was durable there: beside it no other may fail.
+            let is_covered = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves) > 0;
+            let is_alone = seed.is_multiple_of(2) && setup.logs.iter().all(is_covered);
+            let logs = setup.log_disks();
+            let one = logs.start + (seed / 2) as usize % logs.len();
+            climate.losable = if is_alone { climate.disks } else { 0 };
+            climate.troubled = Some(if is_alone { one..one + 1 } else { logs });
+        }
         if seed % 8 != 5 {
             return;
         }

@@ -9,12 +9,14 @@
 //!    new by then, it is left, and the next one written. So an opening knows what was never relied on
 //!    (`open/configurations.rs`);
 //! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged, the root
-//!    of a checkpoint may be written, sectors of a new or larger vdev are handed out.
+//!    of a checkpoint may be written, sectors of a new or larger vdev are handed out, and a spare that left its
+//!    place stands ready for another one.
 //!
 //! Otherwise, if the power failed between, a leaf that lacks what was acknowledged would come back as one
 //! that lacks nothing. Its place where the log goes on, empty, would be believed to be the end of the log;
 //! after a torn configuration beside an intact root even its blocks would be. And a record on a vdev that no
-//! label knows could not be found. So who opens the pool may rely on this: what was acknowledged lies on
+//! label knows could not be found. What a spare had would count as parts of blocks, after something else was
+//! written over it. So who opens the pool may rely on this: what was acknowledged lies on
 //! every leaf that the newest configuration does not know to have missed it.
 //!
 //! A change of the configuration costs acknowledgements two rounds of label writes, some milliseconds; it is

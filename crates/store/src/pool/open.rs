@@ -24,7 +24,7 @@ mod roots;
 mod search;
 mod space;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -601,6 +601,7 @@ fn empty(
         // What is amiss from the start is looked at, too.
         seen_events: 1,
         tended_events: 0,
+        leaving_spares: BTreeSet::new(),
         failures: Default::default(),
         is_checkpoint_wanted: false,
         last_checkpoint_us: 0,

@@ -216,7 +216,7 @@ impl PoolError {
             Array::OutOfRange | Array::Checksum | Array::Undecided | Array::Overwritten => {
                 PoolErrorKind::Damaged
             }
-            Array::Device | Array::Unavailable => PoolErrorKind::Device,
+            Array::Device | Array::Unavailable | Array::NotRebuilt => PoolErrorKind::Device,
             Array::Lost => PoolErrorKind::Suspended,
         };
         Self {

@@ -30,7 +30,9 @@ use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::snapshot::deadlist::Deadlist;
-use crate::vdev::{ArrayDone, ArrayError, Block, LeafId, Resilver, Scrubbed, State, VdevEvent};
+use crate::vdev::{
+    ArrayDone, ArrayError, ArrayErrorKind, Block, LeafId, Resilver, Scrubbed, State, VdevEvent,
+};
 
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
@@ -73,6 +75,9 @@ pub(super) struct Scan {
     batch_examined: u64,
     /// What of the batch cannot be read, and whose it is; it counts when the batch is done.
     batch_lost: Vec<Option<Place>>,
+    /// A leaf did not take what was to be rebuilt on it, of the batch and of all before it.
+    batch_refused: bool,
+    is_refused: bool,
     /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins again because that
     /// was slow to tell.
     unreadable: BTreeSet<(Address, Epoch)>,
@@ -197,6 +202,8 @@ impl Pool {
             next: 0,
             batch_examined: 0,
             batch_lost: Vec::new(),
+            batch_refused: false,
+            is_refused: false,
             unreadable: BTreeSet::new(),
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
@@ -461,14 +468,16 @@ impl Pool {
             }
             // It may be free by now; where it is not, it is gathered and examined again.
             Err(_) if self.checkpoints > gathered + 1 => {}
+            Err(error) if error.kind == ArrayErrorKind::NotRebuilt => scan.batch_refused = true,
             Err(_) => scan.batch_lost.push(place),
         }
     }
 
-    /// Counts what of the batch cannot be read, and tells which bytes that are.
+    /// Counts what of the batch cannot be read or was not written, and tells which bytes cannot be read.
     fn tell_lost(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         let lost = std::mem::take(&mut scan.batch_lost);
+        scan.is_refused |= std::mem::take(&mut scan.batch_refused);
         scan.status.unrecoverable += lost.len() as u64;
         for place in lost.into_iter().flatten() {
             self.tell_lost_bytes(place);
@@ -513,11 +522,14 @@ impl Pool {
     fn complete_resilver(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         scan.ends_with = None;
-        scan.status.state = ScanState::Finished;
+        scan.status.state = match scan.is_refused {
+            true => ScanState::Canceled,
+            false => ScanState::Finished,
+        };
         scan.status.ended_s = self.time_s;
         // It says so, and that the leaves are whole, from then on.
         self.is_checkpoint_wanted = true;
-        if scan.status.unrecoverable > 0 {
+        if scan.status.unrecoverable > 0 || scan.is_refused {
             self.unrebuilt = std::mem::take(&mut scan.leaves);
             return;
         }

@@ -1,6 +1,6 @@
 //! The state of an open pool, and the ways in.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
@@ -269,6 +269,8 @@ pub struct Pool {
     /// Changes of leaves that were seen, and up to which they were acted upon.
     pub(super) seen_events: u64,
     pub(super) tended_events: u64,
+    /// Spares that left a slot and do not stand ready yet.
+    pub(super) leaving_spares: BTreeSet<u64>,
     /// Leaves that fail often.
     pub(super) failures: super::failures::Failures,
     pub(super) is_checkpoint_wanted: bool,
@@ -547,7 +549,8 @@ impl Pool {
         let is_making = making.map_or(is_due, |making| {
             making.is_working(self.commit.chain.written_seq)
         });
-        let is_untended = self.tended_events != self.seen_events;
+        let is_untended =
+            self.tended_events != self.seen_events || self.spares_that_left().next().is_some();
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
         self.suspended.is_none() && has_more
     }

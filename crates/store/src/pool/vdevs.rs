@@ -14,7 +14,8 @@ use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
-    Class, LeafId, LeafSpec, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus, VdevEvent,
+    Class, LeafId, LeafSpec, ShapeError, ShapeErrorKind, SlotKind, State, TopLevelSpec,
+    TopLevelStatus, VdevEvent,
 };
 
 /// How a pool is.
@@ -224,8 +225,12 @@ impl Pool {
     /// it follows.
     ///
     /// # Errors
-    /// There is no such spare, it is in use, or it is too small.
+    /// There is no such spare, it is in use, or it is too small. `Busy` for moments after it left another place.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
+        if self.leaving_spares.contains(&guid) {
+            let context = "the spare is still leaving its last place";
+            return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
+        }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
         let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
         let is_well = self.array.leaves().any(|status| {
@@ -274,6 +279,10 @@ impl Pool {
     fn take_out(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.detach(leaf, now_us, &mut self.array_output)?;
+        let spares = self.config.spares.iter().map(|spare| spare.guid);
+        let guid = self.array.guid(leaf);
+        self.leaving_spares
+            .extend(spares.filter(|spare| Some(*spare) == guid));
         self.allow_spare(leaf);
         self.failures.forget(leaf);
         self.shape_changed();
@@ -398,6 +407,7 @@ impl Pool {
             return;
         }
         self.remove_logs();
+        self.let_spares_leave();
         if self.tended_events == self.seen_events {
             return;
         }
@@ -438,6 +448,26 @@ impl Pool {
         }
     }
 
+    /// Spares that were taken out of a slot stand ready when the labels say that they left it, and their devices have
+    /// answered all that they were asked there.
+    ///
+    /// Until the labels say so an opening takes what is on them for parts of blocks, that nobody else may have: none of
+    /// it may be written over. And a write of before that comes late would destroy what was written since.
+    fn let_spares_leave(&mut self) {
+        let left: Vec<u64> = self.spares_that_left().collect();
+        for guid in left {
+            self.leaving_spares.remove(&guid);
+            // A broken leaf may have waited for it.
+            self.seen_events += 1;
+        }
+    }
+
+    /// Spares that stand ready as soon as that is noticed.
+    pub(super) fn spares_that_left(&self) -> impl Iterator<Item = u64> {
+        let leaving = self.leaving_spares.iter().copied();
+        leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
+    }
+
     /// A spare may be called for a leaf again when it breaks.
     fn allow_spare(&mut self, leaf: LeafId) {
         if let Some(guid) = self.array.guid(leaf) {
@@ -451,8 +481,13 @@ impl Pool {
             return;
         }
         // One that is in use is refused, and so is one that is too small for this leaf.
-        let mut spares = self.config.spares.iter();
-        let called = spares.find_map(|spare| {
+        let leaving = &self.leaving_spares;
+        let mut ready = self
+            .config
+            .spares
+            .iter()
+            .filter(|spare| !leaving.contains(&spare.guid));
+        let called = ready.find_map(|spare| {
             let new = self.array.replace(leaf, spare, SlotKind::Spare).ok()?;
             Some((new, spare.guid))
         });

@@ -168,6 +168,8 @@ pub enum ArrayErrorKind {
     Unavailable,
     /// A flush failed where there was no redundancy: writes answered as done are lost.
     Lost,
+    /// The leaf on which a block was to be rebuilt did not take it. The block itself was found.
+    NotRebuilt,
     /// Something else was written in the block's place while it was read: it was freed meanwhile, so this says nothing
     /// about the devices. Who still wants it looks again where it lies.
     Overwritten,
@@ -195,6 +197,7 @@ impl fmt::Display for ArrayError {
             ArrayErrorKind::Device => "too many devices failed",
             ArrayErrorKind::Unavailable => "too many leaves are away",
             ArrayErrorKind::Lost => "unflushed writes are lost",
+            ArrayErrorKind::NotRebuilt => "the leaf that is rebuilt did not take it",
             ArrayErrorKind::Overwritten => "something else was written there meanwhile",
         };
         write!(f, "{}: {kind}", self.context)?;

@@ -133,7 +133,8 @@ impl Array {
     }
 
     /// Reads a block from the other leaves and writes what belongs to this one:
-    /// [`ArrayDone::Rebuilt`] when it is written, or when nothing of it belongs there.
+    /// [`ArrayDone::Rebuilt`] when it is written, or when nothing of it belongs there. Where that leaf does not take it
+    /// the error is [`ArrayErrorKind::NotRebuilt`]; every other one is the block's own.
     pub fn rebuild_block(
         &mut self,
         tag: u64,

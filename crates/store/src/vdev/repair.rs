@@ -126,7 +126,7 @@ impl Array {
         let error = match read.goal {
             Goal::Rebuild(leaf) if !self.heals || !self.leaf(leaf).is_usable() => {
                 let context = format!("rebuild of {}", read.block.address);
-                Some(ArrayError::new(ArrayErrorKind::Unavailable, context))
+                Some(ArrayError::new(ArrayErrorKind::NotRebuilt, context))
             }
             _ => None,
         };
@@ -310,7 +310,7 @@ impl Array {
             Ok(_) => {}
             Err(error) if repair.goal == Goal::Rebuild(answer.leaf) => {
                 let context = format!("rebuild at byte {}", answer.offset);
-                let failure = ArrayError::new(ArrayErrorKind::Device, context);
+                let failure = ArrayError::new(ArrayErrorKind::NotRebuilt, context);
                 repair.error = Some(failure.because(Some(error)));
             }
             Err(_) if is_repair && repair.goal == Goal::Scrub => {

@@ -178,6 +178,12 @@ impl Array {
             .map(|leaf| leaf.leaf)
     }
 
+    /// Whether the device of this GUID may still do what it was asked as a leaf, detached or not.
+    pub fn is_unanswered(&self, guid: u64) -> bool {
+        let mut leaves = self.leaves.iter();
+        leaves.any(|leaf| leaf.guid == guid && leaf.abandoned > 0)
+    }
+
     /// Where label `number` (0 to 3) of a leaf lies, in bytes.
     pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
         layout::label_offset(number as u64, self.leaves.get(leaf.0 as usize)?.size)

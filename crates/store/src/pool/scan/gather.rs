@@ -236,6 +236,7 @@ impl Pool {
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
         scan.batch_lost.clear();
+        scan.batch_refused = false;
         scan.walking = None;
         scan.give_lists_back();
         scan.is_gathering = false;

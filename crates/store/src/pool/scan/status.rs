@@ -18,7 +18,7 @@ pub enum ScanState {
     Paused,
     /// All was seen.
     Finished,
-    /// It was stopped, or a leaf that it worked for went away.
+    /// It was stopped, or a leaf that it worked for did not take what it was to have.
     Canceled,
 }
 

@@ -6,10 +6,10 @@ use crate::catalog::request::{Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{Class, Kind, LeafSpec, ShapeErrorKind, State, TopLevelSpec};
 
-const SIZE: u64 = 8 << 20;
+pub(super) const SIZE: u64 = 8 << 20;
 
 /// A pool whose volume is partly filled, from before a checkpoint and from after.
-fn filled(kind: Kind, disks: usize, block_size: u32) -> (World, DatasetId, Vec<u8>) {
+pub(super) fn filled(kind: Kind, disks: usize, block_size: u32) -> (World, DatasetId, Vec<u8>) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", SIZE, block_size);
     let mut model = vec![0; SIZE as usize];
@@ -28,7 +28,7 @@ fn filled(kind: Kind, disks: usize, block_size: u32) -> (World, DatasetId, Vec<u
     (world, volume, model)
 }
 
-fn run_scrub(world: &mut World) -> ScanStatus {
+pub(super) fn run_scrub(world: &mut World) -> ScanStatus {
     let now = world.now_us;
     world.pool.scrub(now);
     world.settle();
@@ -40,14 +40,14 @@ fn run_scrub(world: &mut World) -> ScanStatus {
     status
 }
 
-fn resilvered(world: &World) -> ScanStatus {
+pub(super) fn resilvered(world: &World) -> ScanStatus {
     let scan = world.pool.scan_status().expect("a resilver");
     let is = (scan.kind, scan.state, scan.unrecoverable);
     assert_eq!(is, (ScanKind::Resilver, ScanState::Finished, 0));
     scan
 }
 
-fn is_whole(world: &World) -> bool {
+pub(super) fn is_whole(world: &World) -> bool {
     let status = world.pool.status();
     status.state == State::Online && status.suspended.is_none()
 }
@@ -128,30 +128,6 @@ fn a_raidz2_survives_two_and_is_rebuilt() {
     let scrub = run_scrub(&mut world);
     assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
     assert!(world.read(volume, 0, SIZE as u32) == model);
-}
-
-#[test]
-fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
-    for (kind, disks) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
-        let (mut world, volume, mut model) = filled(kind, disks, 4096);
-        world.disks.push(Default::default());
-        let spare = LeafSpec::new(100 + disks as u64, DISK);
-        world.pool.set_spares(vec![spare]);
-        world.checkpoint();
-        world.dead.insert(0);
-        let bytes = vec![0x5a; 100_000];
-        world.write(volume, 4096, &bytes, true);
-        model[4096..104_096].copy_from_slice(&bytes);
-        world.settle();
-        let status = world.pool.status();
-        assert!(status.spares.is_empty(), "{status:?}");
-        resilvered(&world);
-        let scrub = run_scrub(&mut world);
-        assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
-        // The other one may go as well now, where one may be missing.
-        world.dead.insert(1);
-        assert!(world.read(volume, 0, SIZE as u32) == model);
-    }
 }
 
 #[test]
@@ -242,36 +218,6 @@ fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     );
 }
 
-#[test]
-fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
-    world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
-    world.checkpoint();
-    world.dead.insert(1);
-    world.absent.insert(1);
-    world.write(volume, 0, &[1; 4096], true);
-    world.settle();
-    let spare = world.pool.leaf(102).expect("it stands in");
-    let now = world.now_us;
-    world.pool.detach(spare, now).expect("taken out");
-    world.settle();
-    assert_eq!(world.pool.status().spares, [102]);
-    world.crash().expect("opens");
-    world.settle();
-    assert_eq!(world.pool.status().spares, [102], "it is called again");
-    // When the disk is back and breaks once more, that is another matter.
-    world.dead.clear();
-    world.absent.clear();
-    world.crash().expect("opens");
-    world.settle();
-    assert!(is_whole(&world), "{:?}", world.pool.status());
-    world.dead.insert(1);
-    world.write(volume, 0, &[2; 4096], true);
-    world.settle();
-    assert_eq!(world.pool.status().spares_in_use, [102]);
-}
-
 /// As of a checkpoint: not where it was, but how it ended.
 fn kept(status: ScanStatus) -> ScanStatus {
     ScanStatus {
@@ -329,6 +275,42 @@ fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
 }
 
 /// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
+/// Nothing of the blocks is lost: another disk may be tried.
+#[test]
+fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
+    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    let replace = |world: &mut World, disk: usize| {
+        world.disks.push(Default::default());
+        let old = world.pool.leaf(101).expect("the second");
+        let spec = LeafSpec::new(100 + disk as u64, DISK);
+        let new = world.pool.replace(old, &spec).expect("it is replaced");
+        world.leaves.insert(new.0, disk);
+        new
+    };
+    let new = replace(&mut world, 2);
+    let resilvering = Some((ScanKind::Resilver, ScanState::Running));
+    while world.pool.scan_state() != resilvering
+        || world
+            .pool
+            .scan_status()
+            .is_none_or(|scan| scan.examined_sectors == 0)
+    {
+        assert!(world.do_one(), "no resilver");
+    }
+    world.dead.insert(2);
+    world.settle();
+    let scan = world.pool.scan_status().expect("a resilver");
+    assert_eq!((scan.state, scan.unrecoverable), (ScanState::Canceled, 0));
+    assert_eq!(world.unrecoverable, []);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+    let now = world.now_us;
+    world.pool.detach(new, now).expect("given up");
+    replace(&mut world, 3);
+    world.settle();
+    resilvered(&world);
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+}
+
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     let limits = Limits {

@@ -167,23 +167,14 @@ impl World {
     fn run(&mut self, until: Option<RequestId>) -> Vec<(RequestId, Result<Answer, PoolError>)> {
         let mut answers = Vec::new();
         for _ in 0..1_000_000 {
-            let mut output = self.pool.take_output();
-            for event in &output.events {
-                match event {
-                    Event::SpareInUse { leaf, guid } => {
-                        self.leaves.insert(leaf.0, (*guid - 100) as usize);
-                    }
-                    Event::Unrecoverable(span) => self.unrecoverable.push(*span),
-                    _ => {}
-                }
-            }
+            let mut output = self.take_output();
             answers.append(&mut output.answers);
             self.asked.extend(output.requests);
             let is_answered = |id| answers.iter().any(|(of, _)| *of == id);
             if until.is_some_and(is_answered) {
                 return answers;
             }
-            let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() else {
+            let Some(request) = self.asked.pop_front() else {
                 let Some(deadline) = self.pool.deadline_us() else {
                     return answers;
                 };
@@ -194,21 +185,40 @@ impl World {
                 self.pool.tick(self.now_us, 1_000 + self.now_us / 1_000_000);
                 continue;
             };
-            let disk = self.leaves.get(&leaf.0).copied();
-            if disk.is_some_and(|disk| self.stuck.contains(&disk)) {
-                self.unanswered.push(DeviceRequest { io, leaf, op });
-                continue;
-            }
-            let outcome = self.attempt(leaf, &op);
-            match outcome {
-                Ok(data) if self.holds_reads && matches!(op, DeviceOp::Read { .. }) => {
-                    self.held.push((DeviceRequest { io, leaf, op }, data));
-                }
-                outcome => self.pool.completed(io, outcome, self.now_us),
-            }
+            self.perform_one(request);
         }
         let (suspended, scan) = (&self.pool.suspended, self.pool.scan_status());
         panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
+    }
+
+    /// What the pool brought; a spare that stands in has a disk.
+    fn take_output(&mut self) -> Output {
+        let output = self.pool.take_output();
+        for event in &output.events {
+            match event {
+                Event::SpareInUse { leaf, guid } => {
+                    self.leaves.insert(leaf.0, (*guid - 100) as usize);
+                }
+                Event::Unrecoverable(span) => self.unrecoverable.push(*span),
+                _ => {}
+            }
+        }
+        output
+    }
+
+    /// Lets a disk do what it is asked, and answer unless that is held back.
+    fn perform_one(&mut self, DeviceRequest { io, leaf, op }: DeviceRequest) {
+        let disk = self.leaves.get(&leaf.0).copied();
+        if disk.is_some_and(|disk| self.stuck.contains(&disk)) {
+            self.unanswered.push(DeviceRequest { io, leaf, op });
+            return;
+        }
+        match self.attempt(leaf, &op) {
+            Ok(data) if self.holds_reads && matches!(op, DeviceOp::Read { .. }) => {
+                self.held.push((DeviceRequest { io, leaf, op }, data));
+            }
+            outcome => self.pool.completed(io, outcome, self.now_us),
+        }
     }
 
     /// What the disk of a leaf answers: one that is gone, or was not found, nothing good.
@@ -481,11 +491,11 @@ impl World {
 
     /// Lets a disk do one request, or time pass; whether there was anything to do.
     pub(super) fn do_one(&mut self) -> bool {
-        let output = self.pool.take_output();
+        let output = self.take_output();
         self.asked.extend(output.requests);
         self.answered
             .extend(output.answers.iter().map(|(id, _)| *id));
-        let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() else {
+        let Some(request) = self.asked.pop_front() else {
             let soon = self.now_us + 1_000_000;
             let Some(deadline) = self.pool.deadline_us().filter(|at| *at <= soon) else {
                 return false;
@@ -494,8 +504,7 @@ impl World {
             self.pool.tick(self.now_us, 1_000);
             return true;
         };
-        let data = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
-        self.pool.completed(io, Ok(data), self.now_us);
+        self.perform_one(request);
         true
     }
 

@@ -1,0 +1,177 @@
+//! Spares: they stand in for leaves that broke, and stand ready again.
+
+use pages::Pages;
+
+use super::super::Request;
+use super::vdevs::{SIZE, filled, is_whole, resilvered, run_scrub};
+use super::world::{DISK, World};
+use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::vdev::{Kind, LeafId, LeafSpec, ShapeErrorKind};
+
+/// The disk of the only spare, and its GUID.
+const SPARE: usize = 4;
+const GUID: u64 = 100 + SPARE as u64;
+
+/// A raidz2 with two broken disks; the spare stands in for the first of them.
+fn two_broken() -> (World, DatasetId, LeafId) {
+    let (mut world, volume, _) = filled(Kind::Raidz { parity: 2 }, 4, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(GUID, DISK)]);
+    world.checkpoint();
+    for broken in [0, 1] {
+        world.dead.insert(broken);
+        world.write(volume, 0, &[1; 8192], true);
+        world.settle();
+    }
+    let spare = world.pool.leaf(GUID).expect("it stands in");
+    resilvered(&world);
+    (world, volume, spare)
+}
+
+/// A durable write.
+fn write(dataset: DatasetId, offset: u64) -> Request {
+    Request::Write {
+        dataset,
+        offset,
+        data: Pages::from_bytes(&[3; 8192]),
+        durable: true,
+    }
+}
+
+/// Whether the labels say that the spare is in the first slot.
+fn is_said_to_stand_in(world: &World) -> bool {
+    let config = world.examine().expect("labels").config;
+    let slots = &config.tree.top_levels[0].slots;
+    slots[0].leaves.iter().any(|leaf| leaf.guid == GUID)
+}
+
+/// Until then an opening would take what it has for parts of blocks.
+#[test]
+fn nothing_is_written_over_on_a_spare_before_the_labels_say_that_it_left() {
+    let (mut world, volume, spare) = two_broken();
+    let content = |world: &World| {
+        let blocks = (1 << 20) / SECTOR_SIZE as u64..(DISK - (1 << 20)) / SECTOR_SIZE as u64;
+        let disk = world.disks[SPARE].range(blocks);
+        disk.map(|(at, sector)| (*at, sector.clone()))
+            .collect::<Vec<_>>()
+    };
+    let before = content(&world);
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    let mut steps = 0;
+    while is_said_to_stand_in(&world) {
+        assert!(content(&world) == before, "after {steps} steps");
+        world.pool.tick(now, 1_000);
+        world.begin(write(volume, steps % 100 * 8192));
+        assert!(world.do_one(), "the labels never say it");
+        steps += 1;
+    }
+    world.settle();
+    // The other broken one has it now.
+    assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
+    assert!(content(&world) != before);
+    resilvered(&world);
+    let scrub = run_scrub(&mut world);
+    assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
+
+#[test]
+fn a_spare_that_is_leaving_is_busy_and_then_ready() {
+    let (mut world, volume, spare) = two_broken();
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    let other = world.pool.leaf(100).expect("the first");
+    let refused = world
+        .pool
+        .use_spare(other, GUID)
+        .expect_err("it has just left");
+    assert_eq!(refused.kind, ShapeErrorKind::Busy, "{refused}");
+    // With the second one taken back it is not called for that.
+    world.dead.remove(&1);
+    let second = world.pool.leaf(101).expect("the second");
+    world.pool.online(second, now).expect("it is back");
+    world.write(volume, 0, &[2; 8192], true);
+    world.settle();
+    world.pool.use_spare(other, GUID).expect("it stands ready");
+    world.settle();
+    resilvered(&world);
+}
+
+/// A write that comes late must not destroy what was written since.
+#[test]
+fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
+    let (mut world, volume, spare) = two_broken();
+    world.stuck.insert(SPARE);
+    world.begin(write(volume, 0));
+    while world.unanswered.is_empty() {
+        assert!(world.do_one(), "nothing is written to it");
+    }
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    // All it is asked from now on, it would do before.
+    world.stuck.clear();
+    world.settle();
+    assert!(!is_said_to_stand_in(&world));
+    assert_eq!(world.pool.leaf(GUID), None);
+    assert_eq!(world.pool.status().spares, [GUID]);
+    world.answer_stuck();
+    world.settle();
+    assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
+    resilvered(&world);
+    let scrub = run_scrub(&mut world);
+    assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
+
+#[test]
+fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
+    for (kind, disks) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+        let (mut world, volume, mut model) = filled(kind, disks, 4096);
+        world.disks.push(Default::default());
+        let spare = LeafSpec::new(100 + disks as u64, DISK);
+        world.pool.set_spares(vec![spare]);
+        world.checkpoint();
+        world.dead.insert(0);
+        let bytes = vec![0x5a; 100_000];
+        world.write(volume, 4096, &bytes, true);
+        model[4096..104_096].copy_from_slice(&bytes);
+        world.settle();
+        let status = world.pool.status();
+        assert!(status.spares.is_empty(), "{status:?}");
+        resilvered(&world);
+        let scrub = run_scrub(&mut world);
+        assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+        // The other one may go as well now, where one may be missing.
+        world.dead.insert(1);
+        assert!(world.read(volume, 0, SIZE as u32) == model);
+    }
+}
+
+#[test]
+fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.checkpoint();
+    world.dead.insert(1);
+    world.absent.insert(1);
+    world.write(volume, 0, &[1; 4096], true);
+    world.settle();
+    let spare = world.pool.leaf(102).expect("it stands in");
+    let now = world.now_us;
+    world.pool.detach(spare, now).expect("taken out");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102]);
+    world.crash().expect("opens");
+    world.settle();
+    assert_eq!(world.pool.status().spares, [102], "it is called again");
+    // When the disk is back and breaks once more, that is another matter.
+    world.dead.clear();
+    world.absent.clear();
+    world.crash().expect("opens");
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    world.dead.insert(1);
+    world.write(volume, 0, &[2; 4096], true);
+    world.settle();
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+}
