@@ -428,8 +428,8 @@ fn refused(doing: &str, path: &Path, error: &ShapeError) -> Error {
             "wait for a resilver to end, or attach or replace a device first",
         ),
         ShapeErrorKind::Busy => (
-            format!("it is busy: {}", error.context),
-            "try again in a moment; a device that never answers has to be taken away from the machine first",
+            error.context.clone(),
+            "try again when its device has answered, or take that away from the machine first",
         ),
         ShapeErrorKind::TooSmall => (
             format!("device is too small: {}", error.context),

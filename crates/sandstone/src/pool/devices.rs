@@ -100,12 +100,18 @@ impl Devices {
         self.leaves.remove(&leaf)
     }
 
-    /// Gives a spare that stands in its device.
+    /// Gives a spare that stands in its device, which may be that of a leaf that it was until now.
     pub(super) fn heed(&mut self, event: &Event, pool: &Pool) {
-        if let Event::SpareInUse { leaf, guid } = event
-            && pool.leaf(*guid) == Some(*leaf)
-            && let Some(device) = self.spares.remove(guid)
-        {
+        let Event::SpareInUse { leaf, guid } = event else {
+            return;
+        };
+        if pool.leaf(*guid) != Some(*leaf) {
+            return;
+        }
+        let mut leaves = self.leaves.keys().copied();
+        let before = leaves.find(|of| of != leaf && pool.guid(*of) == Some(*guid));
+        let left = before.and_then(|before| self.leaves.remove(&before));
+        if let Some(device) = self.spares.remove(guid).or(left) {
             self.attach(*leaf, device);
         }
     }

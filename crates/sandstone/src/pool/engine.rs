@@ -518,10 +518,6 @@ impl Engine {
         let Some(pool) = &mut self.pool else { return };
         for (leaf, device) in self.devices.unused(pool) {
             let guid = pool.guid(leaf).unwrap_or(0);
-            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
-                self.devices.keep_spare(guid, device);
-                continue;
-            }
             if pool.leaf(guid).is_some() {
                 // It may be used again: then it is opened again.
                 let farewell = Farewell {
@@ -530,6 +526,10 @@ impl Engine {
                     device: Some(device),
                 };
                 farewell.end(false);
+                continue;
+            }
+            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
+                self.devices.keep_spare(guid, device);
                 continue;
             }
             let path = self.shared.places().get(&guid).map(|at| at.path.clone());

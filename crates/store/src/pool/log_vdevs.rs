@@ -33,7 +33,7 @@ use super::request::{Event, PoolErrorKind, RequestId};
 use super::state::{Pool, Tag};
 use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
-use crate::vdev::{Array, ArrayError, Class, Kind, Priority};
+use crate::vdev::{Array, ArrayError, Class, Kind, LeafId, Priority};
 
 /// Bytes of groups that are kept to be copied; where more lies before a change, the chain is flushed.
 const RECENT_BYTES: usize = 8 << 20;
@@ -363,11 +363,18 @@ impl Pool {
                 self.logs.removals.push((vdev, id));
                 continue;
             }
+            let leaves: Vec<LeafId> = (self.array.top_levels())
+                .filter(|top| top.vdev == vdev)
+                .flat_map(|top| top.slots)
+                .flat_map(|slot| slot.leaves)
+                .map(|leaf| leaf.leaf)
+                .collect();
             let (now, out) = (self.now_us, &mut self.array_output);
             if let Err(error) = self.array.remove_log(vdev, now, out) {
                 self.answer(id, Err(error.into()));
                 continue;
             }
+            leaves.into_iter().for_each(|leaf| self.note_leaving(leaf));
             self.logs.vdevs.retain(|log| log.status.vdev != vdev);
             self.shape_changed();
             self.await_checkpoint(id);

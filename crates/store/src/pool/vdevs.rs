@@ -225,10 +225,11 @@ impl Pool {
     /// it follows.
     ///
     /// # Errors
-    /// There is no such spare, it is in use, or it is too small. `Busy` for moments after it left another place.
+    /// There is no such spare, it is in use, or it is too small. `Busy` while it leaves another place: until the labels say
+    /// so, and its device has answered all that it was asked there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
-            let context = "the spare is still leaving its last place";
+            let context = "the spare is still leaving its last place: the labels do not say so yet, or its device owes answers";
             return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
         }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
@@ -279,10 +280,7 @@ impl Pool {
     fn take_out(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.detach(leaf, now_us, &mut self.array_output)?;
-        let spares = self.config.spares.iter().map(|spare| spare.guid);
-        let guid = self.array.guid(leaf);
-        self.leaving_spares
-            .extend(spares.filter(|spare| Some(*spare) == guid));
+        self.note_leaving(leaf);
         self.allow_spare(leaf);
         self.failures.forget(leaf);
         self.shape_changed();
@@ -446,6 +444,14 @@ impl Pool {
                 _ => {}
             }
         }
+    }
+
+    /// A leaf leaves its slot. If it is a spare it stands ready again, as soon as that may be.
+    pub(super) fn note_leaving(&mut self, leaf: LeafId) {
+        let guid = self.array.guid(leaf);
+        let mut spares = self.config.spares.iter().map(|spare| spare.guid);
+        self.leaving_spares
+            .extend(spares.find(|spare| Some(*spare) == guid));
     }
 
     /// Spares that were taken out of a slot stand ready when the labels say that they left it, and their devices have

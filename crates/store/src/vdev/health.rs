@@ -86,7 +86,10 @@ impl Array {
         let epoch = self.newest;
         let state = self.leaf_mut(leaf);
         if state.abandoned > 0 {
-            let context = format!("{} requests are not answered", state.abandoned);
+            let context = format!(
+                "its device has not answered {} requests yet",
+                state.abandoned
+            );
             return Err(ShapeError::new(ShapeErrorKind::Busy, leaf, context));
         }
         if state.state == LeafState::Online {

@@ -22,7 +22,7 @@ pub enum ShapeErrorKind {
     NoSuchLeaf,
     /// Others do not hold all that the leaf holds.
     NotRedundant,
-    /// Its device has not answered all that it was asked.
+    /// Its device has not answered all that it was asked, or is still leaving another place.
     Busy,
     /// The leaf is not online.
     Away,

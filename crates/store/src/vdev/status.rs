@@ -178,7 +178,7 @@ impl Array {
             .map(|leaf| leaf.leaf)
     }
 
-    /// Whether the device of this GUID may still do what it was asked as a leaf, detached or not.
+    /// Whether the device of this GUID may still do what was given up with a leaf of it that is put aside or detached.
     pub fn is_unanswered(&self, guid: u64) -> bool {
         let mut leaves = self.leaves.iter();
         leaves.any(|leaf| leaf.guid == guid && leaf.abandoned > 0)

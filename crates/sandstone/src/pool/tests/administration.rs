@@ -186,6 +186,18 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
     second.change_vdevs("tank", &detach).expect("taken out");
     let other = stood_in_for(&second, &one);
     assert_ne!(one, other);
+    // In use, it is put aside and used again as any other disk.
+    let devices = vec!["s".to_owned()];
+    let offline = VdevChange::Offline {
+        devices: devices.clone(),
+    };
+    second.change_vdevs("tank", &offline).expect("put aside");
+    let online = VdevChange::Online {
+        devices,
+        expand: false,
+    };
+    second.change_vdevs("tank", &online).expect("used again");
+    assert_eq!(stood_in_for(&second, ""), other);
     let volume = second.open_volume("tank/a", 4096).expect("opens");
     assert!(read(&volume, &mut lane, 0, 1 << 20) == bytes);
     drop(volume);

@@ -2,11 +2,11 @@
 
 use pages::Pages;
 
-use super::super::Request;
+use super::super::{Limits, Request, RequestId};
 use super::vdevs::{SIZE, filled, is_whole, resilvered, run_scrub};
 use super::world::{DISK, World};
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{Kind, LeafId, LeafSpec, ShapeErrorKind};
+use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevTree};
 
 /// The disk of the only spare, and its GUID.
 const SPARE: usize = 4;
@@ -120,6 +120,54 @@ fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
     resilvered(&world);
     let scrub = run_scrub(&mut world);
     assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
+
+#[test]
+fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
+    let mirror = |class, disks: [u64; 2]| {
+        let leaves = disks.map(|disk| LeafSpec::new(100 + disk, DISK));
+        TopLevelSpec::new(Kind::Mirror, class, leaves)
+    };
+    let tree = VdevTree {
+        top_levels: vec![mirror(Class::Normal, [0, 1]), mirror(Class::Log, [2, 3])],
+    };
+    let mut world = World::of_tree(tree, 4, DISK, Limits::default());
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(GUID, DISK)]);
+    let volume = world.create_volume("v", SIZE, 4096);
+    world.checkpoint();
+    for broken in [3, 1] {
+        world.dead.insert(broken);
+        let leaf = world.pool.leaf(100 + broken as u64).expect("a leaf");
+        let now = world.now_us;
+        world.pool.removed(leaf, now).expect("it is gone");
+        world.checkpoint();
+    }
+    let spare = world.pool.leaf(GUID).expect("it stands in");
+    world.stuck.insert(SPARE);
+    world.begin(write(volume, 0));
+    while world.unanswered.is_empty() {
+        assert!(world.do_one(), "nothing is written to it");
+    }
+    // It is given up, and then the log is removed.
+    while world.pool.uses(spare) {
+        let given_up = world.pool.deadline_us().expect("nobody waits for it");
+        world.now_us = world.now_us.max(given_up);
+        world.pool.tick(world.now_us, 1_000);
+        world.settle();
+    }
+    let now = world.now_us;
+    world.pool.remove_log(RequestId(1 << 40), 1, now);
+    // All it is asked from now on, it would do before.
+    world.stuck.clear();
+    world.settle();
+    assert!(world.pool.status().logs.is_empty());
+    assert_eq!(world.pool.leaf(GUID), None);
+    world.answer_stuck();
+    world.settle();
+    // It stands in for the broken disk of the other mirror.
+    assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
+    resilvered(&world);
 }
 
 #[test]
