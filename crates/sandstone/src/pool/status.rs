@@ -586,7 +586,9 @@ impl Teller<'_> {
     fn spares(&self, status: &PoolStatus, ready: &[u64]) -> Vec<VdevView> {
         let available = status.spares.iter().map(|guid| {
             let is_ready = ready.contains(guid);
-            (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, None)
+            let is_leaving = status.leaving_spares.contains(guid);
+            let note = is_leaving.then_some("not yet: it has to answer for its last place");
+            (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, note)
         });
         let in_use = status
             .spares_in_use

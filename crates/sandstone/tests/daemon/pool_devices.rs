@@ -32,12 +32,17 @@ pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     line.split_whitespace().skip(1).map(str::to_owned).collect()
 }
 
-/// Waits until nothing is to be rebuilt any more, and something was.
+/// Waits until nothing is to be rebuilt or replaced any more, and something was.
 pub(crate) fn resilvered(process: &Process) -> String {
     let start = Instant::now();
     loop {
         let status = process.done("pool status tank");
-        let is_busy = ["in progress", "(resilvering)", "missed writes"];
+        let is_busy = [
+            "in progress",
+            "(resilvering)",
+            "missed writes",
+            "replacing-",
+        ];
         if status.contains("resilvered ") && !is_busy.iter().any(|word| status.contains(word)) {
             return status;
         }

@@ -33,8 +33,10 @@ pub struct PoolStatus {
     pub is_read_only: bool,
     /// Its top-level vdevs.
     pub top_levels: Vec<TopLevelStatus>,
-    /// The guids of spares that stand ready.
+    /// The guids of spares that are in no slot.
     pub spares: Vec<u64>,
+    /// Those of them that are still leaving one, and stand ready when their devices have answered.
+    pub leaving_spares: Vec<u64>,
     /// The guids of spares that stand in for a leaf.
     pub spares_in_use: Vec<u64>,
     /// Leaves whose devices fail so often that they are not trusted to last; degraded, and still used.
@@ -86,6 +88,7 @@ impl Pool {
             is_read_only: self.is_read_only,
             top_levels,
             spares,
+            leaving_spares: self.leaving_spares.iter().copied().collect(),
             spares_in_use,
             failing: self.failures.failing().collect(),
             scan: self.scan_status(),

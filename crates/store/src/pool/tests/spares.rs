@@ -113,9 +113,14 @@ fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
     world.settle();
     assert!(!is_said_to_stand_in(&world));
     assert_eq!(world.pool.leaf(GUID), None);
-    assert_eq!(world.pool.status().spares, [GUID]);
+    let status = world.pool.status();
+    assert_eq!(
+        (status.spares, status.leaving_spares),
+        (vec![GUID], vec![GUID])
+    );
     world.answer_stuck();
     world.settle();
+    assert!(world.pool.status().leaving_spares.is_empty());
     assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
     resilvered(&world);
     let scrub = run_scrub(&mut world);
