@@ -518,6 +518,11 @@ impl Engine {
         let Some(pool) = &mut self.pool else { return };
         for (leaf, device) in self.devices.unused(pool) {
             let guid = pool.guid(leaf).unwrap_or(0);
+            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
+                // Also while it is in a slot, put aside: from there it may leave and stand ready.
+                self.devices.keep_spare(guid, device);
+                continue;
+            }
             if pool.leaf(guid).is_some() {
                 // It may be used again: then it is opened again.
                 let farewell = Farewell {
@@ -526,10 +531,6 @@ impl Engine {
                     device: Some(device),
                 };
                 farewell.end(false);
-                continue;
-            }
-            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
-                self.devices.keep_spare(guid, device);
                 continue;
             }
             let path = self.shared.places().get(&guid).map(|at| at.path.clone());

@@ -87,7 +87,7 @@ impl Array {
         let state = self.leaf_mut(leaf);
         if state.abandoned > 0 {
             let context = format!(
-                "its device has not answered {} requests yet",
+                "its device still has to answer {} of what it was asked",
                 state.abandoned
             );
             return Err(ShapeError::new(ShapeErrorKind::Busy, leaf, context));

@@ -115,6 +115,9 @@ impl Site<'_> {
         if matches!(named.leaf.state, State::Online | State::Degraded) {
             return Ok(());
         }
+        // A spare's is still open, for when it leaves its place.
+        let before = self.handle("online", move |hands| hands.devices.take_spare(guid))?;
+        drop(before);
         let (device, labels) = self.open_known(&named.path, guid)?;
         self.require_one_history(named, labels)?;
         let len = device.geometry().len;

@@ -146,7 +146,9 @@ fn what_is_added_is_added_whole_or_not_at_all() {
 
 /// The disk that the spare stands in for, when it has all that it should have; waits for that.
 fn stood_in_for(pools: &Pools, unlike: &str) -> String {
-    let is_whole = |leaf: &VdevView| leaf.name.ends_with("/s") && leaf.state == "ONLINE";
+    let is_whole = |leaf: &VdevView| {
+        leaf.name.ends_with("/s") && leaf.state == "ONLINE" && leaf.note.is_none()
+    };
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let view = pools.view("tank").expect("a pool");
@@ -198,6 +200,11 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
     };
     second.change_vdevs("tank", &online).expect("used again");
     assert_eq!(stood_in_for(&second, ""), other);
+    // Put aside it can be taken out as well, and then it stands ready.
+    second.change_vdevs("tank", &offline).expect("put aside");
+    second.change_vdevs("tank", &detach).expect("taken out");
+    let view = second.view("tank").expect("a pool");
+    assert_eq!(view.spares[0].state, "AVAIL", "{view:?}");
     let volume = second.open_volume("tank/a", 4096).expect("opens");
     assert!(read(&volume, &mut lane, 0, 1 << 20) == bytes);
     drop(volume);

@@ -274,7 +274,6 @@ fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
     assert_eq!(world.pool.scan_status(), Some(scan));
 }
 
-/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
 /// Nothing of the blocks is lost: another disk may be tried.
 #[test]
 fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
@@ -311,6 +310,7 @@ fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
     assert!(is_whole(&world), "{:?}", world.pool.status());
 }
 
+/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     let limits = Limits {
