@@ -177,7 +177,7 @@ pub struct Climate {
     pub crashes_per_mille: u64,
     /// How many of a thousand steps befall a disk.
     pub troubles_per_mille: u64,
-    /// How many disks may come back with old contents: no more than the pool can be without while others fail.
+    /// How many disks may come back with old contents, if they are among those that fail at all.
     pub losable: usize,
     /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
     /// that is asked of the pool may fail.

@@ -587,7 +587,7 @@ impl Teller<'_> {
         let available = status.spares.iter().map(|guid| {
             let is_ready = ready.contains(guid);
             let is_leaving = status.leaving_spares.contains(guid);
-            let note = is_leaving.then_some("not yet: it has to answer for its last place");
+            let note = is_leaving.then_some("not yet: it is still leaving its last place");
             (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, note)
         });
         let in_use = status

@@ -35,7 +35,7 @@ pub struct PoolStatus {
     pub top_levels: Vec<TopLevelStatus>,
     /// The guids of spares that are in no slot.
     pub spares: Vec<u64>,
-    /// Those of them that are still leaving one, and stand ready when their devices have answered.
+    /// Those of them that are still leaving one: they stand ready when the labels say so and their devices have answered.
     pub leaving_spares: Vec<u64>,
     /// The guids of spares that stand in for a leaf.
     pub spares_in_use: Vec<u64>,
@@ -232,7 +232,7 @@ impl Pool {
     /// so, and its device has answered all that it was asked there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
-            let context = "the spare is still leaving its last place: the labels do not say so yet, or its device owes answers";
+            let context = "the spare is still leaving its last place";
             return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
         }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);

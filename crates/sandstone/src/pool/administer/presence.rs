@@ -115,7 +115,7 @@ impl Site<'_> {
         if matches!(named.leaf.state, State::Online | State::Degraded) {
             return Ok(());
         }
-        // A spare's is still open, for when it leaves its place.
+        // A spare's is still open, for when it leaves its place. It is closed here: closing one that failed may take long.
         let before = self.handle("online", move |hands| hands.devices.take_spare(guid))?;
         drop(before);
         let (device, labels) = self.open_known(&named.path, guid)?;
