@@ -23,7 +23,7 @@ mod scrub;
 mod status;
 mod targets;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::request::Span;
 use super::state::{Pool, Tag};
@@ -36,8 +36,7 @@ use crate::vdev::{
 
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
-pub(super) use targets::Place;
-use targets::{Found, Target, Walking};
+use targets::{Found, Place, Target, Walking};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
 /// several devices to work.
@@ -75,9 +74,10 @@ pub(super) struct Scan {
     batch_examined: u64,
     /// What of the batch cannot be read, and whose it is; it counts when the batch is done.
     batch_lost: Vec<Option<Place>>,
-    /// A leaf did not take what was to be rebuilt on it, of the batch and of all before it.
-    batch_refused: bool,
-    is_refused: bool,
+    /// Leaves that did not get something of the batch.
+    batch_short: BTreeMap<LeafId, Short>,
+    /// Leaves that did not get all that they miss.
+    short: BTreeMap<LeafId, Short>,
     /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins again because that
     /// was slow to tell.
     unreadable: BTreeSet<(Address, Epoch)>,
@@ -97,10 +97,41 @@ pub(super) struct Scan {
     is_settled: bool,
 }
 
+/// A block under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ScanBlock {
+    /// The scan that asked for it.
+    number: u64,
+    sectors: u64,
+    /// Checkpoints that were durable when it was found.
+    gathered: u64,
+    /// Whose it is.
+    place: Option<Place>,
+    /// The leaf that it is rebuilt on; `None` in a scrub.
+    leaf: Option<LeafId>,
+}
+
+/// Why a leaf does not get a block that it misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Short {
+    /// There is no right copy.
+    Lost,
+    /// It does not take it.
+    Refused,
+}
+
 impl Scan {
     /// It has not ended.
     fn is_active(&self) -> bool {
         matches!(self.status.state, ScanState::Running | ScanState::Paused)
+    }
+
+    /// What something leads to that cannot be read is not found, for no leaf.
+    fn lose_all(&mut self, place: Option<Place>) {
+        self.batch_lost.push(place);
+        for of in &self.leaves {
+            keep_worst(&mut self.batch_short, of.leaf, Short::Lost);
+        }
     }
 
     /// Lists that were not walked are asked for again.
@@ -202,8 +233,8 @@ impl Pool {
             next: 0,
             batch_examined: 0,
             batch_lost: Vec::new(),
-            batch_refused: false,
-            is_refused: false,
+            batch_short: BTreeMap::new(),
+            short: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             batch_checkpoints: self.checkpoints,
             in_flight: 0,
@@ -244,7 +275,7 @@ impl Pool {
             return;
         }
         let leaves = self.incomplete_leaves();
-        if !leaves.is_empty() && leaves != self.unrebuilt {
+        if leaves.iter().any(|of| !self.unrebuilt.contains(&of.leaf)) {
             // What is to be rebuilt goes first.
             self.interrupt_scrub();
             self.begin_scan(ScanKind::Resilver, leaves);
@@ -412,16 +443,19 @@ impl Pool {
             .filter(|resilver| resilver.missing.contains(pointer.birth))
             .map(|resilver| resilver.leaf)
             .collect();
-        let tag = Tag::Scan {
-            number,
-            sectors,
-            gathered,
-            place,
+        let tag = |leaf| {
+            Tag::Scan(ScanBlock {
+                number,
+                sectors,
+                gathered,
+                place,
+                leaf,
+            })
         };
         match kind {
             ScanKind::Scrub => {
                 scan.in_flight += sectors;
-                let tag = self.tag(tag);
+                let tag = self.tag(tag(None));
                 let out = &mut self.array_output;
                 self.array.scrub_block(tag, Block::from(&pointer), now, out);
             }
@@ -431,7 +465,7 @@ impl Pool {
                 scan.status.repaired_bytes +=
                     leaves.len() as u64 * u64::from(share) * SECTOR_SIZE as u64;
                 for leaf in leaves {
-                    let tag = self.tag(tag);
+                    let tag = self.tag(tag(Some(leaf)));
                     let out = &mut self.array_output;
                     self.array
                         .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
@@ -440,19 +474,13 @@ impl Pool {
         }
     }
 
-    /// A block of so many sectors was worked off, that was found when so many checkpoints were durable.
-    pub(super) fn scanned(
-        &mut self,
-        number: u64,
-        sectors: u64,
-        gathered: u64,
-        place: Option<Place>,
-        done: ArrayDone,
-    ) {
+    /// A block was worked off.
+    pub(super) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
+        let number = block.number;
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
             return;
         };
-        scan.in_flight = scan.in_flight.saturating_sub(sectors);
+        scan.in_flight = scan.in_flight.saturating_sub(block.sectors);
         let result: Result<Scrubbed, ArrayError> = match done {
             ArrayDone::Scrubbed(result) => result,
             ArrayDone::Rebuilt(result) => result.map(|()| Scrubbed {
@@ -467,9 +495,19 @@ impl Pool {
                 scan.status.repaired += u64::from(scrubbed.repaired);
             }
             // It may be free by now; where it is not, it is gathered and examined again.
-            Err(_) if self.checkpoints > gathered + 1 => {}
-            Err(error) if error.kind == ArrayErrorKind::NotRebuilt => scan.batch_refused = true,
-            Err(_) => scan.batch_lost.push(place),
+            Err(_) if self.checkpoints > block.gathered + 1 => {}
+            Err(error) => {
+                let short = match error.kind {
+                    ArrayErrorKind::NotRebuilt => Short::Refused,
+                    _ => Short::Lost,
+                };
+                if short == Short::Lost {
+                    scan.batch_lost.push(block.place);
+                }
+                if let Some(leaf) = block.leaf {
+                    keep_worst(&mut scan.batch_short, leaf, short);
+                }
+            }
         }
     }
 
@@ -477,7 +515,9 @@ impl Pool {
     fn tell_lost(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         let lost = std::mem::take(&mut scan.batch_lost);
-        scan.is_refused |= std::mem::take(&mut scan.batch_refused);
+        for (leaf, short) in std::mem::take(&mut scan.batch_short) {
+            keep_worst(&mut scan.short, leaf, short);
+        }
         scan.status.unrecoverable += lost.len() as u64;
         for place in lost.into_iter().flatten() {
             self.tell_lost_bytes(place);
@@ -522,24 +562,49 @@ impl Pool {
     fn complete_resilver(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         scan.ends_with = None;
-        scan.status.state = match scan.is_refused {
+        let is_refused = scan.short.values().any(|short| *short == Short::Refused);
+        scan.status.state = match is_refused {
             true => ScanState::Canceled,
             false => ScanState::Finished,
         };
         scan.status.ended_s = self.time_s;
-        // It says so, and that the leaves are whole, from then on.
+        // It says so, and which leaves are whole, from then on.
         self.is_checkpoint_wanted = true;
-        if scan.status.unrecoverable > 0 || scan.is_refused {
-            self.unrebuilt = std::mem::take(&mut scan.leaves);
-            return;
-        }
-        self.unrebuilt.clear();
+        self.unrebuilt = std::mem::take(&mut scan.short).into_keys().collect();
         for resilver in std::mem::take(&mut scan.leaves) {
-            // It may have gone away meanwhile, or have missed more: then there is another resilver.
+            if self.unrebuilt.contains(&resilver.leaf) {
+                continue;
+            }
+            // It may have missed more: then there is another resilver.
             let _ = self
                 .array
                 .finish_resilver(&resilver, &mut self.array_output);
         }
         self.is_config_new = true;
     }
+
+    /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it is rebuilt anew.
+    pub(super) fn scan_without(&mut self, leaf: LeafId) {
+        let Some(scan) = &mut self.scan else { return };
+        let before = scan.leaves.len();
+        scan.leaves.retain(|of| of.leaf != leaf);
+        let is_vain = scan.leaves.is_empty() && before > 0;
+        if !is_vain || !scan.is_active() {
+            return;
+        }
+        self.tell_lost();
+        if let Some(scan) = &mut self.scan {
+            (scan.ends_with, scan.is_gathering) = (None, false);
+            scan.batch.clear();
+            scan.status.state = ScanState::Canceled;
+            scan.status.ended_s = self.time_s;
+        }
+        // It says so from then on.
+        self.is_checkpoint_wanted = true;
+    }
+}
+
+fn keep_worst(all: &mut BTreeMap<LeafId, Short>, leaf: LeafId, short: Short) {
+    let worst = all.entry(leaf).or_insert(short);
+    *worst = short.max(*worst);
 }

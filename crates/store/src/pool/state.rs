@@ -24,7 +24,7 @@ use crate::map::hash::BuildNumberHasher;
 use crate::map::{Layer, Map, Missing, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
-use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, Resilver};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
 
 /// What bounds a pool's memory and delays.
 #[derive(Clone, Copy, Debug)]
@@ -168,15 +168,8 @@ pub(super) enum Tag {
     /// The read of a part of a dead list, for the checkpoint, or for the scan.
     Chunk(Address),
     ScanChunk(u64),
-    /// A block that the scan of this number works off.
-    Scan {
-        number: u64,
-        sectors: u64,
-        /// Checkpoints that were durable when it was found.
-        gathered: u64,
-        /// Whose it is.
-        place: Option<super::scan::Place>,
-    },
+    /// A block that a scan works off.
+    Scan(super::scan::ScanBlock),
     /// A write of the checkpoint being made.
     Checkpoint(u64),
     /// The flush before its root is written.
@@ -260,8 +253,8 @@ pub struct Pool {
     pub(super) ended_scan: Option<ScanRecord>,
     /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
     pub(super) waiting_scrub: Option<ScanState>,
-    /// What the last resilver could not rebuild in full. It is not tried again before something has changed.
-    pub(super) unrebuilt: Vec<Resilver>,
+    /// Leaves that the last resilver could not rebuild in full. That is not tried again before something has changed.
+    pub(super) unrebuilt: BTreeSet<LeafId>,
     /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
     pub(super) syncs: Vec<(u64, RequestId)>,
     /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.
@@ -271,6 +264,8 @@ pub struct Pool {
     pub(super) tended_events: u64,
     /// Spares that left a slot and do not stand ready yet.
     pub(super) leaving_spares: BTreeSet<u64>,
+    /// Spares whose devices are not there.
+    pub(super) away_spares: BTreeSet<u64>,
     /// Leaves that fail often.
     pub(super) failures: super::failures::Failures,
     pub(super) is_checkpoint_wanted: bool,
@@ -515,15 +510,7 @@ impl Pool {
             }
             (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
             (Tag::ScanChunk(scan), ArrayDone::Read(result)) => self.scan_chunk_read(scan, result),
-            (
-                Tag::Scan {
-                    number,
-                    sectors,
-                    gathered,
-                    place,
-                },
-                done,
-            ) => self.scanned(number, sectors, gathered, place, done),
+            (Tag::Scan(block), done) => self.scanned(&block, done),
             (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
             (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.label_done(leaf, result)

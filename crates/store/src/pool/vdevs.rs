@@ -4,7 +4,7 @@
 //! A change takes effect at once. The labels are told at once, too, and nothing is acknowledged before they
 //! say it (`labels.rs`); [`Pool::sync`] tells when. Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
@@ -14,7 +14,7 @@ use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
-    Class, LeafId, LeafSpec, ShapeError, ShapeErrorKind, SlotKind, State, TopLevelSpec,
+    Class, LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, State, TopLevelSpec,
     TopLevelStatus, VdevEvent,
 };
 
@@ -68,8 +68,7 @@ impl From<ShapeError> for PoolError {
 impl Pool {
     /// How it is now.
     pub fn status(&self) -> PoolStatus {
-        let mut top_levels: Vec<TopLevelStatus> = self.array.top_levels().collect();
-        self.failures.mark(&mut top_levels);
+        let top_levels = self.top_levels();
         // Without its log a pool is slower, and does all that it did.
         let state = top_levels.iter().map(|top| match top.class {
             Class::Log if severity(&top.state) > severity(&State::Degraded) => State::Degraded,
@@ -228,12 +227,16 @@ impl Pool {
     /// it follows.
     ///
     /// # Errors
-    /// There is no such spare, it is in use, or it is too small. `Busy` while it leaves another place: until the labels say
+    /// There is no such spare, it is in use, or it is too small. `Away` where its device is. `Busy` while it leaves another place: until the labels say
     /// so, and its device has answered all that it was asked there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
             let context = "the spare is still leaving its last place";
             return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
+        }
+        if self.away_spares.contains(&guid) {
+            let context = "the device of the spare is not there";
+            return Err(ShapeError::of_tree(ShapeErrorKind::Away, context));
         }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
         let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
@@ -255,27 +258,30 @@ impl Pool {
         Ok(new)
     }
 
-    /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and does not
-    /// come back by itself; where the one that it stood in for is taken out, it is no spare any more.
+    /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and none comes by itself;
+    /// where the one that it stood in for is taken out, it is no spare any more.
     ///
     /// # Errors
     /// The others do not hold all that it holds.
     pub fn detach(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
-        let stood_in_for = self.others_in_slot(leaf);
+        let others = self.others_in_slot(leaf);
+        let is_spare = self.is_spare(leaf);
         self.take_out(leaf, now_us)?;
-        let is_spare = |guid: u64| self.config.spares.iter().any(|spare| spare.guid == guid);
-        let guid = |leaf: LeafId| self.array.guid(leaf).unwrap_or(0);
-        if is_spare(guid(leaf)) {
-            let unspared: Vec<u64> = stood_in_for.into_iter().map(guid).collect();
-            self.config.unspared.extend(unspared);
-        } else {
-            let alone: Vec<u64> = match stood_in_for[..] {
-                [other] => vec![guid(other)],
-                _ => Vec::new(),
-            };
-            self.config
-                .spares
-                .retain(|spare| !alone.contains(&spare.guid));
+        if is_spare && others.iter().all(|other| is_broken(other.state)) {
+            let own = others.iter().filter(|other| !self.is_spare(other.leaf));
+            let own: Vec<u64> = own.map(|other| other.guid).collect();
+            self.config.unspared.extend(own);
+        }
+        if let [before @ .., last] = &others[..]
+            && others.iter().all(|other| self.is_spare(other.leaf))
+        {
+            for other in before {
+                // One that must stay is still a spare in use.
+                let _ = self.take_out(other.leaf, now_us);
+            }
+            if self.others_in_slot(last.leaf).is_empty() {
+                self.config.spares.retain(|spare| spare.guid != last.guid);
+            }
         }
         Ok(())
     }
@@ -291,12 +297,29 @@ impl Pool {
     }
 
     /// The leaves that hold the same as this one for a while.
-    fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafId> {
-        let slots = self.array.top_levels().flat_map(|top| top.slots);
-        let leaves = slots.map(|slot| slot.leaves.iter().map(|leaf| leaf.leaf).collect::<Vec<_>>());
-        let mut slot = leaves.into_iter().find(|leaves| leaves.contains(&leaf));
-        let others = slot.iter_mut().flatten().map(|other| *other);
-        others.filter(|other| *other != leaf).collect()
+    fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafStatus> {
+        let slots = self.top_levels().into_iter().flat_map(|top| top.slots);
+        let mut slots = slots.map(|slot| slot.leaves);
+        let own = slots.find(|leaves| leaves.iter().any(|one| one.leaf == leaf));
+        let mut others = own.unwrap_or_default();
+        others.retain(|other| other.leaf != leaf);
+        others
+    }
+
+    /// Whether a leaf is one of the pool's spares.
+    fn is_spare(&self, leaf: LeafId) -> bool {
+        let guid = self.array.guid(leaf);
+        self.config
+            .spares
+            .iter()
+            .any(|spare| Some(spare.guid) == guid)
+    }
+
+    /// All top-level vdevs; leaves that fail too often are degraded.
+    fn top_levels(&self) -> Vec<TopLevelStatus> {
+        let mut tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        self.failures.mark(&mut tops);
+        tops
     }
 
     /// Adds a top-level vdev.
@@ -354,6 +377,18 @@ impl Pool {
         self.shape_changed();
     }
 
+    /// Sets the spares whose devices are not there: they are not called. They are in no slot.
+    pub fn set_away_spares(&mut self, away: BTreeSet<u64>) {
+        // Where one is back, a broken leaf may have waited for it.
+        self.seen_events += u64::from(!self.away_spares.is_subset(&away));
+        self.away_spares = away;
+    }
+
+    /// The spares whose devices are not there.
+    pub fn away_spares(&self) -> &BTreeSet<u64> {
+        &self.away_spares
+    }
+
     /// Where the devices are now, by the guids of their leaves. They decide nothing; where one is missing
     /// later, they say which.
     pub fn set_paths(&mut self, paths: BTreeMap<u64, String>) {
@@ -389,6 +424,9 @@ impl Pool {
                     // It may have what could not be rebuilt without it.
                     self.unrebuilt.clear();
                 }
+                if !is_used(*state) {
+                    self.scan_without(*leaf);
+                }
                 self.seen_events += 1;
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
@@ -413,39 +451,38 @@ impl Pool {
             return;
         }
         self.tended_events = self.seen_events;
-        let mut tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
-        self.failures.mark(&mut tops);
-        for slot in tops.iter().flat_map(|top| &top.slots) {
-            let is_good = |state: State| matches!(state, State::Online | State::Degraded);
-            let good = slot.leaves.iter().filter(|leaf| is_good(leaf.state));
-            let complete = good.clone().filter(|leaf| !leaf.is_incomplete);
-            match (slot.kind, &slot.leaves[..]) {
-                (SlotKind::Single, [leaf]) if is_broken(leaf.state) => {
-                    self.call_spare(leaf.leaf);
-                }
-                (SlotKind::Replacing, [before @ .., new])
-                    if complete.clone().any(|leaf| leaf.leaf == new.leaf) =>
-                {
-                    for old in before {
-                        // One that must stay still is tried again after the next change.
-                        let _ = self.take_out(old.leaf, self.now_us);
-                    }
-                }
-                (SlotKind::Spare, [old, .., spare]) => {
-                    let is_whole = |leaf: LeafId| complete.clone().any(|one| one.leaf == leaf);
-                    if is_whole(old.leaf) && old.state == State::Online {
-                        // The one that it stood in for is whole again: the spare stands ready once more.
-                        let _ = self.take_out(spare.leaf, self.now_us);
-                    } else if is_whole(spare.leaf) && old.state == State::Degraded {
-                        let out = &mut self.array_output;
-                        // Nothing depends on it any more. Where that is not so, it stays in use.
-                        let _ = self
-                            .array
-                            .fault(old.leaf, "too many errors", self.now_us, out);
-                    }
-                }
-                _ => {}
+        let slots = self.top_levels().into_iter().flat_map(|top| top.slots);
+        slots.for_each(|slot| self.tend_slot(&slot.leaves));
+    }
+
+    /// Of the leaves of a slot the first was there before the others: new ones that replace it, and spares.
+    fn tend_slot(&mut self, leaves: &[LeafStatus]) {
+        let Some(first) = leaves.first() else { return };
+        let is_whole = |leaf: &LeafStatus| is_used(leaf.state) && !leaf.is_incomplete;
+        let is_well = |leaf: &LeafStatus| leaf.state == State::Online && is_whole(leaf);
+        let (spares, new): (Vec<&LeafStatus>, Vec<&LeafStatus>) = leaves[1..]
+            .iter()
+            .partition(|leaf| self.is_spare(leaf.leaf));
+        let has_spare = spares.iter().any(|spare| is_well(spare));
+        if let Some(new) = new.iter().find(|new| is_whole(new)) {
+            let others = leaves.iter().filter(|other| other.leaf != new.leaf);
+            // One that must stay still is tried again after the next change.
+            others.for_each(|other| drop(self.take_out(other.leaf, self.now_us)));
+        } else if is_well(first) {
+            // It is whole again: the spares stand ready once more.
+            let spares = spares.into_iter();
+            spares.for_each(|spare| drop(self.take_out(spare.leaf, self.now_us)));
+        } else if has_spare {
+            let out = &mut self.array_output;
+            let failing = leaves.iter().filter(|leaf| leaf.state == State::Degraded);
+            for leaf in failing {
+                // Nothing depends on it any more. Where that is not so, it stays in use.
+                let _ = self
+                    .array
+                    .fault(leaf.leaf, "too many errors", self.now_us, out);
             }
+        } else if leaves.iter().all(|leaf| is_broken(leaf.state)) {
+            self.call_spare(first.leaf);
         }
     }
 
@@ -489,13 +526,11 @@ impl Pool {
         if guid.is_some_and(|guid| self.config.unspared.contains(&guid)) {
             return;
         }
+        let is_ready =
+            |guid| !self.leaving_spares.contains(guid) && !self.away_spares.contains(guid);
+        let spares = self.config.spares.iter();
+        let mut ready = spares.filter(|spare| is_ready(&spare.guid));
         // One that is in use is refused, and so is one that is too small for this leaf.
-        let leaving = &self.leaving_spares;
-        let mut ready = self
-            .config
-            .spares
-            .iter()
-            .filter(|spare| !leaving.contains(&spare.guid));
         let called = ready.find_map(|spare| {
             let new = self.array.replace(leaf, spare, SlotKind::Spare).ok()?;
             Some((new, spare.guid))
@@ -505,6 +540,10 @@ impl Pool {
             self.shape_changed();
         }
     }
+}
+
+fn is_used(state: State) -> bool {
+    matches!(state, State::Online | State::Degraded)
 }
 
 fn is_broken(state: State) -> bool {

@@ -141,7 +141,9 @@ impl Pool {
         }
         let scan = self.scan.as_mut()?;
         scan.batch.append(&mut found);
-        scan.batch_lost.extend(lost.map(Some));
+        if lost.is_some() {
+            scan.lose_all(lost);
+        }
         if progress != Ok(Progress::Done) {
             scan.walking = Some((target, Walking::Tree(walk)));
         }
@@ -168,7 +170,7 @@ impl Pool {
             // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
             // here: no scan can mend that.
             Err(Unread::Missing(_) | Unread::Damaged(_)) => {
-                self.scan.as_mut()?.batch_lost.push(None);
+                self.scan.as_mut()?.lose_all(None);
                 return None;
             }
         }
@@ -236,7 +238,7 @@ impl Pool {
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
         scan.batch_lost.clear();
-        scan.batch_refused = false;
+        scan.batch_short.clear();
         scan.walking = None;
         scan.give_lists_back();
         scan.is_gathering = false;

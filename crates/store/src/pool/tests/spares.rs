@@ -228,3 +228,152 @@ fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
     world.settle();
     assert_eq!(world.pool.status().spares_in_use, [102]);
 }
+
+/// A mirror and two spares.
+fn with_two_spares() -> (World, DatasetId) {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    world.disks.resize_with(4, Default::default);
+    let spares = [102, 103].map(|guid| LeafSpec::new(guid, DISK));
+    world.pool.set_spares(spares.into());
+    world.checkpoint();
+    (world, volume)
+}
+
+/// Takes a disk away; the pool notices.
+fn lose(world: &mut World, volume: DatasetId, disk: usize) {
+    world.dead.insert(disk);
+    world.write(volume, 0, &[disk as u8; 8192], true);
+    world.settle();
+}
+
+/// The guids of the leaves in the slots of the first vdev.
+fn slots(world: &World) -> Vec<Vec<u64>> {
+    let tops = world.pool.status().top_levels;
+    let slots = tops[0].slots.iter();
+    slots
+        .map(|slot| slot.leaves.iter().map(|leaf| leaf.guid).collect())
+        .collect()
+}
+
+#[test]
+fn a_spare_whose_device_is_away_is_not_called_before_it_is_back() {
+    let (mut world, volume) = with_two_spares();
+    world.pool.set_away_spares([102].into());
+    lose(&mut world, volume, 0);
+    assert_eq!(world.pool.status().spares_in_use, [103]);
+    resilvered(&world);
+    lose(&mut world, volume, 3);
+    assert_eq!(world.pool.status().spares_in_use, [103]);
+    let first = world.pool.leaf(100).expect("the first");
+    let refused = world.pool.use_spare(first, 102).expect_err("it is away");
+    assert_eq!(refused.kind, ShapeErrorKind::Away, "{refused}");
+    world.pool.set_away_spares([].into());
+    world.settle();
+    assert_eq!(world.pool.status().spares_in_use, [102, 103]);
+    resilvered(&world);
+}
+
+#[test]
+fn another_spare_stands_in_where_one_breaks() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
+    lose(&mut world, volume, 2);
+    assert_eq!(slots(&world), [vec![100, 102, 103], vec![101]]);
+    resilvered(&world);
+    // When the first is back both stand ready.
+    world.dead.clear();
+    let first = world.pool.leaf(100).expect("the first");
+    let now = world.now_us;
+    world.pool.online(first, now).expect("it is back");
+    world.settle();
+    assert_eq!(slots(&world), [[100], [101]]);
+    assert_eq!(world.pool.status().spares, [102, 103]);
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    let scrub = run_scrub(&mut world);
+    assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
+
+#[test]
+fn where_the_broken_one_is_taken_out_the_spare_that_is_well_stays() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    lose(&mut world, volume, 2);
+    resilvered(&world);
+    let first = world.pool.leaf(100).expect("the first");
+    let now = world.now_us;
+    world.pool.detach(first, now).expect("it is broken");
+    world.settle();
+    assert_eq!(slots(&world), [[103], [101]]);
+    let status = world.pool.status();
+    assert_eq!(
+        (&status.spares[..], &status.spares_in_use[..]),
+        (&[102][..], &[][..])
+    );
+    // It breaks, and the other spare stands in for it as for every other.
+    world.dead.remove(&2);
+    lose(&mut world, volume, 3);
+    assert_eq!(slots(&world), [vec![103, 102], vec![101]]);
+    resilvered(&world);
+}
+
+#[test]
+fn a_spare_stands_in_where_a_replacement_breaks() {
+    let (mut world, volume) = with_two_spares();
+    world.pool.set_away_spares([102, 103].into());
+    lose(&mut world, volume, 0);
+    world.disks.push(Default::default());
+    let replace = |world: &mut World| {
+        let first = world.pool.leaf(100).expect("the first");
+        let new = world.pool.replace(first, &LeafSpec::new(104, DISK));
+        let new = new.expect("it is replaced");
+        world.leaves.insert(new.0, 4);
+        new
+    };
+    world.dead.insert(4);
+    let new = replace(&mut world);
+    world.settle();
+    assert_eq!(slots(&world), [vec![100, 104], vec![101]]);
+    world.pool.set_away_spares([103].into());
+    world.settle();
+    assert_eq!(slots(&world), [vec![100, 104, 102], vec![101]]);
+    resilvered(&world);
+    // Where it is given up, the spare stays: it is none that takes a place for good.
+    let now = world.now_us;
+    world.pool.detach(new, now).expect("it is broken");
+    world.settle();
+    assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+    // So it does when the first is replaced beside it, and that is given up. Then it succeeds.
+    let new = replace(&mut world);
+    world.settle();
+    assert_eq!(slots(&world), [vec![100, 102, 104], vec![101]]);
+    let now = world.now_us;
+    world.pool.detach(new, now).expect("it is broken");
+    world.settle();
+    assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+    world.dead.remove(&4);
+    replace(&mut world);
+    world.settle();
+    assert_eq!(slots(&world), [[104], [101]]);
+    assert_eq!(world.pool.status().spares, [102, 103]);
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+}
+
+/// It was not needed any more. When the disk breaks once more, it is.
+#[test]
+fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    resilvered(&world);
+    world.dead.clear();
+    let [first, spare] = [100, 102].map(|guid| world.pool.leaf(guid).expect("a leaf"));
+    let now = world.now_us;
+    world.pool.online(first, now).expect("it is back");
+    world.pool.detach(spare, now).expect("the second has all");
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    lose(&mut world, volume, 0);
+    assert_eq!(world.pool.status().spares_in_use, [102]);
+}

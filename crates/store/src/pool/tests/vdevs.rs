@@ -310,6 +310,68 @@ fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
     assert!(is_whole(&world), "{:?}", world.pool.status());
 }
 
+/// What nobody reads for is not read: another resilver, or the scrub that waits, can begin.
+#[test]
+fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
+    let (mut world, _, _) = filled(Kind::Mirror, 2, 4096);
+    let now = world.now_us;
+    world.pool.scrub(now);
+    world.disks.push(Default::default());
+    let old = world.pool.leaf(101).expect("the second");
+    let new = world.pool.replace(old, &LeafSpec::new(102, DISK));
+    let new = new.expect("it is replaced");
+    world.leaves.insert(new.0, 2);
+    while world
+        .pool
+        .scan_state()
+        .is_none_or(|(kind, _)| kind == ScanKind::Scrub)
+    {
+        assert!(world.do_one(), "no resilver");
+    }
+    let now = world.now_us;
+    world.pool.removed(new, now).expect("it is gone");
+    world.pool.tick(now, 1_000);
+    let ended = world.pool.last_ended_scan().expect("a resilver").status();
+    let is = (ended.kind, ended.state, ended.examined_sectors);
+    assert_eq!(is, (ScanKind::Resilver, ScanState::Canceled, 0));
+    assert_eq!(
+        world.pool.scan_state(),
+        Some((ScanKind::Scrub, ScanState::Running))
+    );
+    world.settle();
+    let scrub = world.pool.scan_status().expect("the scrub");
+    assert_eq!(
+        (scrub.kind, scrub.state),
+        (ScanKind::Scrub, ScanState::Finished)
+    );
+}
+
+/// Each of two disks has what the other lacks. One takes no writes any more: the other is rebuilt all the same.
+#[test]
+fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
+    let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
+    let [first, second] = [100, 101].map(|guid| world.pool.leaf(guid).expect("a leaf"));
+    let now = world.now_us;
+    world.pool.offline(second, now).expect("the other has all");
+    world.write(volume, 65_536, &[0x77; 200_000], true);
+    model[65_536..265_536].fill(0x77);
+    world.checkpoint();
+    let now = world.now_us;
+    world.pool.online(second, now).expect("comes back");
+    world.unwritable.insert(0);
+    world.write(volume, 0, &[0x78; 8192], true);
+    model[..8192].fill(0x78);
+    world.settle();
+    let scan = world.pool.scan_status().expect("a resilver");
+    assert_eq!((scan.state, scan.unrecoverable), (ScanState::Canceled, 0));
+    let mut leaves = world.pool.array.leaves();
+    let rebuilt = leaves.find(|leaf| leaf.leaf == second).expect("there");
+    assert!(!rebuilt.is_incomplete);
+    assert!(!world.pool.uses(first), "the other has all that it has");
+    drop(leaves);
+    assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
 /// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {

@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) disks: Vec<Disk>,
     /// Disks that are gone.
     pub(super) dead: BTreeSet<usize>,
+    /// Disks that take no writes, and answer all else.
+    pub(super) unwritable: BTreeSet<usize>,
     /// Disks that are not there when the pool is opened.
     pub(super) absent: BTreeSet<usize>,
     /// Sectors that cannot be read when the pool is opened: disk, and sector of it.
@@ -140,6 +142,7 @@ impl World {
             is_lazy: false,
             limits,
             dead: BTreeSet::new(),
+            unwritable: BTreeSet::new(),
             absent: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             stuck: BTreeSet::new(),
@@ -226,6 +229,11 @@ impl World {
         let disk = self.leaves.get(&leaf.0);
         match disk.filter(|disk| !self.dead.contains(disk)) {
             None => Err(DeviceError::new(DeviceErrorKind::Gone, "pulled")),
+            Some(disk)
+                if self.unwritable.contains(disk) && matches!(op, DeviceOp::Write { .. }) =>
+            {
+                Err(DeviceError::new(DeviceErrorKind::Medium, "worn out"))
+            }
             Some(disk) => Ok(perform(&mut self.disks[*disk], op)),
         }
     }
