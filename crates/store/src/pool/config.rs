@@ -179,6 +179,13 @@ struct StoredLeaf {
     state: StoredState,
     /// First and last epoch of each run that it missed.
     missing: Vec<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    joined: u64,
+}
+
+/// It was there with its vdev.
+fn is_zero(joined: &u64) -> bool {
+    *joined == 0
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -238,6 +245,7 @@ impl From<&LeafSpec> for StoredLeaf {
                 LeafState::Detached => StoredState::Detached,
             },
             missing: missing.map(|(first, last)| (first.0, last.0)).collect(),
+            joined: leaf.joined.0,
         }
     }
 }
@@ -294,6 +302,7 @@ impl StoredLeaf {
                 StoredState::Detached => LeafState::Detached,
             },
             missing: Dtl::from_ranges(missing.map(|(first, last)| (Epoch(first), Epoch(last)))),
+            joined: Epoch(self.joined),
         })
     }
 }

@@ -18,6 +18,7 @@
 //! A resilver goes before a scrub: the scrub that it interrupts begins again after it (`scan/scrub.rs`).
 
 mod gather;
+mod outcome;
 mod record;
 mod scrub;
 mod status;
@@ -25,15 +26,13 @@ mod targets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::request::Span;
 use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::snapshot::deadlist::Deadlist;
-use crate::vdev::{
-    ArrayDone, ArrayError, ArrayErrorKind, Block, LeafId, Resilver, Scrubbed, State, VdevEvent,
-};
+use crate::vdev::{Block, LeafId, Resilver, State, VdevEvent};
 
+use outcome::Short;
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
 use targets::{Found, Place, Target, Walking};
@@ -111,27 +110,10 @@ pub(super) struct ScanBlock {
     leaf: Option<LeafId>,
 }
 
-/// Why a leaf does not get a block that it misses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Short {
-    /// There is no right copy.
-    Lost,
-    /// It does not take it.
-    Refused,
-}
-
 impl Scan {
     /// It has not ended.
     fn is_active(&self) -> bool {
         matches!(self.status.state, ScanState::Running | ScanState::Paused)
-    }
-
-    /// What something leads to that cannot be read is not found, for no leaf.
-    fn lose_all(&mut self, place: Option<Place>) {
-        self.batch_lost.push(place);
-        for of in &self.leaves {
-            keep_worst(&mut self.batch_short, of.leaf, Short::Lost);
-        }
     }
 
     /// Lists that were not walked are asked for again.
@@ -473,138 +455,4 @@ impl Pool {
             }
         }
     }
-
-    /// A block was worked off.
-    pub(super) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
-        let number = block.number;
-        let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
-            return;
-        };
-        scan.in_flight = scan.in_flight.saturating_sub(block.sectors);
-        let result: Result<Scrubbed, ArrayError> = match done {
-            ArrayDone::Scrubbed(result) => result,
-            ArrayDone::Rebuilt(result) => result.map(|()| Scrubbed {
-                bad: 0,
-                repaired: 1,
-            }),
-            _ => return,
-        };
-        match result {
-            Ok(scrubbed) => {
-                scan.status.bad += u64::from(scrubbed.bad);
-                scan.status.repaired += u64::from(scrubbed.repaired);
-            }
-            // It may be free by now; where it is not, it is gathered and examined again.
-            Err(_) if self.checkpoints > block.gathered + 1 => {}
-            Err(error) => {
-                let short = match error.kind {
-                    ArrayErrorKind::NotRebuilt => Short::Refused,
-                    _ => Short::Lost,
-                };
-                if short == Short::Lost {
-                    scan.batch_lost.push(block.place);
-                }
-                if let Some(leaf) = block.leaf {
-                    keep_worst(&mut scan.batch_short, leaf, short);
-                }
-            }
-        }
-    }
-
-    /// Counts what of the batch cannot be read or was not written, and tells which bytes cannot be read.
-    fn tell_lost(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
-        let lost = std::mem::take(&mut scan.batch_lost);
-        for (leaf, short) in std::mem::take(&mut scan.batch_short) {
-            keep_worst(&mut scan.short, leaf, short);
-        }
-        scan.status.unrecoverable += lost.len() as u64;
-        for place in lost.into_iter().flatten() {
-            self.tell_lost_bytes(place);
-        }
-    }
-
-    /// Tells which bytes cannot be read, of a dataset that is there.
-    fn tell_lost_bytes(&mut self, place: Place) {
-        let Some(of) = self.contents.get(&place.dataset) else {
-            return;
-        };
-        let blocks = place.blocks();
-        let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
-        let (offset, end) = (at(blocks.start), at(blocks.end));
-        self.output.events.push(super::Event::Unrecoverable(Span {
-            dataset: place.dataset,
-            offset,
-            len: end - offset,
-        }));
-    }
-
-    /// All blocks were worked off. What was rebuilt counts when a checkpoint has flushed it.
-    fn end_scan(&mut self) {
-        let under_way = u64::from(self.checkpoint.is_some());
-        let Some(scan) = &mut self.scan else { return };
-        if scan.status.kind == ScanKind::Scrub {
-            scan.status.state = ScanState::Finished;
-            scan.status.ended_s = self.time_s;
-            if scan.status.unrecoverable == 0 {
-                // What could not be rebuilt before can be now, or is gone.
-                self.unrebuilt.clear();
-            }
-            // It says so from then on.
-            self.is_checkpoint_wanted = true;
-        } else if scan.ends_with.is_none() {
-            scan.ends_with = Some(self.checkpoints + 1 + under_way);
-            self.is_checkpoint_wanted = true;
-        }
-    }
-
-    /// Ends a resilver whose blocks are durable.
-    fn complete_resilver(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
-        scan.ends_with = None;
-        let is_refused = scan.short.values().any(|short| *short == Short::Refused);
-        scan.status.state = match is_refused {
-            true => ScanState::Canceled,
-            false => ScanState::Finished,
-        };
-        scan.status.ended_s = self.time_s;
-        // It says so, and which leaves are whole, from then on.
-        self.is_checkpoint_wanted = true;
-        self.unrebuilt = std::mem::take(&mut scan.short).into_keys().collect();
-        for resilver in std::mem::take(&mut scan.leaves) {
-            if self.unrebuilt.contains(&resilver.leaf) {
-                continue;
-            }
-            // It may have missed more: then there is another resilver.
-            let _ = self
-                .array
-                .finish_resilver(&resilver, &mut self.array_output);
-        }
-        self.is_config_new = true;
-    }
-
-    /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it is rebuilt anew.
-    pub(super) fn scan_without(&mut self, leaf: LeafId) {
-        let Some(scan) = &mut self.scan else { return };
-        let before = scan.leaves.len();
-        scan.leaves.retain(|of| of.leaf != leaf);
-        let is_vain = scan.leaves.is_empty() && before > 0;
-        if !is_vain || !scan.is_active() {
-            return;
-        }
-        self.tell_lost();
-        if let Some(scan) = &mut self.scan {
-            (scan.ends_with, scan.is_gathering) = (None, false);
-            scan.batch.clear();
-            scan.status.state = ScanState::Canceled;
-            scan.status.ended_s = self.time_s;
-        }
-        // It says so from then on.
-        self.is_checkpoint_wanted = true;
-    }
-}
-
-fn keep_worst(all: &mut BTreeMap<LeafId, Short>, leaf: LeafId, short: Short) {
-    let worst = all.entry(leaf).or_insert(short);
-    *worst = short.max(*worst);
 }

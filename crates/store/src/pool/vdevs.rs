@@ -1,21 +1,21 @@
 //! What a pool is made of, changed while it is in use: devices put aside and used again, attached,
-//! detached and replaced, vdevs added and grown, spares that stand in.
+//! detached and replaced, vdevs added and grown. Spares: `spares.rs`.
 //!
 //! A change takes effect at once. The labels are told at once, too, and nothing is acknowledged before they
 //! say it (`labels.rs`); [`Pool::sync`] tells when. Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
 use super::log_vdevs::LogStatus;
-use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId};
+use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
-    Class, LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, State, TopLevelSpec,
-    TopLevelStatus, VdevEvent,
+    Class, LeafId, LeafSpec, LeafStatus, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus,
+    VdevEvent,
 };
 
 /// How a pool is.
@@ -223,41 +223,6 @@ impl Pool {
         Ok(leaf)
     }
 
-    /// Lets a spare stand in for a leaf; where that is well, the spare takes its place for good. The event of
-    /// it follows.
-    ///
-    /// # Errors
-    /// There is no such spare, it is in use, or it is too small. `Away` where its device is. `Busy` while it leaves another place: until the labels say
-    /// so, and its device has answered all that it was asked there.
-    pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
-        if self.leaving_spares.contains(&guid) {
-            let context = "the spare is still leaving its last place";
-            return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
-        }
-        if self.away_spares.contains(&guid) {
-            let context = "the device of the spare is not there";
-            return Err(ShapeError::of_tree(ShapeErrorKind::Away, context));
-        }
-        let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
-        let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
-        let is_well = self.array.leaves().any(|status| {
-            status.leaf == leaf && status.state == State::Online && !status.is_incomplete
-        });
-        let kind = match is_well && !self.failures.failing().any(|failing| failing == leaf) {
-            true => SlotKind::Replacing,
-            false => SlotKind::Spare,
-        };
-        let new = self.array.replace(leaf, &spec, kind)?;
-        if kind == SlotKind::Replacing {
-            self.config.spares.retain(|spare| spare.guid != guid);
-        }
-        self.allow_spare(leaf);
-        let event = Event::SpareInUse { leaf: new, guid };
-        self.output.events.push(event);
-        self.shape_changed();
-        Ok(new)
-    }
-
     /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and none comes by itself;
     /// where the one that it stood in for is taken out, it is no spare any more.
     ///
@@ -304,15 +269,6 @@ impl Pool {
         let mut others = own.unwrap_or_default();
         others.retain(|other| other.leaf != leaf);
         others
-    }
-
-    /// Whether a leaf is one of the pool's spares.
-    fn is_spare(&self, leaf: LeafId) -> bool {
-        let guid = self.array.guid(leaf);
-        self.config
-            .spares
-            .iter()
-            .any(|spare| Some(spare.guid) == guid)
     }
 
     /// All top-level vdevs; leaves that fail too often are degraded.
@@ -367,26 +323,6 @@ impl Pool {
         self.array.grow(vdev)?;
         self.shape_changed();
         Ok(())
-    }
-
-    /// Sets the spares: those that stand ready, and those that stand in for a leaf now.
-    pub fn set_spares(&mut self, spares: Vec<LeafSpec>) {
-        self.config.spares = spares;
-        // One that is broken may have waited for it.
-        self.seen_events += 1;
-        self.shape_changed();
-    }
-
-    /// Sets the spares whose devices are not there: they are not called. They are in no slot.
-    pub fn set_away_spares(&mut self, away: BTreeSet<u64>) {
-        // Where one is back, a broken leaf may have waited for it.
-        self.seen_events += u64::from(!self.away_spares.is_subset(&away));
-        self.away_spares = away;
-    }
-
-    /// The spares whose devices are not there.
-    pub fn away_spares(&self) -> &BTreeSet<u64> {
-        &self.away_spares
     }
 
     /// Where the devices are now, by the guids of their leaves. They decide nothing; where one is missing
@@ -483,61 +419,6 @@ impl Pool {
             }
         } else if leaves.iter().all(|leaf| is_broken(leaf.state)) {
             self.call_spare(first.leaf);
-        }
-    }
-
-    /// A leaf leaves its slot. If it is a spare it stands ready again, as soon as that may be.
-    pub(super) fn note_leaving(&mut self, leaf: LeafId) {
-        let guid = self.array.guid(leaf);
-        let mut spares = self.config.spares.iter().map(|spare| spare.guid);
-        self.leaving_spares
-            .extend(spares.find(|spare| Some(*spare) == guid));
-    }
-
-    /// Spares that were taken out of a slot stand ready when the labels say that they left it, and their devices have
-    /// answered all that they were asked there.
-    ///
-    /// Until the labels say so an opening takes what is on them for parts of blocks, that nobody else may have: none of
-    /// it may be written over. And a write of before that comes late would destroy what was written since.
-    fn let_spares_leave(&mut self) {
-        let left: Vec<u64> = self.spares_that_left().collect();
-        for guid in left {
-            self.leaving_spares.remove(&guid);
-            // A broken leaf may have waited for it.
-            self.seen_events += 1;
-        }
-    }
-
-    /// Spares that stand ready as soon as that is noticed.
-    pub(super) fn spares_that_left(&self) -> impl Iterator<Item = u64> {
-        let leaving = self.leaving_spares.iter().copied();
-        leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
-    }
-
-    /// A spare may be called for a leaf again when it breaks.
-    fn allow_spare(&mut self, leaf: LeafId) {
-        if let Some(guid) = self.array.guid(leaf) {
-            self.config.unspared.remove(&guid);
-        }
-    }
-
-    fn call_spare(&mut self, leaf: LeafId) {
-        let guid = self.array.guid(leaf);
-        if guid.is_some_and(|guid| self.config.unspared.contains(&guid)) {
-            return;
-        }
-        let is_ready =
-            |guid| !self.leaving_spares.contains(guid) && !self.away_spares.contains(guid);
-        let spares = self.config.spares.iter();
-        let mut ready = spares.filter(|spare| is_ready(&spare.guid));
-        // One that is in use is refused, and so is one that is too small for this leaf.
-        let called = ready.find_map(|spare| {
-            let new = self.array.replace(leaf, spare, SlotKind::Spare).ok()?;
-            Some((new, spare.guid))
-        });
-        if let Some((leaf, guid)) = called {
-            self.output.events.push(Event::SpareInUse { leaf, guid });
-            self.shape_changed();
         }
     }
 }

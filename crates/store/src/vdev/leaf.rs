@@ -18,6 +18,8 @@ pub(super) struct Leaf {
     /// The top-level vdev it belongs to.
     pub(super) vdev: u16,
     pub(super) missing: Dtl,
+    /// The epoch in which it took its place.
+    pub(super) joined: Epoch,
     /// All epochs from this one on are missing too: it is away.
     pub(super) missing_since: Option<Epoch>,
     /// How often something more was missed: a resilver that began before is not enough.
@@ -43,6 +45,7 @@ impl Leaf {
             state: spec.state,
             vdev,
             missing: spec.missing.clone(),
+            joined: spec.joined,
             missing_since: is_away.then_some(epoch),
             misses: 0,
             queue: Queue::default(),

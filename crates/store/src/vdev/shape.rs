@@ -364,6 +364,7 @@ impl Array {
         let missing = Dtl::all_until(self.newest);
         let spec = LeafSpec {
             missing,
+            joined: self.epoch,
             state: LeafState::Online,
             ..spec.clone()
         };

@@ -200,6 +200,7 @@ impl Array {
                 size: leaf.size,
                 state: leaf.state,
                 missing,
+                joined: leaf.joined,
             }
         };
         let top_levels = self.top_levels.iter().map(|top| TopLevelSpec {

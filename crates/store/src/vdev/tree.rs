@@ -1,5 +1,6 @@
 //! The configuration that an array starts from ([`VdevTree`]), and the tree it works with.
 
+use crate::format::Epoch;
 use smallvec::SmallVec;
 
 use super::counts::BlockIo;
@@ -138,6 +139,9 @@ pub struct LeafSpec {
     /// The epochs it missed, as its pool's labels say. A leaf that was away misses at least all
     /// epochs since that of its own label.
     pub missing: Dtl,
+    /// The epoch in which it took its place, if the vdev was there before it. A spare comes and goes under one GUID: with this
+    /// a label that is of another stay is told from one of this.
+    pub joined: Epoch,
 }
 
 impl LeafSpec {
@@ -148,6 +152,7 @@ impl LeafSpec {
             size,
             state: LeafState::Online,
             missing: Dtl::new(),
+            joined: Epoch(0),
         }
     }
 }

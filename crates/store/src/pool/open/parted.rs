@@ -29,7 +29,8 @@ pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
 /// rebuilt, and the one that it was rebuilt from fails. So the leaf must have a checkpoint besides that the leaves
 /// which missed nothing do not have: of an epoch of which they have another one, or from after that which it is said
 /// to have missed first. What they have as well is of one history: a leaf that did not take a write is still given
-/// checkpoints, until it is given up.
+/// checkpoints, until it is given up. And the label must be of this stay of the leaf: what a spare was before it left its slot,
+/// and stood in anew, leads nowhere.
 pub(super) fn require_one_history(
     newest: &PoolConfig,
     labels: &[Option<&Label>],
@@ -51,7 +52,8 @@ pub(super) fn require_one_history(
         let accuses = leaves(&config)
             .filter(|other| other.guid != label.leaf && !is_whole(other))
             .find(|other| leaf(newest, other.guid).is_some_and(is_whole));
-        let went_on = leaf(&config, label.leaf).is_some_and(is_whole);
+        let went_on = leaf(&config, label.leaf)
+            .is_some_and(|own| is_whole(own) && own.joined == accused.joined);
         if let Some(other) = accuses
             && went_on
             && (is_beyond || stray.clashes)

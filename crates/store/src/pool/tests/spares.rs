@@ -377,3 +377,36 @@ fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
     lose(&mut world, volume, 0);
     assert_eq!(world.pool.status().spares_in_use, [102]);
 }
+
+/// The labels of a spare may be of long ago, when others lacked what it had.
+#[test]
+fn what_a_spare_was_before_is_no_history_of_its_own() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    world.disks.push(Default::default());
+    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.checkpoint();
+    lose(&mut world, volume, 1);
+    resilvered(&world);
+    world.checkpoint();
+    // Its disk goes, and the second is back: it leaves its slot without a word on its own labels.
+    lose(&mut world, volume, 2);
+    world.dead.remove(&1);
+    let second = world.pool.leaf(101).expect("the second");
+    let now = world.now_us;
+    world.pool.online(second, now).expect("it is back");
+    world.settle();
+    assert_eq!(slots(&world), [[100], [101]]);
+    for _ in 0..300 {
+        world.advance();
+    }
+    // It is called for the first and cannot be reached, and is there when the pool is opened.
+    lose(&mut world, volume, 0);
+    assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
+    world.dead.clear();
+    world.absent.insert(0);
+    world.crash().expect("the second has all");
+    world.settle();
+    resilvered(&world);
+    let scrub = run_scrub(&mut world);
+    assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
