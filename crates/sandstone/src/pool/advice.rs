@@ -179,6 +179,10 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
 
 /// Of devices that are used and do not do well, and of those that nothing depends on.
 fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
+    let is_canceled = status
+        .scan
+        .as_ref()
+        .is_some_and(|scan| (scan.kind, scan.state) == (ScanKind::Resilver, ScanState::Canceled));
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
     let name = &status.name;
     let (what, action) = if status.top_levels.iter().any(is_log_lost) {
@@ -199,6 +203,16 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
             format!(
                 "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
                  clear {name}' if the cause is removed."
+            ),
+        )
+    } else if any(&|leaf| leaf.is_incomplete) && is_canceled {
+        (
+            "One or more devices missed writes, and did not take all of that when it was rebuilt; what they lack is read \
+             from others."
+                .to_owned(),
+            format!(
+                "See 'sandstone pool events {name}' for what failed. Use 'sandstone pool clear {name}' to try again \
+                 when the cause is removed, or 'sandstone pool replace {name} DEVICE NEW'."
             ),
         )
     } else if any(&|leaf| leaf.is_incomplete) {

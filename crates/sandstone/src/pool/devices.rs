@@ -143,6 +143,20 @@ impl Devices {
         self.spares.remove(&guid)
     }
 
+    /// Tells the pool which spares have no device: none of those is to be called.
+    pub(super) fn tell_away_spares(&self, pool: &mut Pool) {
+        let is_away = |guid: &u64| {
+            let mut leaves = self.leaves.keys();
+            let is_kept = self.spares.contains_key(guid);
+            pool.leaf(*guid).is_none()
+                && !is_kept
+                && !leaves.any(|of| pool.guid(*of) == Some(*guid))
+        };
+        let spares = pool.config().spares.iter().map(|spare| spare.guid);
+        let away = spares.filter(is_away).collect();
+        pool.set_away_spares(away);
+    }
+
     /// The spares that have a device and stand ready.
     pub(super) fn ready_spares(&self) -> Vec<u64> {
         self.spares.keys().copied().collect()

@@ -504,6 +504,8 @@ impl Engine {
             let guid = pool.guid(*leaf).unwrap_or(0);
             if let Some(place) = self.shared.places().get_mut(&guid) {
                 place.trouble = match state {
+                    // It left its place, and stands ready as a spare.
+                    _ if pool.leaf(guid).is_none() => None,
                     State::Faulted | State::Removed => Some(reason.clone()),
                     State::Unavailable => place.trouble.take().or_else(|| Some(reason.clone())),
                     _ => None,
@@ -544,6 +546,7 @@ impl Engine {
                 .insert(self.next_id, Waiter::Farewell(farewell));
             pool.sync(RequestId(self.next_id), self.clock.now_us());
         }
+        self.devices.tell_away_spares(pool);
         let mut places = self.shared.places();
         let before = places.len();
         places.retain(|guid, _| {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Event, Pool};
+use store::pool::{Event, Pool, ScanKind, ScanState};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 use utoipa::ToSchema;
 
@@ -203,7 +203,12 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let status = pool.scan_status()?;
     let text = super::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
-    tracing::info!(pool = shared.name(), "{text}");
+    let is_canceled = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled);
+    if is_canceled || status.unrecoverable > 0 {
+        tracing::warn!(pool = shared.name(), "{text}");
+    } else {
+        tracing::info!(pool = shared.name(), "{text}");
+    }
     shared.event_log().note(text);
     Some(text.to_owned())
 }

@@ -105,7 +105,7 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             )
             .map_err(|error| error.to_string())?;
             attach(&pool, &setup.devices, devices);
-            stand_by(&pool, &setup.devices, devices);
+            stand_by(&mut pool, &setup.devices, devices);
             pool.set_paths(paths(&setup.places));
             pool.tick(clock.now_us(), wall_clock_s());
             pool
@@ -117,7 +117,7 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             let opening = begin(&examined, back, setup.cache, clock.now_us())?;
             let mut pool = import(opening, &setup.devices, devices, clock)?;
             // Spares are called for what is broken from the start.
-            stand_by(&pool, &setup.devices, devices);
+            stand_by(&mut pool, &setup.devices, devices);
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             if setup.is_read_only {
@@ -163,13 +163,14 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
     }
 }
 
-/// The devices of spares, for when they are called.
-fn stand_by(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
+/// The devices of spares, for when they are called; those that have none are not.
+fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
     for (guid, device) in found {
         if pool.leaf(*guid).is_none() {
             devices.keep_spare(*guid, Arc::clone(device));
         }
     }
+    devices.tell_away_spares(pool);
 }
 
 /// Begins to open a pool: whole, or `back` checkpoints behind the newest with what is damaged given up.

@@ -185,7 +185,10 @@ pub(super) fn text(scan: &ScanStatus, now_us: u64) -> String {
             };
             format!("{what} in {took} with {errors} errors on {ended}")
         }
-        ScanState::Canceled => format!("{} canceled on {ended}", seen.kind),
+        ScanState::Canceled if is_scrub => format!("scrub canceled on {ended}"),
+        ScanState::Canceled => format!(
+            "resilver canceled on {ended}: a device did not take what was rebuilt, or went away"
+        ),
         ScanState::Running => format!(
             "{} in progress since {began}\n{}",
             seen.kind,
@@ -285,6 +288,10 @@ mod tests {
         assert_eq!(
             told(ScanKind::Scrub, ScanState::Canceled),
             "scrub canceled on 2023-11-14 22:14:43 UTC"
+        );
+        assert_eq!(
+            told(ScanKind::Resilver, ScanState::Canceled),
+            "resilver canceled on 2023-11-14 22:14:43 UTC: a device did not take what was rebuilt, or went away"
         );
         let paused = told(ScanKind::Scrub, ScanState::Paused);
         assert!(

@@ -20,6 +20,7 @@ mod administration;
 mod datasets;
 mod disturbance;
 mod read_only;
+mod spares;
 
 const FILE: u64 = 128 << 20;
 
@@ -32,6 +33,13 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
         disks: Disks::default(),
     })
     .expect("pools")
+}
+
+/// As after a power cut.
+pub(super) fn cut(pools: Arc<Pools>) {
+    for (_, pool) in pools.all() {
+        pool.host.abandon();
+    }
 }
 
 pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool {

@@ -12,7 +12,7 @@ use super::super::{Connection, Done, Terminal};
 use super::absolute;
 use super::layout::layout;
 use super::named_vdevs::NamedVdevs;
-use crate::config::Error;
+use crate::config::{Error, ErrorKind};
 use crate::control::client::escape;
 use crate::pool::administer::VdevChange;
 use crate::pool::events::Happening;
@@ -160,14 +160,14 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
     Ok(())
 }
 
-/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn.
-fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
+/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn: how the last one ended.
+fn wait_for_scan(connection: &Connection, pool: &str) -> Result<Option<scan::ScanView>, Error> {
     let path = format!("/v1/pools/{}", escape(pool));
     loop {
         let view: PoolView = connection.client().get(&path)?;
         let is_running = |scan: &scan::ScanView| scan.state == "running" || scan.is_scrub_waiting;
         if !view.scan_status.as_ref().is_some_and(is_running) {
-            return Ok(());
+            return Ok(view.scan_status);
         }
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -211,11 +211,28 @@ pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done 
     finish(connection, &args.old.pool, args.how.wait)
 }
 
+/// Waits for the resilver that follows, if that is asked for.
 fn finish(connection: &Connection, pool: &str, is_awaited: bool) -> Done {
-    if is_awaited {
-        wait_for_scan(connection, pool)?;
+    if !is_awaited {
+        return Ok(());
     }
-    Ok(())
+    let Some(scan) = wait_for_scan(connection, pool)? else {
+        return Ok(());
+    };
+    let next = format!("see `sandstone pool status {pool}`");
+    let refused = |problem: &str| Error::new(ErrorKind::Unavailable, problem, next);
+    match scan.errors {
+        _ if scan.kind != "resilver" => Ok(()),
+        _ if scan.state == "canceled" => Err(refused(
+            "the resilver was canceled: a device did not take what was rebuilt, or went away",
+        )
+        .into()),
+        0 => Ok(()),
+        errors => Err(refused(&format!(
+            "the resilver is over, and there was no right copy of {errors} blocks"
+        ))
+        .into()),
+    }
 }
 
 pub(in super::super) fn detach(connection: &Connection, args: Device) -> Done {

@@ -68,12 +68,11 @@ impl Site<'_> {
             let (device, _) = self.open_known(&place.path, guid)?;
             self.handle("online a spare of", move |hands| {
                 hands.devices.keep_spare(guid, device);
+                // One that is broken may have waited for it.
+                hands.devices.tell_away_spares(hands.pool);
                 if let Some(place) = hands.shared.places().get_mut(&guid) {
                     (place.trouble, place.missing_at) = (None, None);
                 }
-                // One that is broken may have waited for it.
-                let spares = hands.pool.config().spares.clone();
-                hands.pool.set_spares(spares);
             })?;
         }
         Ok(())
@@ -119,32 +118,25 @@ impl Site<'_> {
         let before = self.handle("online", move |hands| hands.devices.take_spare(guid))?;
         drop(before);
         let (device, labels) = self.open_known(&named.path, guid)?;
-        self.require_one_history(named, labels)?;
-        let len = device.geometry().len;
-        if len < named.leaf.size {
-            return Err(Error::new(
-                ErrorKind::Refused,
-                format!(
-                    "cannot online {}: it has {}, and had {} when it was last used",
-                    named.path.display(),
-                    format_size(len),
-                    format_size(named.leaf.size)
-                ),
-                format!(
-                    "find out who cut it, or use `sandstone pool replace {} {}` with another device",
-                    self.name,
-                    named.path.display()
-                ),
-            ));
+        let is_spare = self.status.spares_in_use.contains(&guid);
+        if let Err(refused) = self.require_as_before(named, &*device, labels) {
+            if is_spare {
+                self.handle("online", move |hands| {
+                    hands.devices.keep_spare(guid, device)
+                })?;
+            }
+            return Err(refused);
         }
         self.shape("online", &named.path, move |hands| {
             let before = hands.devices.detach(leaf);
             hands.devices.attach(leaf, device);
             let result = hands.pool.online(leaf, hands.now_us);
             if result.is_err() {
-                hands.devices.detach(leaf);
+                let device = hands.devices.detach(leaf);
                 if let Some(before) = before {
                     hands.devices.attach(leaf, before);
+                } else if let Some(device) = device.filter(|_| is_spare) {
+                    hands.devices.keep_spare(guid, device);
                 }
             } else if let Some(place) = hands.shared.places().get_mut(&guid) {
                 place.trouble = None;
@@ -152,6 +144,33 @@ impl Site<'_> {
             }
             result
         })
+    }
+
+    /// Refuses a device that cannot be used again as the leaf that it was.
+    fn require_as_before(
+        &self,
+        named: &Named,
+        device: &dyn BlockDevice,
+        labels: LeafLabels,
+    ) -> Result<(), Error> {
+        self.require_one_history(named, labels)?;
+        let len = device.geometry().len;
+        if len >= named.leaf.size {
+            return Ok(());
+        }
+        let path = named.path.display();
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!(
+                "cannot online {path}: it has {}, and had {} when it was last used",
+                format_size(len),
+                format_size(named.leaf.size)
+            ),
+            format!(
+                "find out who cut it, or use `sandstone pool replace {} {path}` with another device",
+                self.name,
+            ),
+        ))
     }
 
     /// A leaf's device, where its label says that it is that leaf's.

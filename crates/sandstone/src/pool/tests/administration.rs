@@ -4,8 +4,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use store::checksum;
 use store::format::label::LABEL_SIZE;
@@ -15,9 +13,8 @@ use super::super::administer::VdevChange;
 use super::super::create::CreatePool;
 use super::super::import::ImportPool;
 use super::super::scan::ScrubAction;
-use super::super::status::VdevView;
 use super::super::vdev_request::{VdevKind, VdevRequest};
-use super::{FILE, ask, create_volume, pattern, pools, read, request, write};
+use super::{FILE, ask, create_volume, cut, pools, read, request, write};
 use crate::block::{Lane, Request};
 use crate::config::ErrorKind;
 
@@ -55,13 +52,6 @@ fn import(name: &str, path: &Path) -> ImportPool {
         pool: Some(name.to_owned()),
         paths: vec![path.to_owned()],
         ..ImportPool::default()
-    }
-}
-
-/// As after a power cut.
-fn cut(pools: Arc<Pools>) {
-    for (_, pool) in pools.all() {
-        pool.host.abandon();
     }
 }
 
@@ -142,73 +132,6 @@ fn what_is_added_is_added_whole_or_not_at_all() {
     assert_eq!((view.state.as_str(), view.vdevs.len()), ("ONLINE", 3));
     assert_eq!(view.spares[0].state, "AVAIL");
     third.close();
-}
-
-/// The disk that the spare stands in for, when it has all that it should have; waits for that.
-fn stood_in_for(pools: &Pools, unlike: &str) -> String {
-    let is_whole = |leaf: &VdevView| {
-        leaf.name.ends_with("/s") && leaf.state == "ONLINE" && leaf.note.is_none()
-    };
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let view = pools.view("tank").expect("a pool");
-        let mut slots = view.vdevs[0].children.iter();
-        let slot = slots.find(|slot| slot.children.iter().any(is_whole));
-        let is_over = view.scan.contains("resilvered") && !view.scan.contains("in progress");
-        match slot.map(|slot| &slot.children[0].name) {
-            Some(broken) if broken != unlike && is_over => return broken.clone(),
-            _ => assert!(Instant::now() < until, "{view:?}"),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[test]
-fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let first = pools(folder.path());
-    let mut wanted = request(folder.path(), VdevKind::Raidz2, 4);
-    wanted.spares = vec![folder.path().join("s")];
-    first.create(&wanted).expect("a pool");
-    create_volume(&first, "tank/a", 8 << 20);
-    let volume = first.open_volume("tank/a", 4096).expect("opens");
-    let mut lane = Lane::standing().expect("a lane");
-    let bytes = pattern(1 << 20, 7);
-    write(&volume, &mut lane, 0, &bytes, true);
-    drop(volume);
-    cut(first);
-    for broken in ["d0", "d1"] {
-        fs::remove_file(folder.path().join(broken)).expect("removed");
-    }
-    let second = pools(folder.path());
-    let one = stood_in_for(&second, "");
-    let detach = VdevChange::Detach {
-        device: "s".to_owned(),
-    };
-    second.change_vdevs("tank", &detach).expect("taken out");
-    let other = stood_in_for(&second, &one);
-    assert_ne!(one, other);
-    // In use, it is put aside and used again as any other disk.
-    let devices = vec!["s".to_owned()];
-    let offline = VdevChange::Offline {
-        devices: devices.clone(),
-    };
-    second.change_vdevs("tank", &offline).expect("put aside");
-    let online = VdevChange::Online {
-        devices,
-        expand: false,
-    };
-    second.change_vdevs("tank", &online).expect("used again");
-    assert_eq!(stood_in_for(&second, ""), other);
-    // Put aside it can be taken out as well, and then it stands ready.
-    second.change_vdevs("tank", &offline).expect("put aside");
-    second.change_vdevs("tank", &detach).expect("taken out");
-    let view = second.view("tank").expect("a pool");
-    assert_eq!(view.spares[0].state, "AVAIL", "{view:?}");
-    let volume = second.open_volume("tank/a", 4096).expect("opens");
-    assert!(read(&volume, &mut lane, 0, 1 << 20) == bytes);
-    drop(volume);
-    second.close();
 }
 
 #[test]
