@@ -128,6 +128,12 @@ impl Devices {
         self.leaves.extract_if(|leaf, _| is_unused(leaf)).collect()
     }
 
+    /// The devices of those that are no spares any more. From now on they have none.
+    pub(super) fn no_spares(&mut self, pool: &Pool) -> Vec<(u64, Arc<dyn BlockDevice>)> {
+        let is_spare = |guid: &u64| pool.config().spares.iter().any(|spare| spare.guid == *guid);
+        self.spares.extract_if(|guid, _| !is_spare(guid)).collect()
+    }
+
     /// The device of a leaf.
     pub(super) fn of(&self, leaf: LeafId) -> Option<&Arc<dyn BlockDevice>> {
         self.leaves.get(&leaf)

@@ -520,19 +520,14 @@ impl Engine {
         let Some(pool) = &mut self.pool else { return };
         for (leaf, device) in self.devices.unused(pool) {
             let guid = pool.guid(leaf).unwrap_or(0);
-            if pool.config().spares.iter().any(|spare| spare.guid == guid) {
+            let is_spare = pool.config().spares.iter().any(|spare| spare.guid == guid);
+            if is_spare && !pool.is_removed(leaf) {
                 // Also while it is in a slot, put aside: from there it may leave and stand ready.
                 self.devices.keep_spare(guid, device);
                 continue;
             }
             if pool.leaf(guid).is_some() {
-                // It may be used again: then it is opened again.
-                let farewell = Farewell {
-                    guid,
-                    path: None,
-                    device: Some(device),
-                };
-                farewell.end(false);
+                Farewell::of(guid, device).end(false);
                 continue;
             }
             let path = self.shared.places().get(&guid).map(|at| at.path.clone());
@@ -545,6 +540,10 @@ impl Engine {
             self.waiting
                 .insert(self.next_id, Waiter::Farewell(farewell));
             pool.sync(RequestId(self.next_id), self.clock.now_us());
+        }
+        // Those that took a place for good while they were put aside.
+        for (guid, device) in self.devices.no_spares(pool) {
+            Farewell::of(guid, device).end(false);
         }
         self.devices.tell_away_spares(pool);
         let mut places = self.shared.places();
@@ -619,6 +618,15 @@ fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
 }
 
 impl Farewell {
+    /// Of what may be used again: then it is opened again.
+    fn of(guid: u64, device: Arc<dyn BlockDevice>) -> Self {
+        Self {
+            guid,
+            path: None,
+            device: Some(device),
+        }
+    }
+
     /// Closes the device, wiped where it left for good. On a thread of its own: a device that failed may
     /// keep who talks to it waiting for long.
     fn end(self, is_wiped: bool) {

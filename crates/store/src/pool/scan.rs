@@ -56,6 +56,10 @@ pub(super) struct Scan {
     begins_with: u64,
     has_begun: bool,
     leaves: Vec<Resilver>,
+    /// A leaf left while it was rebuilt.
+    has_left: bool,
+    /// What cannot be rebuilt by it is to be tried again: something has changed since it began.
+    is_to_be_repeated: bool,
     targets: VecDeque<Target>,
     walking: Option<(Target, Walking)>,
     /// The targets that the batch is of, each from where it begins there, to gather it again.
@@ -205,6 +209,8 @@ impl Pool {
             begins_with: self.checkpoints + 1 + u64::from(self.checkpoint.is_some()),
             has_begun: false,
             leaves,
+            has_left: false,
+            is_to_be_repeated: false,
             targets: VecDeque::new(),
             walking: None,
             batch_targets: Vec::new(),

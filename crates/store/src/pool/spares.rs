@@ -11,12 +11,31 @@ use super::state::Pool;
 use crate::vdev::{LeafId, LeafSpec, ShapeError, ShapeErrorKind, SlotKind, State};
 
 impl Pool {
-    /// Sets the spares: those that stand ready, and those that stand in for a leaf now.
-    pub fn set_spares(&mut self, spares: Vec<LeafSpec>) {
-        self.config.spares = spares;
+    /// Adds spares: they stand ready.
+    pub fn add_spares(&mut self, spares: impl IntoIterator<Item = LeafSpec>) {
+        self.config.spares.extend(spares);
         // One that is broken may have waited for it.
         self.seen_events += 1;
         self.shape_changed();
+    }
+
+    /// Takes a spare away that stands ready.
+    ///
+    /// # Errors
+    /// It stands in for a leaf, or there is no such spare.
+    pub fn remove_spare(&mut self, guid: u64) -> Result<(), ShapeError> {
+        if let Some(leaf) = self.array.find(guid) {
+            let context = "the spare stands in for another device";
+            return Err(ShapeError::new(ShapeErrorKind::InUse, leaf, context));
+        }
+        let before = self.config.spares.len();
+        self.config.spares.retain(|spare| spare.guid != guid);
+        if self.config.spares.len() == before {
+            let context = format!("spare {guid:016x}");
+            return Err(ShapeError::of_tree(ShapeErrorKind::NoSuchLeaf, context));
+        }
+        self.shape_changed();
+        Ok(())
     }
 
     /// Sets the spares whose devices are not there: they are not called. They are in no slot.
@@ -105,8 +124,9 @@ impl Pool {
 
     /// A spare may be called for a leaf again when it breaks.
     pub(super) fn allow_spare(&mut self, leaf: LeafId) {
-        if let Some(guid) = self.array.guid(leaf) {
-            self.config.unspared.remove(&guid);
+        let guid = self.array.guid(leaf);
+        if guid.is_some_and(|guid| self.config.unspared.remove(&guid)) {
+            self.shape_changed();
         }
     }
 

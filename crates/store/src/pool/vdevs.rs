@@ -129,6 +129,12 @@ impl Pool {
         is_used || self.caches.uses(leaf)
     }
 
+    /// Whether the device of a leaf went away.
+    pub fn is_removed(&self, leaf: LeafId) -> bool {
+        let mut leaves = self.array.leaves();
+        leaves.any(|status| status.leaf == leaf && status.state == State::Removed)
+    }
+
     /// Answers when a checkpoint that began after this is durable: with it all changes of vdevs.
     pub fn sync(&mut self, id: RequestId, now_us: u64) {
         self.now_us = now_us;
@@ -188,6 +194,9 @@ impl Pool {
         self.now_us = now_us;
         self.array.online(leaf, &mut self.array_output)?;
         self.failures.forget(leaf);
+        self.allow_spare(leaf);
+        // It may have what could not be rebuilt without it.
+        self.rebuild_again();
         self.shape_changed();
         Ok(())
     }
@@ -224,7 +233,7 @@ impl Pool {
     }
 
     /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and none comes by itself;
-    /// where the one that it stood in for is taken out, it is no spare any more.
+    /// where the one that it stood in for is taken out, it is no spare any more ([`Pool::tend_vdevs`]).
     ///
     /// # Errors
     /// The others do not hold all that it holds.
@@ -236,17 +245,6 @@ impl Pool {
             let own = others.iter().filter(|other| !self.is_spare(other.leaf));
             let own: Vec<u64> = own.map(|other| other.guid).collect();
             self.config.unspared.extend(own);
-        }
-        if let [before @ .., last] = &others[..]
-            && others.iter().all(|other| self.is_spare(other.leaf))
-        {
-            for other in before {
-                // One that must stay is still a spare in use.
-                let _ = self.take_out(other.leaf, now_us);
-            }
-            if self.others_in_slot(last.leaf).is_empty() {
-                self.config.spares.retain(|spare| spare.guid != last.guid);
-            }
         }
         Ok(())
     }
@@ -340,7 +338,7 @@ impl Pool {
     /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.failures.forget(leaf);
-        self.unrebuilt.clear();
+        self.rebuild_again();
         // A spare that was called for it may stand ready again.
         self.seen_events += 1;
         self.array.clear(leaf)
@@ -355,11 +353,6 @@ impl Pool {
     pub(super) fn observe(&mut self, event: &VdevEvent) {
         match event {
             VdevEvent::LeafState { leaf, state, .. } => {
-                if *state == State::Online {
-                    self.allow_spare(*leaf);
-                    // It may have what could not be rebuilt without it.
-                    self.unrebuilt.clear();
-                }
                 if !is_used(*state) {
                     self.scan_without(*leaf);
                 }
@@ -391,24 +384,32 @@ impl Pool {
         slots.for_each(|slot| self.tend_slot(&slot.leaves));
     }
 
-    /// Of the leaves of a slot the first was there before the others: new ones that replace it, and spares.
+    /// Of the leaves of a slot the first was there before the others: new ones that replace it, and spares. Where it left,
+    /// there may be spares only.
     fn tend_slot(&mut self, leaves: &[LeafStatus]) {
         let Some(first) = leaves.first() else { return };
-        let is_whole = |leaf: &LeafStatus| is_used(leaf.state) && !leaf.is_incomplete;
-        let is_well = |leaf: &LeafStatus| leaf.state == State::Online && is_whole(leaf);
-        let (spares, new): (Vec<&LeafStatus>, Vec<&LeafStatus>) = leaves[1..]
-            .iter()
-            .partition(|leaf| self.is_spare(leaf.leaf));
-        let has_spare = spares.iter().any(|spare| is_well(spare));
-        if let Some(new) = new.iter().find(|new| is_whole(new)) {
-            let others = leaves.iter().filter(|other| other.leaf != new.leaf);
-            // One that must stay still is tried again after the next change.
-            others.for_each(|other| drop(self.take_out(other.leaf, self.now_us)));
-        } else if is_well(first) {
+        let (spares, own): (Vec<&LeafStatus>, Vec<&LeafStatus>) =
+            leaves.iter().partition(|leaf| self.is_spare(leaf.leaf));
+        let new = own.iter().filter(|leaf| leaf.leaf != first.leaf);
+        // The one that was attached last counts, unless it broke.
+        let new = new.rev().find(|new| !is_lost(new.state));
+        let is_any_well = leaves.iter().any(is_well);
+        let spare = spares.iter().rev().find(|spare| is_well(spare));
+        if let [spare] = spares[..]
+            && own.is_empty()
+        {
+            self.config.spares.retain(|of| of.guid != spare.guid);
+            self.shape_changed();
+        }
+        if let Some(new) = new.filter(|new| is_well(new) || is_whole(new) && !is_any_well) {
+            self.keep_only(new, leaves.iter());
+        } else if is_well(first) && !own.is_empty() {
             // It is whole again: the spares stand ready once more.
-            let spares = spares.into_iter();
-            spares.for_each(|spare| drop(self.take_out(spare.leaf, self.now_us)));
-        } else if has_spare {
+            self.allow_spare(first.leaf);
+            self.keep_only(first, spares.into_iter());
+        } else if let Some(spare) = spare {
+            let others = spares.iter().copied();
+            self.keep_only(spare, others.filter(|of| is_well(of) || own.is_empty()));
             let out = &mut self.array_output;
             let failing = leaves.iter().filter(|leaf| leaf.state == State::Degraded);
             for leaf in failing {
@@ -421,17 +422,36 @@ impl Pool {
             self.call_spare(first.leaf);
         }
     }
+
+    /// Takes all others out of their slot. One that must stay still is tried again after the next change.
+    fn keep_only<'a>(&mut self, kept: &LeafStatus, leaves: impl Iterator<Item = &'a LeafStatus>) {
+        for other in leaves.filter(|other| other.leaf != kept.leaf) {
+            let _ = self.take_out(other.leaf, self.now_us);
+        }
+    }
+}
+
+/// It has all that it should have.
+fn is_whole(leaf: &LeafStatus) -> bool {
+    is_used(leaf.state) && !leaf.is_incomplete
+}
+
+/// So it has, and does not fail.
+fn is_well(leaf: &LeafStatus) -> bool {
+    leaf.state == State::Online && is_whole(leaf)
 }
 
 fn is_used(state: State) -> bool {
     matches!(state, State::Online | State::Degraded)
 }
 
+fn is_lost(state: State) -> bool {
+    matches!(state, State::Faulted | State::Unavailable | State::Removed)
+}
+
+/// Another one should stand in for it.
 fn is_broken(state: State) -> bool {
-    matches!(
-        state,
-        State::Faulted | State::Unavailable | State::Removed | State::Degraded
-    )
+    is_lost(state) || state == State::Degraded
 }
 
 /// Which of several states is told for all.

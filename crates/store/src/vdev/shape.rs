@@ -46,7 +46,7 @@ pub struct ShapeError {
 }
 
 impl ShapeError {
-    pub(super) fn new(kind: ShapeErrorKind, leaf: LeafId, context: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ShapeErrorKind, leaf: LeafId, context: impl Into<String>) -> Self {
         Self {
             kind,
             leaf: Some(leaf),

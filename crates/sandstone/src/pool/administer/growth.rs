@@ -166,14 +166,14 @@ impl Site<'_> {
     }
 
     fn remove_spare(&self, guid: u64, path: PathBuf) -> Result<(), Error> {
-        let device = self.handle("remove a spare from", move |hands| {
-            let mut spares = hands.pool.config().spares.clone();
-            spares.retain(|spare| spare.guid != guid);
-            hands.pool.set_spares(spares);
+        let removed = self.handle("remove a spare from", move |hands| {
+            hands.pool.remove_spare(guid)?;
             hands.shared.places().remove(&guid);
             hands.pool.set_paths(paths(&hands.shared.places()));
-            hands.devices.take_spare(guid)
+            Ok(hands.devices.take_spare(guid))
         })?;
+        // It may have been called in this moment.
+        let device = removed.map_err(|error| refused("remove", &path, &error))?;
         let synced = self.pool.host.sync();
         synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
         // What is not there, or cannot be written, is no spare any more either way.
@@ -191,8 +191,6 @@ impl Site<'_> {
 /// Gives a pool all that is new, or nothing of it.
 fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
     hands.pool.add_all(&new.top_levels, &new.caches)?;
-    let mut spares = hands.pool.config().spares.clone();
-    spares.extend(new.spares.iter().cloned());
     for leaf in &new.leaves {
         let place = Place {
             path: leaf.path.clone(),
@@ -206,7 +204,7 @@ fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError>
         }
     }
     if !new.spares.is_empty() {
-        hands.pool.set_spares(spares);
+        hands.pool.add_spares(new.spares.iter().cloned());
     }
     hands.pool.set_paths(paths(&hands.shared.places()));
     Ok(())

@@ -139,11 +139,11 @@ impl Pool {
                 pause = Some(Pause::Node(missing));
             }
         }
+        if lost.is_some() {
+            self.lose_all(lost);
+        }
         let scan = self.scan.as_mut()?;
         scan.batch.append(&mut found);
-        if lost.is_some() {
-            scan.lose_all(lost);
-        }
         if progress != Ok(Progress::Done) {
             scan.walking = Some((target, Walking::Tree(walk)));
         }
@@ -170,7 +170,7 @@ impl Pool {
             // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
             // here: no scan can mend that.
             Err(Unread::Missing(_) | Unread::Damaged(_)) => {
-                self.scan.as_mut()?.lose_all(None);
+                self.lose_all(None);
                 return None;
             }
         }

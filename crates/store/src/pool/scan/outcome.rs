@@ -1,13 +1,13 @@
 //! What became of the blocks of a scan, and how it ends. Of what cannot be read somebody is told. What was rebuilt counts
 //! when it is durable, for each leaf by itself: one that did not get all that it misses stays incomplete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::targets::Place;
-use super::{Scan, ScanBlock, ScanKind, ScanState};
+use super::{ScanBlock, ScanKind, ScanState};
 use crate::pool::request::{Event, Span};
 use crate::pool::state::Pool;
-use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, LeafId, Scrubbed};
+use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver, Scrubbed};
 
 /// Why a leaf does not get a block that it misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,17 +18,26 @@ pub(super) enum Short {
     Refused,
 }
 
-impl Scan {
+impl Pool {
     /// What something leads to that cannot be read is not found, for no leaf.
     pub(super) fn lose_all(&mut self, place: Option<Place>) {
-        self.batch_lost.push(place);
-        for of in &self.leaves {
-            keep_worst(&mut self.batch_short, of.leaf, Short::Lost);
+        let tops = self
+            .array
+            .top_levels()
+            .filter(|top| top.class == Class::Log);
+        let slots = tops.flat_map(|top| top.slots);
+        let of_logs: Vec<LeafId> = slots
+            .flat_map(|slot| slot.leaves)
+            .map(|leaf| leaf.leaf)
+            .collect();
+        let Some(scan) = &mut self.scan else { return };
+        scan.batch_lost.push(place);
+        // Log vdevs need nothing that trees lead to.
+        for of in scan.leaves.iter().filter(|of| !of_logs.contains(&of.leaf)) {
+            keep_worst(&mut scan.batch_short, of.leaf, Short::Lost);
         }
     }
-}
 
-impl Pool {
     /// A block was worked off.
     pub(in crate::pool) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
         let number = block.number;
@@ -118,18 +127,23 @@ impl Pool {
         let Some(scan) = &mut self.scan else { return };
         scan.ends_with = None;
         let is_refused = scan.short.values().any(|short| *short == Short::Refused);
-        scan.status.state = match is_refused {
+        scan.status.state = match is_refused || scan.has_left {
             true => ScanState::Canceled,
             false => ScanState::Finished,
         };
         scan.status.ended_s = self.time_s;
         // It says so, and which leaves are whole, from then on.
         self.is_checkpoint_wanted = true;
-        self.unrebuilt = std::mem::take(&mut scan.short).into_keys().collect();
-        for resilver in std::mem::take(&mut scan.leaves) {
-            if self.unrebuilt.contains(&resilver.leaf) {
-                continue;
-            }
+        let short = std::mem::take(&mut scan.short);
+        let is_short = |resilver: &Resilver| short.contains_key(&resilver.leaf);
+        let (left, rebuilt): (Vec<Resilver>, Vec<Resilver>) = std::mem::take(&mut scan.leaves)
+            .into_iter()
+            .partition(is_short);
+        self.unrebuilt = match scan.is_to_be_repeated {
+            true => BTreeSet::new(),
+            false => left.into_iter().map(|resilver| resilver.leaf).collect(),
+        };
+        for resilver in rebuilt {
             // It may have missed more: then there is another resilver.
             let _ = self
                 .array
@@ -138,11 +152,20 @@ impl Pool {
         self.is_config_new = true;
     }
 
+    /// Something has changed: what could not be rebuilt before may be now.
+    pub(in crate::pool) fn rebuild_again(&mut self) {
+        self.unrebuilt.clear();
+        if let Some(scan) = &mut self.scan {
+            scan.is_to_be_repeated = true;
+        }
+    }
+
     /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it is rebuilt anew.
     pub(in crate::pool) fn scan_without(&mut self, leaf: LeafId) {
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();
         scan.leaves.retain(|of| of.leaf != leaf);
+        scan.has_left |= scan.leaves.len() < before;
         let is_vain = scan.leaves.is_empty() && before > 0;
         if !is_vain || !scan.is_active() {
             return;

@@ -6,7 +6,9 @@ use super::super::{Limits, Request, RequestId};
 use super::vdevs::{SIZE, filled, is_whole, resilvered, run_scrub};
 use super::world::{DISK, World};
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevTree};
+use crate::vdev::{
+    Class, Kind, LeafId, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevEvent, VdevTree,
+};
 
 /// The disk of the only spare, and its GUID.
 const SPARE: usize = 4;
@@ -16,7 +18,7 @@ const GUID: u64 = 100 + SPARE as u64;
 fn two_broken() -> (World, DatasetId, LeafId) {
     let (mut world, volume, _) = filled(Kind::Raidz { parity: 2 }, 4, 4096);
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(GUID, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(GUID, DISK)]);
     world.checkpoint();
     for broken in [0, 1] {
         world.dead.insert(broken);
@@ -138,7 +140,7 @@ fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
     };
     let mut world = World::of_tree(tree, 4, DISK, Limits::default());
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(GUID, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(GUID, DISK)]);
     let volume = world.create_volume("v", SIZE, 4096);
     world.checkpoint();
     for broken in [3, 1] {
@@ -181,7 +183,7 @@ fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
         let (mut world, volume, mut model) = filled(kind, disks, 4096);
         world.disks.push(Default::default());
         let spare = LeafSpec::new(100 + disks as u64, DISK);
-        world.pool.set_spares(vec![spare]);
+        world.pool.add_spares(vec![spare]);
         world.checkpoint();
         world.dead.insert(0);
         let bytes = vec![0x5a; 100_000];
@@ -203,7 +205,7 @@ fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
 fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();
     world.dead.insert(1);
     world.absent.insert(1);
@@ -234,7 +236,7 @@ fn with_two_spares() -> (World, DatasetId) {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
     world.disks.resize_with(4, Default::default);
     let spares = [102, 103].map(|guid| LeafSpec::new(guid, DISK));
-    world.pool.set_spares(spares.into());
+    world.pool.add_spares(spares);
     world.checkpoint();
     (world, volume)
 }
@@ -383,7 +385,7 @@ fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
 fn what_a_spare_was_before_is_no_history_of_its_own() {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();
     lose(&mut world, volume, 1);
     resilvered(&world);
@@ -409,4 +411,143 @@ fn what_a_spare_was_before_is_no_history_of_its_own() {
     resilvered(&world);
     let scrub = run_scrub(&mut world);
     assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
+}
+
+/// Puts a disk back; it is rebuilt.
+fn bring_back(world: &mut World, disk: usize) {
+    world.dead.remove(&disk);
+    let leaf = world.pool.leaf(100 + disk as u64).expect("a leaf");
+    let now = world.now_us;
+    world.pool.online(leaf, now).expect("it is back");
+    world.settle();
+}
+
+fn detach(world: &mut World, guid: u64) {
+    let leaf = world.pool.leaf(guid).expect("a leaf");
+    let now = world.now_us;
+    world.pool.detach(leaf, now).expect("taken out");
+}
+
+/// A new disk takes the place of a leaf; it does nothing yet.
+fn replace(world: &mut World, old: u64, disk: usize) {
+    let old = world.pool.leaf(old).expect("a leaf");
+    let spec = LeafSpec::new(100 + disk as u64, DISK);
+    let new = world.pool.replace(old, &spec).expect("it is replaced");
+    world.leaves.insert(new.0, disk);
+}
+
+#[test]
+fn where_two_spares_stand_in_the_one_that_is_whole_stays() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    resilvered(&world);
+    // The first goes for a moment. When it is back, the second has not got anything yet.
+    lose(&mut world, volume, 2);
+    world.dead.insert(3);
+    world.write(volume, 0, &[9; 8192], true);
+    world.settle();
+    bring_back(&mut world, 2);
+    assert_eq!(slots(&world), [vec![100, 102, 103], vec![101]]);
+    world.dead.remove(&3);
+    let second = world.pool.leaf(103).expect("in use");
+    let now = world.now_us;
+    world.pool.online(second, now).expect("it is back");
+    detach(&mut world, 100);
+    world.pool.tick(now, 1_000);
+    assert_eq!(slots(&world), [[102], [101]]);
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    let status = world.pool.status();
+    assert_eq!(
+        (&status.spares[..], &status.spares_in_use[..]),
+        (&[103][..], &[][..])
+    );
+}
+
+#[test]
+fn where_none_of_two_spares_is_whole_both_stay_until_one_is() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    lose(&mut world, volume, 2);
+    lose(&mut world, volume, 3);
+    assert_eq!(slots(&world), [vec![100, 102, 103], vec![101]]);
+    detach(&mut world, 100);
+    world.settle();
+    assert_eq!(slots(&world), [vec![102, 103], vec![101]]);
+    assert_eq!(world.pool.status().spares_in_use, [102, 103]);
+    bring_back(&mut world, 2);
+    assert_eq!(slots(&world), [[102], [101]]);
+    let status = world.pool.status();
+    assert_eq!(
+        (&status.spares[..], &status.spares_in_use[..]),
+        (&[103][..], &[][..])
+    );
+}
+
+#[test]
+fn a_spare_that_is_not_needed_beside_another_stands_ready() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    lose(&mut world, volume, 2);
+    resilvered(&world);
+    bring_back(&mut world, 2);
+    assert_eq!(slots(&world), [vec![100, 103], vec![101]]);
+    assert_eq!(world.pool.status().spares, [102]);
+}
+
+#[test]
+fn of_two_replacements_the_one_that_was_attached_last_stays() {
+    let (mut world, _) = with_two_spares();
+    world.disks.resize_with(6, Default::default);
+    replace(&mut world, 100, 4);
+    replace(&mut world, 104, 5);
+    world.settle();
+    assert_eq!(slots(&world), [[105], [101]]);
+    // One that broke does not count.
+    world.disks.resize_with(8, Default::default);
+    world.dead.insert(7);
+    replace(&mut world, 105, 6);
+    replace(&mut world, 106, 7);
+    world.settle();
+    assert_eq!(slots(&world), [[106], [101]]);
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+}
+
+#[test]
+fn a_spare_is_called_for_a_disk_that_was_cleared_after_it_was_taken_out() {
+    let (mut world, volume) = with_two_spares();
+    let first = world.pool.leaf(100).expect("the first");
+    for _ in 0..10 {
+        world.pool.observe(&VdevEvent::ChecksumError {
+            leaf: first,
+            offset: 0,
+            len: 4096,
+        });
+    }
+    let now = world.now_us;
+    world.pool.tick(now, 1_000);
+    assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
+    detach(&mut world, 102);
+    world.settle();
+    assert_eq!(slots(&world), [[100], [101]]);
+    world.pool.clear(first).expect("a leaf");
+    world.settle();
+    lose(&mut world, volume, 0);
+    assert_eq!(world.pool.status().spares_in_use.len(), 1);
+}
+
+#[test]
+fn a_spare_is_removed_only_where_it_stands_ready() {
+    let (mut world, volume) = with_two_spares();
+    lose(&mut world, volume, 0);
+    let refused = world.pool.remove_spare(102).expect_err("it is in use");
+    assert_eq!(refused.kind, ShapeErrorKind::InUse, "{refused}");
+    world.pool.remove_spare(103).expect("it stands ready");
+    let refused = world.pool.remove_spare(103).expect_err("it is none");
+    assert_eq!(refused.kind, ShapeErrorKind::NoSuchLeaf, "{refused}");
+    let status = world.pool.status();
+    assert_eq!(
+        (&status.spares[..], &status.spares_in_use[..]),
+        (&[][..], &[102][..])
+    );
 }

@@ -4,7 +4,7 @@ use super::super::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatu
 use super::world::{DISK, World};
 use crate::catalog::request::{Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{Class, Kind, LeafSpec, ShapeErrorKind, State, TopLevelSpec};
+use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, State, TopLevelSpec, VdevTree};
 
 pub(super) const SIZE: u64 = 8 << 20;
 
@@ -168,7 +168,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
     assert!(world.read(volume, 0, SIZE as u32) == model);
     let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(102, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();
     assert!(rot(&mut world, 1, 2) > 100);
     run_scrub(&mut world);
@@ -188,7 +188,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
 fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     let (mut world, volume, _) = filled(Kind::Leaf, 1, 4096);
     world.disks.push(Default::default());
-    world.pool.set_spares(vec![LeafSpec::new(101, DISK)]);
+    world.pool.add_spares(vec![LeafSpec::new(101, DISK)]);
     world.checkpoint();
     let place = {
         let pool = &mut world.pool;
@@ -370,6 +370,63 @@ fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     assert!(!world.pool.uses(first), "the other has all that it has");
     drop(leaves);
     assert!(world.read(volume, 0, SIZE as u32) == model);
+}
+
+/// Of what one disk missed there is no right copy; another one goes, and is back, before the resilver of both is over.
+#[test]
+fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
+    let mirror = |disks: [u64; 2]| {
+        let leaves = disks.map(|disk| LeafSpec::new(100 + disk, DISK));
+        TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)
+    };
+    let tree = VdevTree {
+        top_levels: vec![mirror([0, 1]), mirror([2, 3])],
+    };
+    let mut world = World::of_tree(tree, 4, DISK, Limits::default());
+    let volume = world.create_volume("v", SIZE, 4096);
+    world.checkpoint();
+    let away = [101, 103].map(|guid| world.pool.leaf(guid).expect("a leaf"));
+    for leaf in away {
+        let now = world.now_us;
+        world.pool.offline(leaf, now).expect("the others have all");
+    }
+    let before = world.disks[0].clone();
+    world.write(volume, 0, &[0x79; 2_000_000], true);
+    let new = world.disks[0].iter_mut();
+    new.filter(|(at, sector)| before.get(at) != Some(*sector))
+        .for_each(|(_, sector)| sector[100] ^= 0x40);
+    for leaf in away {
+        let now = world.now_us;
+        world.pool.online(leaf, now).expect("comes back");
+    }
+    while world
+        .pool
+        .scan_status()
+        .is_none_or(|scan| scan.examined_sectors == 0)
+    {
+        assert!(world.do_one(), "no resilver");
+    }
+    let now = world.now_us;
+    world.pool.removed(away[1], now).expect("it goes");
+    while world.pool.online(away[1], now).is_err() {
+        assert!(world.do_one(), "it owes no answer");
+    }
+    world.settle();
+    let leaves = world.pool.array.leaves();
+    let incomplete: Vec<LeafId> = leaves
+        .filter(|leaf| leaf.is_incomplete)
+        .map(|leaf| leaf.leaf)
+        .collect();
+    assert_eq!(incomplete, [away[0]]);
+    let scan = world.pool.scan_status().expect("a resilver");
+    assert_eq!(
+        (scan.kind, scan.state),
+        (ScanKind::Resilver, ScanState::Finished)
+    );
+    assert!(scan.unrecoverable > 0, "{scan:?}");
+    // What the first lacks is looked for twice, and not again and again.
+    let lost = world.unrecoverable.len() as u64;
+    assert!(lost <= 2 * scan.unrecoverable, "{lost}");
 }
 
 /// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
