@@ -316,11 +316,18 @@ impl Site<'_> {
     fn find(&self, name: &str) -> Result<Named, Error> {
         let mut found = self.leaves();
         found.retain(|named| is_meant(name, named.leaf.guid, &named.path));
+        let numbers: Vec<String> = found
+            .iter()
+            .map(|named| format!("{:016x} ({})", named.leaf.guid, named.leaf.state))
+            .collect();
         match (found.pop(), found.is_empty()) {
             (Some(named), true) => Ok(named),
             (Some(_), false) => Err(Error::invalid(
                 format!("pool {} has several devices {name}", self.name),
-                "write the path in full",
+                format!(
+                    "write the path in full, or the number of one: {}",
+                    numbers.join(", ")
+                ),
             )),
             (None, _) if self.cache(name).is_some() => Err(Error::invalid(
                 format!(

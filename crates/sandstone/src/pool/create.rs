@@ -11,7 +11,7 @@ use store::vdev::{Class, Kind, VdevTree};
 use utoipa::ToSchema;
 
 use super::host::{Begin, Place, PoolHost, Setup};
-use super::new_devices::{NewDevices, check_devices, make_files, unmake_files};
+use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};
 use super::registry::{OpenPool, Pools};
 use super::status::{PoolView, layout};
 use super::vdev_request::{Additions, VdevRequest};
@@ -94,7 +94,12 @@ impl Pools {
         self.check_name(&request.name)?;
         check_shape(request)?;
         let (disks, what) = (&self.options.disks, request.additions());
-        check_devices(disks, what.paths(), request.file_size, request.force)?;
+        check_devices(
+            disks,
+            what.paths(),
+            request.file_size,
+            &Over::of_no_pool(request.force),
+        )?;
         let mut view = PoolView {
             name: request.name.clone(),
             ..PoolView::default()
@@ -105,7 +110,7 @@ impl Pools {
 
     fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
         let what = request.additions();
-        let new = NewDevices::open(&self.options.disks, what, request.force)?;
+        let new = NewDevices::open(&self.options.disks, what, &Over::of_no_pool(request.force))?;
         let tree = VdevTree {
             top_levels: new.top_levels.clone(),
         };

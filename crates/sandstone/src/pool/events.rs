@@ -135,6 +135,8 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             State::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
             state => format!("{} is {state}: {reason}", device(*leaf)),
         }),
+        // Its state was told.
+        Event::Vdev(VdevEvent::Answers { .. }) => None,
         Event::Vdev(VdevEvent::DeviceError { leaf, offset, kind }) => {
             let text = format!("{} at byte {offset}", failure(*kind));
             burst(*leaf, "error", text)
@@ -203,8 +205,9 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let status = pool.scan_status()?;
     let text = super::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
-    let is_canceled = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled);
-    if is_canceled || status.unrecoverable > 0 {
+    let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
+        && pool.status().state != State::Online;
+    if is_short || status.unrecoverable > 0 {
         tracing::warn!(pool = shared.name(), "{text}");
     } else {
         tracing::info!(pool = shared.name(), "{text}");

@@ -1,6 +1,7 @@
 //! Files and devices for a pool that is to be made, or to grow: made where they are missing, looked at before they are
 //! overwritten, and opened all together, so that nothing is changed where one of them cannot be used.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,10 +42,10 @@ impl NewDevices {
     ///
     /// # Errors
     /// One of them cannot be used.
-    pub(super) fn open(disks: &Disks, what: Additions<'_>, force: bool) -> Result<Self, Error> {
+    pub(super) fn open(disks: &Disks, what: Additions<'_>, over: &Over) -> Result<Self, Error> {
         let mut leaves: Vec<NewLeaf> = Vec::new();
         let mut open = |path: &PathBuf| {
-            let (guid, device) = (random_u64(), open_new(disks, path, force)?);
+            let (guid, device) = (random_u64(), open_new(disks, path, over)?);
             let spec = LeafSpec::new(guid, device.geometry().len);
             let path = path.clone();
             leaves.push(NewLeaf { guid, path, device });
@@ -111,12 +112,12 @@ pub(super) fn check_devices<'a>(
     disks: &Disks,
     paths: impl Iterator<Item = &'a Path>,
     file_size: Option<u64>,
-    force: bool,
+    over: &Over,
 ) -> Result<(), Error> {
     for path in paths {
         match is_to_be_made(path) {
             true => size_of_new(path, file_size).map(drop)?,
-            false => open_new(disks, path, force).map(drop)?,
+            false => open_new(disks, path, over).map(drop)?,
         }
     }
     Ok(())
@@ -168,13 +169,33 @@ pub(super) fn unmake_files(made: &[PathBuf]) {
     }
 }
 
-/// Opens a device for a pool that has not had it. One that holds something is refused unless `force` says that it may be
-/// overwritten.
+/// What a new device may hold that is then overwritten.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Over {
+    /// Whatever it is.
+    pub(super) force: bool,
+    /// But for the leaves, spares and caches of this pool that are listed.
+    pub(super) pool: u64,
+    pub(super) listed: BTreeSet<u64>,
+}
+
+impl Over {
+    /// For a pool that has nothing yet.
+    pub(super) fn of_no_pool(force: bool) -> Self {
+        Self {
+            force,
+            ..Self::default()
+        }
+    }
+}
+
+/// Opens a device for a pool that has not had it. One that holds something is refused unless it may be overwritten.
 pub(super) fn open_new(
     disks: &Disks,
     path: &Path,
-    force: bool,
+    over: &Over,
 ) -> Result<Arc<dyn BlockDevice>, Error> {
+    let force = over.force;
     let (device, (labels, foreign)) = disks.open_and_look(path, move |device| {
         let labels = label::read(device)?;
         let foreign = match force {
@@ -187,10 +208,29 @@ pub(super) fn open_new(
     if len < MIN_DEVICE {
         return Err(too_small(path, len));
     }
+    let said = label::said(&labels);
+    if let Said::Leaf(config, leaf) = &said
+        && config.guid == over.pool
+        && over.listed.contains(leaf)
+    {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "{} is a device of pool {} already",
+                path.display(),
+                config.name
+            ),
+            format!(
+                "use it in its own place again (`sandstone pool online {name} {leaf:016x}`), or detach, remove or replace it \
+                 there first",
+                name = config.name
+            ),
+        ));
+    }
     if force {
         return Ok(device);
     }
-    let holds = match label::said(&labels) {
+    let holds = match said {
         Said::Leaf(config, _) => {
             let state = match config.is_exported {
                 true => "exported",

@@ -187,7 +187,7 @@ pub(super) fn text(scan: &ScanStatus, now_us: u64) -> String {
         }
         ScanState::Canceled if is_scrub => format!("scrub canceled on {ended}"),
         ScanState::Canceled => format!(
-            "resilver canceled on {ended}: a device did not take what was rebuilt, or went away"
+            "resilver canceled on {ended}: a device left it, or did not take what was rebuilt"
         ),
         ScanState::Running => format!(
             "{} in progress since {began}\n{}",
@@ -291,7 +291,7 @@ mod tests {
         );
         assert_eq!(
             told(ScanKind::Resilver, ScanState::Canceled),
-            "resilver canceled on 2023-11-14 22:14:43 UTC: a device did not take what was rebuilt, or went away"
+            "resilver canceled on 2023-11-14 22:14:43 UTC: a device left it, or did not take what was rebuilt"
         );
         let paused = told(ScanKind::Scrub, ScanState::Paused);
         assert!(

@@ -110,6 +110,16 @@ pub struct VdevView {
     pub children: Vec<VdevView>,
 }
 
+impl VdevView {
+    /// The last leaf of it that is at a path, or has a name that is the last part of that.
+    pub fn last_leaf(&self, path: &Path) -> Option<&Self> {
+        let own = self.children.is_empty() && Path::new(&self.name).ends_with(path);
+        let below = self.children.iter().rev();
+        let mut below = below.filter_map(|child| child.last_leaf(path));
+        below.next().or(own.then_some(self))
+    }
+}
+
 /// What a log vdev did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogView {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::request::Event;
 use super::state::Pool;
-use crate::vdev::{LeafId, LeafSpec, ShapeError, ShapeErrorKind, SlotKind, State};
+use crate::vdev::{LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, State};
 
 impl Pool {
     /// Adds spares: they stand ready.
@@ -130,9 +130,13 @@ impl Pool {
         }
     }
 
-    pub(super) fn call_spare(&mut self, leaf: LeafId) {
-        let guid = self.array.guid(leaf);
-        if guid.is_some_and(|guid| self.config.unspared.contains(&guid)) {
+    /// Lets a spare stand in for the leaves of a slot, if one is ready.
+    pub(super) fn call_spare(&mut self, leaves: &[LeafStatus]) {
+        let Some(first) = leaves.first().map(|first| first.leaf) else {
+            return;
+        };
+        let unspared = &self.config.unspared;
+        if leaves.iter().any(|leaf| unspared.contains(&leaf.guid)) {
             return;
         }
         let is_ready =
@@ -141,7 +145,7 @@ impl Pool {
         let mut ready = spares.filter(|spare| is_ready(&spare.guid));
         // One that is in use is refused, and so is one that is too small for this leaf.
         let called = ready.find_map(|spare| {
-            let new = self.array.replace(leaf, spare, SlotKind::Spare).ok()?;
+            let new = self.array.replace(first, spare, SlotKind::Spare).ok()?;
             Some((new, spare.guid))
         });
         if let Some((leaf, guid)) = called {

@@ -242,9 +242,10 @@ impl Pool {
         let is_spare = self.is_spare(leaf);
         self.take_out(leaf, now_us)?;
         if is_spare && others.iter().all(|other| is_broken(other.state)) {
+            let first = others.first().into_iter();
             let own = others.iter().filter(|other| !self.is_spare(other.leaf));
-            let own: Vec<u64> = own.map(|other| other.guid).collect();
-            self.config.unspared.extend(own);
+            let all: Vec<u64> = first.chain(own).map(|other| other.guid).collect();
+            self.config.unspared.extend(all);
         }
         Ok(())
     }
@@ -360,6 +361,7 @@ impl Pool {
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
             }
+            VdevEvent::Answers { .. } => self.rebuild_again(),
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
                 if self.failures.count(*leaf, self.now_us) =>
             {
@@ -419,7 +421,7 @@ impl Pool {
                     .fault(leaf.leaf, "too many errors", self.now_us, out);
             }
         } else if leaves.iter().all(|leaf| is_broken(leaf.state)) {
-            self.call_spare(first.leaf);
+            self.call_spare(leaves);
         }
     }
 

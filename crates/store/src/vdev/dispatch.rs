@@ -441,12 +441,8 @@ impl Array {
         let state = self.leaf_mut(leaf);
         state.abandoned -= 1;
         if state.abandoned == 0 && state.state == LeafState::Online {
-            let (state, reason) = (self.leaf_status(leaf).state, "it answers again".to_owned());
-            out.events.push(VdevEvent::LeafState {
-                leaf,
-                state,
-                reason,
-            });
+            self.tell_state(leaf, "it answers again", out);
+            out.events.push(VdevEvent::Answers { leaf });
         }
     }
 

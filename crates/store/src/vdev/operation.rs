@@ -247,6 +247,11 @@ pub enum VdevEvent {
         /// Why.
         reason: String,
     },
+    /// A leaf that was waited for answers again: what needs it may be tried once more.
+    Answers {
+        /// Which.
+        leaf: LeafId,
+    },
     /// A device failed a request.
     DeviceError {
         /// Whose.

@@ -364,7 +364,7 @@ impl Array {
         let missing = Dtl::all_until(self.newest);
         let spec = LeafSpec {
             missing,
-            joined: self.epoch,
+            joined: self.newest,
             state: LeafState::Online,
             ..spec.clone()
         };

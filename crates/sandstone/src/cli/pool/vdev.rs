@@ -1,7 +1,7 @@
 //! The verbs of `pool` that change what it is made of, or verify it, in zpool's manner.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use hyper::Method;
@@ -139,6 +139,9 @@ pub(in super::super) struct Events {
     list: ListArgs,
 }
 
+/// A resilver that follows on another one has begun by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 fn send(connection: &Connection, pool: &str, change: &VdevChange) -> Result<PoolView, Error> {
     let path = format!("/v1/pools/{}/vdevs", escape(pool));
     connection.client().send(&Method::POST, &path, change)
@@ -160,14 +163,14 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
     Ok(())
 }
 
-/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn: how the last one ended.
-fn wait_for_scan(connection: &Connection, pool: &str) -> Result<Option<scan::ScanView>, Error> {
+/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn.
+fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
     let path = format!("/v1/pools/{}", escape(pool));
     loop {
         let view: PoolView = connection.client().get(&path)?;
         let is_running = |scan: &scan::ScanView| scan.state == "running" || scan.is_scrub_waiting;
         if !view.scan_status.as_ref().is_some_and(is_running) {
-            return Ok(view.scan_status);
+            return Ok(());
         }
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -196,10 +199,11 @@ pub(in super::super) fn attach(connection: &Connection, args: Attach) -> Done {
         file_size: args.how.size,
     };
     send(connection, &args.to.pool, &change)?;
-    finish(connection, &args.to.pool, args.how.wait)
+    finish(connection, &args.to.pool, &args.new, args.how.wait)
 }
 
 pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done {
+    let at = args.new.clone().unwrap_or(PathBuf::from(&args.old.device));
     let new = args.new.as_deref().map(absolute).transpose()?;
     let change = VdevChange::Replace {
         device: name(args.old.device)?,
@@ -208,30 +212,41 @@ pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done 
         file_size: args.how.size,
     };
     send(connection, &args.old.pool, &change)?;
-    finish(connection, &args.old.pool, args.how.wait)
+    finish(connection, &args.old.pool, &at, args.how.wait)
 }
 
-/// Waits for the resilver that follows, if that is asked for.
-fn finish(connection: &Connection, pool: &str, is_awaited: bool) -> Done {
+/// Waits for the resilver that follows, if that is asked for, and tells where the device did not become whole by it.
+fn finish(connection: &Connection, pool: &str, new: &Path, is_awaited: bool) -> Done {
     if !is_awaited {
         return Ok(());
     }
-    let Some(scan) = wait_for_scan(connection, pool)? else {
-        return Ok(());
-    };
-    let next = format!("see `sandstone pool status {pool}`");
-    let refused = |problem: &str| Error::new(ErrorKind::Unavailable, problem, next);
-    match scan.errors {
-        _ if scan.kind != "resilver" => Ok(()),
-        _ if scan.state == "canceled" => Err(refused(
-            "the resilver was canceled: a device did not take what was rebuilt, or went away",
-        )
-        .into()),
-        0 => Ok(()),
-        errors => Err(refused(&format!(
-            "the resilver is over, and there was no right copy of {errors} blocks"
-        ))
-        .into()),
+    let path = format!("/v1/pools/{}", escape(pool));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        wait_for_scan(connection, pool)?;
+        let view: PoolView = connection.client().get(&path)?;
+        let all = view.vdevs.iter().chain(&view.logs);
+        let found = all.filter_map(|vdev| vdev.last_leaf(new)).last();
+        let Some(leaf) = found.filter(|leaf| leaf.state != "ONLINE" || leaf.note.is_some()) else {
+            return Ok(());
+        };
+        // Another resilver may be about to begin.
+        if Instant::now() >= until {
+            let note = leaf.note.as_ref().map(|note| format!(" ({note})"));
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "the resilver is over, and {} has not become whole by it: {}{}",
+                    leaf.name,
+                    leaf.state,
+                    note.unwrap_or_default()
+                ),
+                format!("see `sandstone pool status {pool}`"),
+            )
+            .not_changed("the device has its place, and what is missing on it is read from others")
+            .into());
+        }
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 

@@ -11,8 +11,7 @@ use crate::config::{Error, ErrorKind};
 impl Site<'_> {
     pub(super) fn attach(&self, device: &str, new: &Path, force: bool) -> Result<(), Error> {
         let beside = self.find(device)?;
-        self.require_unlisted(new, None)?;
-        let (spec, device) = self.open_new(new, force)?;
+        let (spec, device) = self.open_new(new, self.over(force, None))?;
         let (leaf, at) = (beside.leaf.leaf, new.to_owned());
         self.shape("attach", new, move |hands| {
             let new = hands.pool.attach(leaf, &spec)?;
@@ -43,8 +42,7 @@ impl Site<'_> {
                 "name the device that is to take its place",
             ));
         }
-        self.require_unlisted(new, Some(old.leaf.guid))?;
-        let (spec, device) = self.open_new(new, force)?;
+        let (spec, device) = self.open_new(new, self.over(force, Some(leaf)))?;
         let at = new.to_owned();
         self.shape("replace", &old.path, move |hands| {
             let new = hands.pool.replace(leaf, &spec)?;
@@ -59,34 +57,6 @@ impl Site<'_> {
         self.shape("detach", &named.path, move |hands| {
             hands.pool.detach(leaf, hands.now_us)
         })
-    }
-
-    /// Refuses a device that the pool lists already, but for the one that is replaced at its own path. Another one may be
-    /// away; until the labels say that it left its place, what is written over on it is taken for parts of blocks.
-    fn require_unlisted(&self, path: &Path, old: Option<u64>) -> Result<(), Error> {
-        let places = self.pool.host.places();
-        let mut others = places.iter().filter(|(guid, _)| Some(**guid) != old);
-        let Some((guid, _)) = others.find(|(_, at)| is_same(&at.path, path)) else {
-            return Ok(());
-        };
-        let (name, path) = (self.name, path.display());
-        let verb = match self.pool_has_leaf(*guid) {
-            true => "detach",
-            false => "remove",
-        };
-        Err(Error::new(
-            ErrorKind::InUse,
-            format!("{path} is a device of pool {name} already"),
-            format!(
-                "use `sandstone pool {verb} {name} {path}` first, if it is to be used in another place"
-            ),
-        ))
-    }
-
-    /// Whether it is a leaf, and no cache or spare that stands ready.
-    fn pool_has_leaf(&self, guid: u64) -> bool {
-        let mut slots = self.status.top_levels.iter().flat_map(|top| &top.slots);
-        slots.any(|slot| slot.leaves.iter().any(|leaf| leaf.guid == guid))
     }
 
     /// The spare at a path that stands ready.

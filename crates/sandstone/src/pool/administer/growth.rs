@@ -34,10 +34,11 @@ impl Site<'_> {
         file_size: Option<u64>,
     ) -> Result<(), Error> {
         self.check_addition(what, force)?;
+        let before = self.pool.host.places();
         let made = make_files(what.paths(), file_size)?;
-        let added =
-            NewDevices::open(self.disks(), what, force).and_then(|new| self.add_devices(new));
-        added.inspect_err(|_| self.take_away(&made))
+        let new = NewDevices::open(self.disks(), what, &self.over(force, None));
+        let added = new.and_then(|new| self.add_devices(new));
+        added.inspect_err(|_| self.take_away(&made, &before))
     }
 
     /// Whether so much may be added, and can be; nothing is changed.
@@ -48,7 +49,12 @@ impl Site<'_> {
         file_size: Option<u64>,
     ) -> Result<(), Error> {
         self.check_addition(what, force)?;
-        check_devices(self.disks(), what.paths(), file_size, force)
+        check_devices(
+            self.disks(),
+            what.paths(),
+            file_size,
+            &self.over(force, None),
+        )
     }
 
     fn check_addition(&self, what: Additions<'_>, force: bool) -> Result<(), Error> {

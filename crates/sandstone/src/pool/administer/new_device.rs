@@ -1,13 +1,14 @@
 //! Devices and files that a pool has not had: opened or made for it, and taken away where nothing came of that.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::vdev::{LeafId, LeafSpec};
+use store::vdev::{LeafId, LeafSpec, SlotStatus};
 
 use super::super::disks::is_remote;
 use super::super::host::{Hands, Place};
-use super::super::new_devices::{make_files, open_new};
+use super::super::new_devices::{Over, make_files, open_new};
 use super::super::opening::paths;
 use super::super::random_u64;
 use super::Site;
@@ -15,11 +16,28 @@ use crate::block::BlockDevice;
 use crate::config::Error;
 
 impl Site<'_> {
+    /// What new devices may hold: nothing of this pool's own. Until its labels say that a device left its place, what is written
+    /// over there is taken for parts of blocks. Those that share the slot of `old` hold the same, at the same places.
+    pub(super) fn over(&self, force: bool, old: Option<LeafId>) -> Over {
+        let slots = self.status.top_levels.iter().flat_map(|top| &top.slots);
+        let is_own = |slot: &&SlotStatus| slot.leaves.iter().any(|leaf| Some(leaf.leaf) == old);
+        let others = slots
+            .filter(|slot| !is_own(slot))
+            .flat_map(|slot| &slot.leaves);
+        let caches = self.status.caches.iter().map(|cache| cache.guid);
+        let beside = caches.chain(self.status.spares.iter().copied());
+        Over {
+            force,
+            pool: self.status.guid,
+            listed: others.map(|leaf| leaf.guid).chain(beside).collect(),
+        }
+    }
+
     /// A device that the pool has not had, with a new number.
     pub(super) fn open_new(
         &self,
         path: &Path,
-        force: bool,
+        over: Over,
     ) -> Result<(LeafSpec, Arc<dyn BlockDevice>), Error> {
         if !path.is_absolute() && !is_remote(path) {
             return Err(Error::invalid(
@@ -27,7 +45,7 @@ impl Site<'_> {
                 "write it in full, or the name of another machine's disk (naa.…)",
             ));
         }
-        let device = open_new(self.disks(), path, force)?;
+        let device = open_new(self.disks(), path, &over)?;
         let spec = LeafSpec::new(random_u64(), device.geometry().len);
         Ok((spec, device))
     }
@@ -39,19 +57,16 @@ impl Site<'_> {
         file_size: Option<u64>,
         change: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let before = self.pool.host.places();
         let made = make_files([path].into_iter(), file_size)?;
-        change().inspect_err(|_| self.take_away(&made))
+        change().inspect_err(|_| self.take_away(&made, &before))
     }
 
-    /// Files that were made for a change that came to nothing.
-    pub(super) fn take_away(&self, made: &[PathBuf]) {
-        let used: Vec<PathBuf> = self
-            .pool
-            .host
-            .places()
-            .into_values()
-            .map(|at| at.path)
-            .collect();
+    /// Files that were made for a change that came to nothing, where these places were known before.
+    pub(super) fn take_away(&self, made: &[PathBuf], before: &BTreeMap<u64, Place>) {
+        let places = self.pool.host.places().into_iter();
+        let new = places.filter(|(guid, _)| !before.contains_key(guid));
+        let used: Vec<PathBuf> = new.map(|(_, at)| at.path).collect();
         for path in made.iter().filter(|path| !used.contains(path)) {
             // They are ours, and hold nothing.
             let _ = std::fs::remove_file(path);

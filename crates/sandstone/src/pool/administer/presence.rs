@@ -65,7 +65,8 @@ impl Site<'_> {
             if is_ready {
                 continue;
             }
-            let (device, _) = self.open_known(&place.path, guid)?;
+            let (device, labels) = self.open_known(&place.path, guid)?;
+            self.require_one_history(&place.path, guid, labels)?;
             self.handle("online a spare of", move |hands| {
                 hands.devices.keep_spare(guid, device);
                 // One that is broken may have waited for it.
@@ -153,7 +154,7 @@ impl Site<'_> {
         device: &dyn BlockDevice,
         labels: LeafLabels,
     ) -> Result<(), Error> {
-        self.require_one_history(named, labels)?;
+        self.require_one_history(&named.path, named.leaf.guid, labels)?;
         let len = device.geometry().len;
         if len >= named.leaf.size {
             return Ok(());
@@ -218,17 +219,17 @@ impl Site<'_> {
 
     /// Refuses a device that was used without those that are in use now, and these without it: rebuilding it
     /// would overwrite what was acknowledged there and is nowhere else.
-    fn require_one_history(&self, named: &Named, labels: LeafLabels) -> Result<(), Error> {
+    fn require_one_history(&self, path: &Path, guid: u64, labels: LeafLabels) -> Result<(), Error> {
         // Labels are written when devices come and go. Newer ones than were found without it are of a use without
         // those that were found: this opening has not written there yet.
         let places = self.pool.host.places();
-        let missing_at = places.get(&named.leaf.guid).and_then(|at| at.missing_at);
+        let missing_at = places.get(&guid).and_then(|at| at.missing_at);
         let newest = label::newest(&labels).map(|(config, _)| config.generation);
         let is_newer = missing_at.is_some_and(|found| newest > Some(found));
         if !is_newer && !self.is_parted(labels) {
             return Ok(());
         }
-        let (name, path) = (self.name, named.path.display());
+        let (name, path) = (self.name, path.display());
         Err(Error::new(
             ErrorKind::Refused,
             format!(

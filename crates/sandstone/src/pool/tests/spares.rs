@@ -1,6 +1,6 @@
 //! Spares and new devices in the daemon: whoever stands in has its device, and nobody is called who has none.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::time::{Duration, Instant};
 
 use super::super::Pools;
@@ -114,19 +114,17 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     let broken = stood_in_for(&second, "/t", "");
     assert!(broken.ends_with("/d0"), "{broken}");
     assert_eq!(spares(&second), ["UNAVAIL", "INUSE"]);
-    // By hand it cannot be used either, and another file at its path is not taken for it.
-    let other = File::create(at("s")).expect("a file");
-    other.set_len(super::FILE).expect("a length");
+    // By hand it cannot be used either, and no file is left in its place.
     let mut replace = VdevChange::Replace {
         device: "d0".to_owned(),
         new: Some(at("s")),
         force: true,
-        file_size: None,
+        file_size: Some(super::FILE),
     };
     let refused = second.change_vdevs("tank", &replace);
     let refused = refused.expect_err("it is away");
     assert!(refused.message.contains("not there"), "{refused:?}");
-    fs::remove_file(at("s")).expect("removed");
+    assert!(!at("s").exists());
     // The other one is lost as well: it is called as soon as it is back.
     cut(second);
     fs::remove_file(at("t")).expect("removed");
@@ -213,16 +211,31 @@ fn a_device_of_the_pool_is_no_new_one_even_by_force() {
         force: true,
         file_size: None,
     };
-    for (change, verb) in [
-        (attach("d2"), "detach"),
-        (replace("d2"), "detach"),
-        (replace("d1"), "detach"),
-        (attach("s"), "remove"),
-    ] {
-        let refused = first.change_vdevs("tank", &change);
+    let add = VdevChange::Add {
+        vdevs: Vec::new(),
+        logs: Vec::new(),
+        caches: Vec::new(),
+        spares: vec![at("d2")],
+        force: true,
+        file_size: None,
+        dry_run: false,
+    };
+    for change in [&attach("d2"), &replace("d2"), &add] {
+        let refused = first.change_vdevs("tank", change);
         let refused = refused.expect_err("it is the pool's");
         assert_eq!(refused.kind, ErrorKind::InUse, "{refused:?}");
-        assert!(refused.next.contains(verb), "{refused:?}");
+        assert!(refused.message.contains("already"), "{refused:?}");
+    }
+    // Also where it has another path by now.
+    fs::rename(at("d2"), at("x")).expect("moved");
+    let refused = first.change_vdevs("tank", &attach("x"));
+    let refused = refused.expect_err("it is the pool's");
+    assert!(refused.message.contains("already"), "{refused:?}");
+    fs::rename(at("x"), at("d2")).expect("moved");
+    for in_use in ["d1", "s"] {
+        let refused = first.change_vdevs("tank", &attach(in_use));
+        let refused = refused.expect_err("it is open");
+        assert_eq!(refused.kind, ErrorKind::InUse, "{refused:?}");
     }
     assert!(fs::read(at("d2")).expect("a file") == before);
     let detach = VdevChange::Detach {

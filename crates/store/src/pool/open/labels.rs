@@ -197,7 +197,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
-                let may_work = leaf.state == LeafState::Online && leaf.missing.is_empty();
+                // What it lacked may have been rebuilt since.
+                let may_work = leaf.state == LeafState::Online;
                 may_work && !found.contains(&Some(leaf.guid))
             };
             let before = away.len();

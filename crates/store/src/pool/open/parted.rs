@@ -29,8 +29,9 @@ pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
 /// rebuilt, and the one that it was rebuilt from fails. So the leaf must have a checkpoint besides that the leaves
 /// which missed nothing do not have: of an epoch of which they have another one, or from after that which it is said
 /// to have missed first. What they have as well is of one history: a leaf that did not take a write is still given
-/// checkpoints, until it is given up. And the label must be of this stay of the leaf: what a spare was before it left its slot,
-/// and stood in anew, leads nowhere.
+/// checkpoints, until it is given up. And the label must not be of an earlier stay of the leaf: what a spare was before it left
+/// its slot, and stood in anew, leads nowhere. (Of a later stay than the newest configuration knows of there is a label in
+/// another history only.)
 pub(super) fn require_one_history(
     newest: &PoolConfig,
     labels: &[Option<&Label>],
@@ -53,7 +54,7 @@ pub(super) fn require_one_history(
             .filter(|other| other.guid != label.leaf && !is_whole(other))
             .find(|other| leaf(newest, other.guid).is_some_and(is_whole));
         let went_on = leaf(&config, label.leaf)
-            .is_some_and(|own| is_whole(own) && own.joined == accused.joined);
+            .is_some_and(|own| is_whole(own) && own.joined >= accused.joined);
         if let Some(other) = accuses
             && went_on
             && (is_beyond || stray.clashes)
@@ -68,4 +69,53 @@ pub(super) fn require_one_history(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Epoch;
+    use crate::vdev::{Class, Dtl, Kind, TopLevelSpec, VdevTree};
+
+    /// A mirror of two leaves; the first lacks everything or nothing, and took its place in an epoch.
+    fn config(is_first_whole: bool, joined: u64) -> PoolConfig {
+        let mut leaves = [LeafSpec::new(1, 1 << 30), LeafSpec::new(2, 1 << 30)];
+        leaves[0].joined = Epoch(joined);
+        leaves[usize::from(is_first_whole)].missing = Dtl::all_until(Epoch(90));
+        PoolConfig {
+            name: "tank".to_owned(),
+            guid: 77,
+            secret: 4711,
+            generation: 0,
+            is_exported: false,
+            host: "here".to_owned(),
+            tree: VdevTree {
+                top_levels: vec![TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)],
+            },
+            spares: Vec::new(),
+            paths: Default::default(),
+            caches: Vec::new(),
+            unspared: Default::default(),
+        }
+    }
+
+    /// An earlier stay is over. A later one than is known was in another history.
+    #[test]
+    fn only_labels_of_an_earlier_stay_are_no_history_of_their_own() {
+        let newest = config(false, 50);
+        let stray = Stray {
+            newest: Some(Epoch(80)),
+            clashes: false,
+        };
+        for (joined, is_one) in [(0, true), (49, true), (50, false), (70, false)] {
+            let label = Label {
+                pool: 77,
+                leaf: 1,
+                generation: 9,
+                config: config(true, joined).encode(),
+            };
+            let result = require_one_history(&newest, &[Some(&label)], &[stray]);
+            assert_eq!(result.is_ok(), is_one, "{joined}: {result:?}");
+        }
+    }
 }

@@ -165,7 +165,8 @@ impl Pool {
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();
         scan.leaves.retain(|of| of.leaf != leaf);
-        scan.has_left |= scan.leaves.len() < before;
+        let is_detached = !self.array.leaves().any(|status| status.leaf == leaf);
+        scan.has_left |= scan.leaves.len() < before && !is_detached;
         let is_vain = scan.leaves.is_empty() && before > 0;
         if !is_vain || !scan.is_active() {
             return;

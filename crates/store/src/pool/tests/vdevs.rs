@@ -429,6 +429,45 @@ fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
     assert!(lost <= 2 * scan.unrecoverable, "{lost}");
 }
 
+/// What could not be read from a disk that hung can be when it answers.
+#[test]
+fn what_a_resilver_lacked_is_rebuilt_when_a_disk_answers_again() {
+    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let second = world.pool.leaf(101).expect("the second");
+    let now = world.now_us;
+    world.pool.offline(second, now).expect("the other has all");
+    world.write(volume, 65_536, &[0x77; 400_000], true);
+    world.checkpoint();
+    let now = world.now_us;
+    world.pool.online(second, now).expect("comes back");
+    while world
+        .pool
+        .scan_status()
+        .is_none_or(|scan| scan.examined_sectors == 0)
+    {
+        assert!(world.do_one(), "no resilver");
+    }
+    world.stuck.insert(0);
+    let is_running = |world: &World| {
+        let state = world.pool.scan_status().map(|scan| scan.state);
+        state == Some(ScanState::Running)
+    };
+    while is_running(&world) {
+        if !world.do_one() {
+            let given_up = world.pool.deadline_us().expect("nobody waits for it");
+            world.now_us = world.now_us.max(given_up);
+            world.pool.tick(world.now_us, 1_000);
+        }
+    }
+    let ended = world.pool.scan_status().expect("a resilver");
+    assert!(ended.unrecoverable > 0, "{ended:?}");
+    world.stuck.clear();
+    world.answer_stuck();
+    world.settle();
+    assert!(is_whole(&world), "{:?}", world.pool.status());
+    assert_eq!(run_scrub(&mut world).bad, 0);
+}
+
 /// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
