@@ -176,6 +176,7 @@ pub(super) struct Over {
     pub(super) force: bool,
     /// But for the leaves, spares and caches of this pool that are listed.
     pub(super) pool: u64,
+    pub(super) name: String,
     pub(super) listed: BTreeSet<u64>,
 }
 
@@ -216,14 +217,15 @@ pub(super) fn open_new(
         return Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "{} is a device of pool {} already",
+                "{} is a device of pool {} already, or a copy of it: {leaf:016x}",
                 path.display(),
-                config.name
+                over.name
             ),
             format!(
-                "use it in its own place again (`sandstone pool online {name} {leaf:016x}`), or detach, remove or replace it \
-                 there first",
-                name = config.name
+                "detach or remove that device first, or use this in its place: `sandstone pool replace -f {} {leaf:016x} {}`; \
+                 wipe what is only a copy",
+                over.name,
+                path.display()
             ),
         ));
     }

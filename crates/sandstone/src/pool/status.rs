@@ -80,6 +80,9 @@ pub struct PoolView {
 pub struct VdevView {
     /// `mirror-0`, or a leaf's path.
     pub name: String,
+    /// Of a device: its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guid: Option<String>,
     /// How well it is.
     pub state: String,
     /// Reads that failed.
@@ -90,6 +93,9 @@ pub struct VdevView {
     pub checksum: u64,
     /// What else is to be said.
     pub note: Option<String>,
+    /// Of a device: something is missing on it that others have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_incomplete: bool,
     /// Bytes in use, of a top-level vdev, log or cache; with what was freed and is not free yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated: Option<u64>,
@@ -111,12 +117,10 @@ pub struct VdevView {
 }
 
 impl VdevView {
-    /// The last leaf of it that is at a path, or has a name that is the last part of that.
-    pub fn last_leaf(&self, path: &Path) -> Option<&Self> {
-        let own = self.children.is_empty() && Path::new(&self.name).ends_with(path);
-        let below = self.children.iter().rev();
-        let mut below = below.filter_map(|child| child.last_leaf(path));
-        below.next().or(own.then_some(self))
+    /// It and all that it is made of.
+    pub fn all(&self) -> Vec<&Self> {
+        let below = self.children.iter().flat_map(Self::all);
+        std::iter::once(self).chain(below).collect()
     }
 }
 
@@ -512,6 +516,8 @@ impl Teller<'_> {
         };
         VdevView {
             name: self.name(leaf.guid),
+            guid: Some(format!("{:016x}", leaf.guid)),
+            is_incomplete: leaf.is_incomplete,
             state: leaf.state.to_string(),
             read: leaf.errors.read,
             write: leaf.errors.write,

@@ -596,6 +596,7 @@ fn empty(
         ended_scan: None,
         waiting_scrub: None,
         unrebuilt: BTreeSet::new(),
+        heard_again: BTreeSet::new(),
         syncs: Vec::new(),
         unsettled: Vec::new(),
         // What is amiss from the start is looked at, too.

@@ -122,10 +122,15 @@ impl Pool {
         leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
     }
 
-    /// A spare may be called for a leaf again when it breaks.
+    /// A spare may be called for the slot of a leaf again when that breaks.
     pub(super) fn allow_spare(&mut self, leaf: LeafId) {
-        let guid = self.array.guid(leaf);
-        if guid.is_some_and(|guid| self.config.unspared.remove(&guid)) {
+        let others = self.others_in_slot(leaf).into_iter();
+        let guids = others.map(|other| other.guid).chain(self.array.guid(leaf));
+        let guids: Vec<u64> = guids.collect();
+        let unspared = &mut self.config.unspared;
+        let before = unspared.len();
+        unspared.retain(|of| !guids.contains(of));
+        if self.config.unspared.len() < before {
             self.shape_changed();
         }
     }

@@ -255,6 +255,8 @@ pub struct Pool {
     pub(super) waiting_scrub: Option<ScanState>,
     /// Leaves that the last resilver could not rebuild in full. That is not tried again before something has changed.
     pub(super) unrebuilt: BTreeSet<LeafId>,
+    /// Leaves that answered again after they had been given up, since something else has changed.
+    pub(super) heard_again: BTreeSet<LeafId>,
     /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
     pub(super) syncs: Vec<(u64, RequestId)>,
     /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.

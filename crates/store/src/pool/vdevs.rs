@@ -196,6 +196,7 @@ impl Pool {
         self.failures.forget(leaf);
         self.allow_spare(leaf);
         // It may have what could not be rebuilt without it.
+        self.heard_again.clear();
         self.rebuild_again();
         self.shape_changed();
         Ok(())
@@ -261,7 +262,7 @@ impl Pool {
     }
 
     /// The leaves that hold the same as this one for a while.
-    fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafStatus> {
+    pub(super) fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafStatus> {
         let slots = self.top_levels().into_iter().flat_map(|top| top.slots);
         let mut slots = slots.map(|slot| slot.leaves);
         let own = slots.find(|leaves| leaves.iter().any(|one| one.leaf == leaf));
@@ -339,6 +340,7 @@ impl Pool {
     /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.failures.forget(leaf);
+        self.heard_again.clear();
         self.rebuild_again();
         // A spare that was called for it may stand ready again.
         self.seen_events += 1;
@@ -361,7 +363,12 @@ impl Pool {
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
             }
-            VdevEvent::Answers { .. } => self.rebuild_again(),
+            VdevEvent::Answers { leaf } => {
+                // One that hangs at the same place each time must not keep a resilver going for ever.
+                if self.heard_again.insert(*leaf) {
+                    self.rebuild_again();
+                }
+            }
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
                 if self.failures.count(*leaf, self.now_us) =>
             {

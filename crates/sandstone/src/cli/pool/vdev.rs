@@ -17,7 +17,7 @@ use crate::control::client::escape;
 use crate::pool::administer::VdevChange;
 use crate::pool::events::Happening;
 use crate::pool::scan::{self, ScrubAction};
-use crate::pool::status::PoolView;
+use crate::pool::status::{PoolView, VdevView};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Scrub {
@@ -168,8 +168,7 @@ fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
     let path = format!("/v1/pools/{}", escape(pool));
     loop {
         let view: PoolView = connection.client().get(&path)?;
-        let is_running = |scan: &scan::ScanView| scan.state == "running" || scan.is_scrub_waiting;
-        if !view.scan_status.as_ref().is_some_and(is_running) {
+        if !view.scan_status.as_ref().is_some_and(is_at_work) {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -198,12 +197,10 @@ pub(in super::super) fn attach(connection: &Connection, args: Attach) -> Done {
         force: args.how.force,
         file_size: args.how.size,
     };
-    send(connection, &args.to.pool, &change)?;
-    finish(connection, &args.to.pool, &args.new, args.how.wait)
+    bring(connection, &args.to.pool, &change, args.how.wait)
 }
 
 pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done {
-    let at = args.new.clone().unwrap_or(PathBuf::from(&args.old.device));
     let new = args.new.as_deref().map(absolute).transpose()?;
     let change = VdevChange::Replace {
         device: name(args.old.device)?,
@@ -211,43 +208,62 @@ pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done 
         force: args.how.force,
         file_size: args.how.size,
     };
-    send(connection, &args.old.pool, &change)?;
-    finish(connection, &args.old.pool, &at, args.how.wait)
+    bring(connection, &args.old.pool, &change, args.how.wait)
 }
 
-/// Waits for the resilver that follows, if that is asked for, and tells where the device did not become whole by it.
-fn finish(connection: &Connection, pool: &str, new: &Path, is_awaited: bool) -> Done {
+/// Makes a change that brings a device, and waits for it to be whole, if that is asked for.
+fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: bool) -> Done {
+    let path = format!("/v1/pools/{}", escape(pool));
     if !is_awaited {
+        send(connection, pool, change)?;
         return Ok(());
     }
-    let path = format!("/v1/pools/{}", escape(pool));
-    let until = Instant::now() + PATIENCE;
+    let before: PoolView = connection.client().get(&path)?;
+    let after = send(connection, pool, change)?;
+    let before: Vec<&String> = leaves(&before)
+        .filter_map(|leaf| leaf.guid.as_ref())
+        .collect();
+    let mut new = leaves(&after).filter_map(|leaf| leaf.guid.clone());
+    let Some(guid) = new.find(|guid| !before.contains(&guid)) else {
+        return Ok(());
+    };
+    let mut until = Instant::now() + PATIENCE;
     loop {
-        wait_for_scan(connection, pool)?;
         let view: PoolView = connection.client().get(&path)?;
-        let all = view.vdevs.iter().chain(&view.logs);
-        let found = all.filter_map(|vdev| vdev.last_leaf(new)).last();
-        let Some(leaf) = found.filter(|leaf| leaf.state != "ONLINE" || leaf.note.is_some()) else {
-            return Ok(());
+        let is_running = view.scan_status.as_ref().is_some_and(is_at_work);
+        let leaf = leaves(&view).find(|leaf| leaf.guid.as_ref() == Some(&guid));
+        let problem = match leaf {
+            Some(leaf) if leaf.is_incomplete => {
+                format!("the device is {} and has not become whole", leaf.state)
+            }
+            Some(leaf) if !["ONLINE", "DEGRADED"].contains(&leaf.state.as_str()) => {
+                format!("the device is {}", leaf.state)
+            }
+            Some(_) if is_running => String::new(),
+            Some(_) => return Ok(()),
+            None => "the device was taken out before it was whole".to_owned(),
         };
-        // Another resilver may be about to begin.
-        if Instant::now() >= until {
-            let note = leaf.note.as_ref().map(|note| format!(" ({note})"));
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "the resilver is over, and {} has not become whole by it: {}{}",
-                    leaf.name,
-                    leaf.state,
-                    note.unwrap_or_default()
-                ),
-                format!("see `sandstone pool status {pool}`"),
-            )
-            .not_changed("the device has its place, and what is missing on it is read from others")
-            .into());
+        if is_running {
+            until = Instant::now() + PATIENCE;
+        } else if leaf.is_none() || Instant::now() >= until {
+            let next = format!("see `sandstone pool status -v {pool}`");
+            return Err(Error::new(ErrorKind::Unavailable, problem, next)
+                .not_changed("what the pool holds is served as before")
+                .into());
         }
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+fn leaves(view: &PoolView) -> impl Iterator<Item = &VdevView> {
+    let tops = view.vdevs.iter().chain(&view.logs);
+    tops.flat_map(VdevView::all)
+        .filter(|vdev| vdev.guid.is_some())
+}
+
+/// A scrub or resilver is, or a scrub waits for its turn.
+fn is_at_work(scan: &scan::ScanView) -> bool {
+    scan.state == "running" || scan.is_scrub_waiting
 }
 
 pub(in super::super) fn detach(connection: &Connection, args: Device) -> Done {

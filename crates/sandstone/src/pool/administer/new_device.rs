@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::vdev::{LeafId, LeafSpec, SlotStatus};
+use store::vdev::{LeafId, LeafSpec, LeafStatus};
 
 use super::super::disks::is_remote;
 use super::super::host::{Hands, Place};
@@ -19,16 +19,20 @@ impl Site<'_> {
     /// What new devices may hold: nothing of this pool's own. Until its labels say that a device left its place, what is written
     /// over there is taken for parts of blocks. Those that share the slot of `old` hold the same, at the same places.
     pub(super) fn over(&self, force: bool, old: Option<LeafId>) -> Over {
+        let is_spare = |leaf: &LeafStatus| self.status.spares_in_use.contains(&leaf.guid);
+        let is_old = |leaf: &LeafStatus| Some(leaf.leaf) == old;
         let slots = self.status.top_levels.iter().flat_map(|top| &top.slots);
-        let is_own = |slot: &&SlotStatus| slot.leaves.iter().any(|leaf| Some(leaf.leaf) == old);
-        let others = slots
-            .filter(|slot| !is_own(slot))
-            .flat_map(|slot| &slot.leaves);
+        let others = slots.flat_map(|slot| {
+            let is_own = slot.leaves.iter().any(is_old);
+            let leaves = slot.leaves.iter();
+            leaves.filter(move |leaf| !is_own || is_spare(leaf) && !is_old(leaf))
+        });
         let caches = self.status.caches.iter().map(|cache| cache.guid);
         let beside = caches.chain(self.status.spares.iter().copied());
         Over {
             force,
             pool: self.status.guid,
+            name: self.name.to_owned(),
             listed: others.map(|leaf| leaf.guid).chain(beside).collect(),
         }
     }

@@ -230,6 +230,12 @@ impl Site<'_> {
             return Ok(());
         }
         let (name, path) = (self.name, path.display());
+        let give_up = match self.status.spares.contains(&guid) {
+            true => format!(
+                "`sandstone pool remove {name} {path}` and then `sandstone pool add -f {name} spare {path}`"
+            ),
+            false => format!("`sandstone pool replace -f {name} {path}`"),
+        };
         Err(Error::new(
             ErrorKind::Refused,
             format!(
@@ -237,9 +243,8 @@ impl Site<'_> {
                  acknowledged changes that the other lacks"
             ),
             format!(
-                "decide which to keep: `sandstone pool replace -f {name} {path}` gives up what is there; to go on with that \
-                 instead, and give up the others', use `sandstone pool export -f {name}` and then `sandstone pool import -f \
-                 -d {path} {name}`"
+                "decide which to keep: {give_up} gives up what is there; to go on with that instead, and give up the others', \
+                 use `sandstone pool export -f {name}` and then `sandstone pool import -f -d {path} {name}`"
             ),
         ))
     }

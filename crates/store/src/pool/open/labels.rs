@@ -192,13 +192,18 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
 /// The leaves that were not found, if they are enough of every top-level vdev for a pool of their own.
 fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let mut away = Vec::new();
+    let has_found =
+        |leaves: &[LeafSpec]| leaves.iter().any(|leaf| found.contains(&Some(leaf.guid)));
     let tops = config.tree.top_levels.iter();
     for top in tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal) {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
-                // What it lacked may have been rebuilt since.
-                let may_work = leaf.state == LeafState::Online;
+                // Labels of who leaves a slot, as a spare does, are of before that: the first in it was whole then, or soon.
+                let is_stood_in_for =
+                    slot.leaves[0].guid == leaf.guid && has_found(&slot.leaves[1..]);
+                let may_work =
+                    leaf.state == LeafState::Online && (leaf.missing.is_empty() || is_stood_in_for);
                 may_work && !found.contains(&Some(leaf.guid))
             };
             let before = away.len();

@@ -587,31 +587,6 @@ fn a_leaf_away_that_may_have_gone_on_alone_is_told() {
     }
 }
 
-/// When the labels were written it lacked something. It may have got that since, and have gone on.
-#[test]
-fn a_leaf_away_that_was_being_rebuilt_is_told() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
-    let second = world.pool.leaf(101).expect("the second");
-    let now = world.now_us;
-    world.pool.offline(second, now).expect("the other has all");
-    world.write(volume, 0, &[3; BLOCK], true);
-    world.checkpoint();
-    world.absent.insert(1);
-    assert!(world.examine().expect("a pool").unaccounted.is_empty());
-    let now = world.now_us;
-    world.pool.online(second, now).expect("comes back");
-    let is_said_online = |world: &World| {
-        let config = world.examine().expect("a pool").config;
-        let slot = &config.tree.top_levels[0].slots[1];
-        assert!(!slot.leaves[0].missing.is_empty());
-        world.examine().expect("a pool").unaccounted == [101]
-    };
-    while !is_said_online(&world) {
-        world.pool.tick(now, 1_000);
-        assert!(world.do_one(), "the labels do not say that it is back");
-    }
-}
-
 /// First one leaf of a mirror is used alone, then the other.
 #[test]
 fn leaves_that_went_on_without_each_other_are_not_joined() {

@@ -551,3 +551,25 @@ fn a_spare_is_removed_only_where_it_stands_ready() {
         (&[][..], &[102][..])
     );
 }
+
+/// Its labels are of before: what it stood in for may have gone on since.
+#[test]
+fn a_spare_that_is_alone_tells_that_it_may_be_old() {
+    let (mut world, volume) = with_two_spares();
+    world.pool.remove_spare(103).expect("it stands ready");
+    lose(&mut world, volume, 1);
+    resilvered(&world);
+    lose(&mut world, volume, 0);
+    detach(&mut world, 100);
+    world.checkpoint();
+    let alone = |world: &mut World| {
+        let before = std::mem::replace(&mut world.absent, [0, 1].into());
+        let examined = world.examine().expect("labels");
+        world.absent = before;
+        examined.unaccounted
+    };
+    assert!(alone(&mut world).is_empty());
+    bring_back(&mut world, 1);
+    assert_eq!(slots(&world), [[101]]);
+    assert_eq!(alone(&mut world), [101]);
+}
