@@ -363,12 +363,8 @@ impl Pool {
                 // The labels of the others must say that this one is not to be believed.
                 self.shape_changed();
             }
-            VdevEvent::Answers { leaf } => {
-                // One that hangs at the same place each time must not keep a resilver going for ever.
-                if self.heard_again.insert(*leaf) {
-                    self.rebuild_again();
-                }
-            }
+            // One that hangs at the same place each time must not keep a resilver going for ever.
+            VdevEvent::Answers { leaf } if self.heard_again.insert(*leaf) => self.rebuild_again(),
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
                 if self.failures.count(*leaf, self.now_us) =>
             {
