@@ -23,7 +23,7 @@
 //! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | what do datasets take | `usage.rs` |
-//! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs` |
+//! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 //! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |

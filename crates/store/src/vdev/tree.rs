@@ -1,11 +1,11 @@
 //! The configuration that an array starts from ([`VdevTree`]), and the tree it works with.
 
-use crate::format::Epoch;
 use smallvec::SmallVec;
 
 use super::counts::BlockIo;
 use super::device::LeafId;
 use super::dtl::Dtl;
+use crate::format::Epoch;
 
 /// All top-level vdevs of a pool, by their number in addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

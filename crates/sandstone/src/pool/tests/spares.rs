@@ -18,6 +18,18 @@ fn online(device: &str) -> VdevChange {
     }
 }
 
+fn offline(device: &str) -> VdevChange {
+    VdevChange::Offline {
+        devices: vec![device.to_owned()],
+    }
+}
+
+fn detach(device: &str) -> VdevChange {
+    VdevChange::Detach {
+        device: device.to_owned(),
+    }
+}
+
 /// The states of the spares, in the order in which the status tells of them.
 fn spares(pools: &Pools) -> Vec<String> {
     let spares = pools.view("tank").expect("a pool").spares;
@@ -62,27 +74,26 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
     }
     let second = pools(folder.path());
     let one = stood_in_for(&second, "/s", "");
-    let detach = VdevChange::Detach {
-        device: "s".to_owned(),
-    };
-    second.change_vdevs("tank", &detach).expect("taken out");
+    second
+        .change_vdevs("tank", &detach("s"))
+        .expect("taken out");
     let other = stood_in_for(&second, "/s", &one);
     assert_ne!(one, other);
     // In use, it is put aside and used again as any other disk.
-    let devices = vec!["s".to_owned()];
-    let offline = VdevChange::Offline {
-        devices: devices.clone(),
-    };
-    second.change_vdevs("tank", &offline).expect("put aside");
-    let online = VdevChange::Online {
-        devices,
-        expand: false,
-    };
-    second.change_vdevs("tank", &online).expect("used again");
+    second
+        .change_vdevs("tank", &offline("s"))
+        .expect("put aside");
+    second
+        .change_vdevs("tank", &online("s"))
+        .expect("used again");
     assert_eq!(stood_in_for(&second, "/s", ""), other);
     // Put aside it can be taken out as well, and then it stands ready.
-    second.change_vdevs("tank", &offline).expect("put aside");
-    second.change_vdevs("tank", &detach).expect("taken out");
+    second
+        .change_vdevs("tank", &offline("s"))
+        .expect("put aside");
+    second
+        .change_vdevs("tank", &detach("s"))
+        .expect("taken out");
     let view = second.view("tank").expect("a pool");
     let spare = &view.spares[0];
     assert_eq!((spare.state.as_str(), &spare.note), ("AVAIL", &None));
@@ -167,20 +178,18 @@ fn a_spare_that_cannot_be_used_again_in_its_place_keeps_its_device() {
     fs::remove_file(at("d0")).expect("removed");
     let second = pools(folder.path());
     stood_in_for(&second, "/s", "");
-    let offline = VdevChange::Offline {
-        devices: vec!["s".to_owned()],
-    };
-    second.change_vdevs("tank", &offline).expect("put aside");
+    second
+        .change_vdevs("tank", &offline("s"))
+        .expect("put aside");
     let spare = OpenOptions::new().write(true).open(at("s")).expect("there");
     let len = spare.metadata().expect("a file").len();
     spare.set_len(len - (1 << 20)).expect("cut");
     let refused = second.change_vdevs("tank", &online("s"));
     refused.expect_err("it was cut");
     spare.set_len(len).expect("whole");
-    let detach = VdevChange::Detach {
-        device: "s".to_owned(),
-    };
-    second.change_vdevs("tank", &detach).expect("taken out");
+    second
+        .change_vdevs("tank", &detach("s"))
+        .expect("taken out");
     assert_eq!(spares(&second), ["AVAIL"]);
     second.close();
 }
@@ -194,10 +203,9 @@ fn a_device_of_the_pool_is_no_new_one_even_by_force() {
     let mut wanted = request(folder.path(), VdevKind::Mirror, 3);
     wanted.spares = vec![at("s")];
     first.create(&wanted).expect("a pool");
-    let offline = VdevChange::Offline {
-        devices: vec!["d2".to_owned()],
-    };
-    first.change_vdevs("tank", &offline).expect("put aside");
+    first
+        .change_vdevs("tank", &offline("d2"))
+        .expect("put aside");
     let before = fs::read(at("d2")).expect("a file");
     let attach = |new: &str| VdevChange::Attach {
         device: "d0".to_owned(),
@@ -238,10 +246,9 @@ fn a_device_of_the_pool_is_no_new_one_even_by_force() {
         assert_eq!(refused.kind, ErrorKind::InUse, "{refused:?}");
     }
     assert!(fs::read(at("d2")).expect("a file") == before);
-    let detach = VdevChange::Detach {
-        device: "d2".to_owned(),
-    };
-    first.change_vdevs("tank", &detach).expect("taken out");
+    first
+        .change_vdevs("tank", &detach("d2"))
+        .expect("taken out");
     first
         .change_vdevs("tank", &attach("d2"))
         .expect("another one");

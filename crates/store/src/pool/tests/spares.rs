@@ -257,6 +257,35 @@ fn slots(world: &World) -> Vec<Vec<u64>> {
         .collect()
 }
 
+/// Puts a disk back; it is rebuilt.
+fn bring_back(world: &mut World, disk: usize) {
+    world.dead.remove(&disk);
+    let leaf = world.pool.leaf(100 + disk as u64).expect("a leaf");
+    let now = world.now_us;
+    world.pool.online(leaf, now).expect("it is back");
+    world.settle();
+}
+
+fn detach(world: &mut World, guid: u64) {
+    let leaf = world.pool.leaf(guid).expect("a leaf");
+    let now = world.now_us;
+    world.pool.detach(leaf, now).expect("taken out");
+}
+
+/// A new disk takes the place of a leaf; it does nothing yet.
+fn replace(world: &mut World, old: u64, disk: usize) {
+    let old = world.pool.leaf(old).expect("a leaf");
+    let spec = LeafSpec::new(100 + disk as u64, DISK);
+    let new = world.pool.replace(old, &spec).expect("it is replaced");
+    world.leaves.insert(new.0, disk);
+}
+
+/// The spares that stand ready, and those in use.
+fn spares(world: &World) -> (Vec<u64>, Vec<u64>) {
+    let status = world.pool.status();
+    (status.spares, status.spares_in_use)
+}
+
 #[test]
 fn a_spare_whose_device_is_away_is_not_called_before_it_is_back() {
     let (mut world, volume) = with_two_spares();
@@ -284,11 +313,7 @@ fn another_spare_stands_in_where_one_breaks() {
     assert_eq!(slots(&world), [vec![100, 102, 103], vec![101]]);
     resilvered(&world);
     // When the first is back both stand ready.
-    world.dead.clear();
-    let first = world.pool.leaf(100).expect("the first");
-    let now = world.now_us;
-    world.pool.online(first, now).expect("it is back");
-    world.settle();
+    bring_back(&mut world, 0);
     assert_eq!(slots(&world), [[100], [101]]);
     assert_eq!(world.pool.status().spares, [102, 103]);
     assert!(is_whole(&world), "{:?}", world.pool.status());
@@ -302,16 +327,10 @@ fn where_the_broken_one_is_taken_out_the_spare_that_is_well_stays() {
     lose(&mut world, volume, 0);
     lose(&mut world, volume, 2);
     resilvered(&world);
-    let first = world.pool.leaf(100).expect("the first");
-    let now = world.now_us;
-    world.pool.detach(first, now).expect("it is broken");
+    detach(&mut world, 100);
     world.settle();
     assert_eq!(slots(&world), [[103], [101]]);
-    let status = world.pool.status();
-    assert_eq!(
-        (&status.spares[..], &status.spares_in_use[..]),
-        (&[102][..], &[][..])
-    );
+    assert_eq!(spares(&world), (vec![102], vec![]));
     // It breaks, and the other spare stands in for it as for every other.
     world.dead.remove(&2);
     lose(&mut world, volume, 3);
@@ -325,15 +344,8 @@ fn a_spare_stands_in_where_a_replacement_breaks() {
     world.pool.set_away_spares([102, 103].into());
     lose(&mut world, volume, 0);
     world.disks.push(Default::default());
-    let replace = |world: &mut World| {
-        let first = world.pool.leaf(100).expect("the first");
-        let new = world.pool.replace(first, &LeafSpec::new(104, DISK));
-        let new = new.expect("it is replaced");
-        world.leaves.insert(new.0, 4);
-        new
-    };
     world.dead.insert(4);
-    let new = replace(&mut world);
+    replace(&mut world, 100, 4);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 104], vec![101]]);
     world.pool.set_away_spares([103].into());
@@ -341,22 +353,20 @@ fn a_spare_stands_in_where_a_replacement_breaks() {
     assert_eq!(slots(&world), [vec![100, 104, 102], vec![101]]);
     resilvered(&world);
     // Where it is given up, the spare stays: it is none that takes a place for good.
-    let now = world.now_us;
-    world.pool.detach(new, now).expect("it is broken");
+    detach(&mut world, 104);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
     assert_eq!(world.pool.status().spares_in_use, [102]);
     // So it does when the first is replaced beside it, and that is given up. Then it succeeds.
-    let new = replace(&mut world);
+    replace(&mut world, 100, 4);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 102, 104], vec![101]]);
-    let now = world.now_us;
-    world.pool.detach(new, now).expect("it is broken");
+    detach(&mut world, 104);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
     assert_eq!(world.pool.status().spares_in_use, [102]);
     world.dead.remove(&4);
-    replace(&mut world);
+    replace(&mut world, 100, 4);
     world.settle();
     assert_eq!(slots(&world), [[104], [101]]);
     assert_eq!(world.pool.status().spares, [102, 103]);
@@ -392,11 +402,7 @@ fn what_a_spare_was_before_is_no_history_of_its_own() {
     world.checkpoint();
     // Its disk goes, and the second is back: it leaves its slot without a word on its own labels.
     lose(&mut world, volume, 2);
-    world.dead.remove(&1);
-    let second = world.pool.leaf(101).expect("the second");
-    let now = world.now_us;
-    world.pool.online(second, now).expect("it is back");
-    world.settle();
+    bring_back(&mut world, 1);
     assert_eq!(slots(&world), [[100], [101]]);
     for _ in 0..300 {
         world.advance();
@@ -411,29 +417,6 @@ fn what_a_spare_was_before_is_no_history_of_its_own() {
     resilvered(&world);
     let scrub = run_scrub(&mut world);
     assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
-}
-
-/// Puts a disk back; it is rebuilt.
-fn bring_back(world: &mut World, disk: usize) {
-    world.dead.remove(&disk);
-    let leaf = world.pool.leaf(100 + disk as u64).expect("a leaf");
-    let now = world.now_us;
-    world.pool.online(leaf, now).expect("it is back");
-    world.settle();
-}
-
-fn detach(world: &mut World, guid: u64) {
-    let leaf = world.pool.leaf(guid).expect("a leaf");
-    let now = world.now_us;
-    world.pool.detach(leaf, now).expect("taken out");
-}
-
-/// A new disk takes the place of a leaf; it does nothing yet.
-fn replace(world: &mut World, old: u64, disk: usize) {
-    let old = world.pool.leaf(old).expect("a leaf");
-    let spec = LeafSpec::new(100 + disk as u64, DISK);
-    let new = world.pool.replace(old, &spec).expect("it is replaced");
-    world.leaves.insert(new.0, disk);
 }
 
 #[test]
@@ -457,11 +440,7 @@ fn where_two_spares_stand_in_the_one_that_is_whole_stays() {
     assert_eq!(slots(&world), [[102], [101]]);
     world.settle();
     assert!(is_whole(&world), "{:?}", world.pool.status());
-    let status = world.pool.status();
-    assert_eq!(
-        (&status.spares[..], &status.spares_in_use[..]),
-        (&[103][..], &[][..])
-    );
+    assert_eq!(spares(&world), (vec![103], vec![]));
 }
 
 #[test]
@@ -477,11 +456,7 @@ fn where_none_of_two_spares_is_whole_both_stay_until_one_is() {
     assert_eq!(world.pool.status().spares_in_use, [102, 103]);
     bring_back(&mut world, 2);
     assert_eq!(slots(&world), [[102], [101]]);
-    let status = world.pool.status();
-    assert_eq!(
-        (&status.spares[..], &status.spares_in_use[..]),
-        (&[103][..], &[][..])
-    );
+    assert_eq!(spares(&world), (vec![103], vec![]));
 }
 
 #[test]
@@ -545,11 +520,7 @@ fn a_spare_is_removed_only_where_it_stands_ready() {
     world.pool.remove_spare(103).expect("it stands ready");
     let refused = world.pool.remove_spare(103).expect_err("it is none");
     assert_eq!(refused.kind, ShapeErrorKind::NoSuchLeaf, "{refused}");
-    let status = world.pool.status();
-    assert_eq!(
-        (&status.spares[..], &status.spares_in_use[..]),
-        (&[][..], &[102][..])
-    );
+    assert_eq!(spares(&world), (vec![], vec![102]));
 }
 
 /// Its labels are of before: what it stood in for may have gone on since.
