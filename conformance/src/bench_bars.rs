@@ -227,7 +227,7 @@ mod tests {
         let short = || Try::Short("0.90".into());
         let reached = || Try::Reached("0.99".into());
         let figures = |outcome: Result<Outcome>| match outcome.unwrap() {
-            Outcome::Passed(figures) => figures,
+            Outcome::Passed { figures, .. } => figures,
             Outcome::Skipped(reason) => panic!("skipped: {reason}"),
         };
         assert_eq!(figures(tries(vec![reached()])), "0.99");
