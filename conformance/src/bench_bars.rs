@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::bench_network::lacking;
@@ -46,22 +46,6 @@ struct Bar {
     at_least: f64,
 }
 
-impl Bar {
-    /// The median of the rounds: the two of one were measured one after the other, and what the machine did in
-    /// another is not theirs.
-    fn reached(&self, outcome: &Value) -> Result<f64> {
-        let values = runs(outcome, self.variant, "bytes_per_s")?;
-        let of = runs(outcome, self.of, "bytes_per_s")?;
-        Ok(median(
-            values
-                .iter()
-                .zip(&of)
-                .map(|(value, of)| value / of)
-                .collect(),
-        ))
-    }
-}
-
 const fn bar(variant: &'static str, of: &'static str, at_least: f64) -> Bar {
     Bar {
         variant,
@@ -83,78 +67,52 @@ const ONE_GIGABIT: &[Bar] = &[
 ];
 
 fn ratios(bench: &Bench, experiment: &str, speed: &str, bars: &[Bar]) -> Result<Outcome> {
-    within_tries(TRIES, || {
-        let outcome = match make(bench, experiment, speed, "1", "3")? {
-            Made::Outcome(outcome) => outcome,
-            Made::Skipped(reason) => return Ok(Try::Skipped(reason)),
-        };
-        let ratios = bars.iter().map(|bar| Ok((bar, bar.reached(&outcome)?)));
-        let ratios: Vec<(&Bar, f64)> = ratios.collect::<Result<_>>()?;
-        let figures = ratios
-            .iter()
-            .map(|(bar, ratio)| format!("{} {ratio:.3} of {}", bar.variant, bar.of));
-        let figures = figures.collect::<Vec<_>>().join(", ");
-        let short = ratios.iter().find(|(bar, ratio)| *ratio < bar.at_least);
-        Ok(match short {
-            Some((bar, _)) => Try::Short(format!(
-                "{figures}, where \"{}\" has to be {}",
-                bar.variant, bar.at_least
-            )),
-            None => Try::Reached(format!("{figures}; {}", links(&outcome))),
-        })
-    })
+    let outcome = match make(bench, experiment, speed, "1", "3")? {
+        Made::Outcome(outcome) => outcome,
+        Made::Skipped(reason) => return Ok(Outcome::Skipped(reason)),
+    };
+    let mut figures = Vec::new();
+    for bar in bars {
+        let (values, of) = (
+            runs(&outcome, bar.variant, "bytes_per_s")?,
+            runs(&outcome, bar.of, "bytes_per_s")?,
+        );
+        // The two of a round were measured one after the other; what the machine did in another is not theirs.
+        let rounds = values.iter().zip(&of).map(|(value, of)| value / of);
+        let ratio = median(rounds.collect());
+        ensure!(
+            ratio >= bar.at_least,
+            "\"{}\" is {ratio:.3} of \"{}\", less than {}: {values:.0?} against {of:.0?} bytes/s over {}",
+            bar.variant,
+            bar.of,
+            bar.at_least,
+            links(&outcome)
+        );
+        figures.push(format!("{} {ratio:.3} of {}", bar.variant, bar.of));
+    }
+    Ok(Outcome::passed(format!(
+        "{}; {}",
+        figures.join(", "),
+        links(&outcome)
+    )))
 }
 
 /// The median of the rounds, for what else a busy machine does for a while is in a gap as well.
 fn gaps(bench: &Bench, experiment: &str, variant: &str, below_ms: f64) -> Result<Outcome> {
-    within_tries(TRIES, || {
-        let outcome = match make(bench, experiment, "200M", "1", "3")? {
-            Made::Outcome(outcome) => outcome,
-            Made::Skipped(reason) => return Ok(Try::Skipped(reason)),
-        };
-        let all = runs(&outcome, variant, "gap_ms")?;
-        let figures = format!("{variant}: longest gaps {all:.0?} ms");
-        Ok(if median(all) < below_ms {
-            Try::Reached(format!("{figures}; {}", links(&outcome)))
-        } else {
-            Try::Short(format!(
-                "{figures}, where the one in the middle has to be below {below_ms}"
-            ))
-        })
-    })
-}
-
-/// How often an experiment is made before it is short. Other labs run beside it on the same cores, and what they
-/// take in a bad second is missing here; they can take, never give. What is lost in the code is lost in each.
-const TRIES: usize = 3;
-
-/// How one making of an experiment went.
-enum Try {
-    /// With its figures.
-    Reached(String),
-    /// With its figures, and what they had to be.
-    Short(String),
-    /// Why it cannot be made here.
-    Skipped(String),
-}
-
-/// Passes with the first try that reaches what is asked, and tells of those that were short before it.
-fn within_tries(tries: usize, mut make: impl FnMut() -> Result<Try>) -> Result<Outcome> {
-    let mut short = Vec::new();
-    while short.len() < tries {
-        match make()? {
-            Try::Skipped(reason) => return Ok(Outcome::Skipped(reason)),
-            Try::Short(figures) => short.push(figures),
-            Try::Reached(figures) if short.is_empty() => return Ok(Outcome::passed(figures)),
-            Try::Reached(figures) => {
-                let before = short.join("; ");
-                return Ok(Outcome::passed(format!(
-                    "{figures}; short before: {before}"
-                )));
-            }
-        }
-    }
-    bail!("short in each of {tries} tries: {}", short.join("; "))
+    let outcome = match make(bench, experiment, "200M", "1", "3")? {
+        Made::Outcome(outcome) => outcome,
+        Made::Skipped(reason) => return Ok(Outcome::Skipped(reason)),
+    };
+    let all = runs(&outcome, variant, "gap_ms")?;
+    let gap = median(all.clone());
+    ensure!(
+        gap < below_ms,
+        "\"{variant}\": nothing ended for {gap:.0} ms, {below_ms} or more: {all:.0?} ms"
+    );
+    Ok(Outcome::passed(format!(
+        "{variant}: longest gaps {all:.0?} ms; {}",
+        links(&outcome)
+    )))
 }
 
 enum Made {
@@ -216,27 +174,6 @@ mod tests {
     fn a_median_is_the_one_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![7.0]), 7.0);
-    }
-
-    #[test]
-    fn what_is_short_in_each_try_fails_and_no_other() {
-        let tries = |mut all: Vec<Try>| {
-            all.reverse();
-            within_tries(2, || Ok(all.pop().expect("no further try")))
-        };
-        let short = || Try::Short("0.90".into());
-        let reached = || Try::Reached("0.99".into());
-        let figures = |outcome: Result<Outcome>| match outcome.unwrap() {
-            Outcome::Passed { figures, .. } => figures,
-            Outcome::Skipped(reason) => panic!("skipped: {reason}"),
-        };
-        assert_eq!(figures(tries(vec![reached()])), "0.99");
-        assert_eq!(
-            figures(tries(vec![short(), reached()])),
-            "0.99; short before: 0.90"
-        );
-        let failed = tries(vec![short(), short()]).err().unwrap().to_string();
-        assert_eq!(failed, "short in each of 2 tries: 0.90; 0.90");
     }
 
     #[test]
