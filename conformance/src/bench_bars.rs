@@ -10,31 +10,32 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::bench_network::lacking;
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::Kind;
 
 /// Some tens of runs of a second, each with a login before it.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One experiment each, so that they run beside other labs.
+/// One experiment each. Ratios are measured alone: what other labs take of the cores falls on one of the two that
+/// are compared, and not on the other. A gap is far from its bound.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-bar-round-robin",
         about: "round robin over two shaped links carries 1.9 times what one does; iops=1 beats 1000, shallow and deep",
-        guest: false,
+        room: Room::Alone,
         run: |bench| ratios(bench, "round-robin", "200M", ROUND_ROBIN),
     },
     Lab {
         name: "bench-bar-one-gigabit",
         about: "one 1 Gb/s link carries 0.98 of a bare TCP stream, writes and reads",
-        guest: false,
+        room: Room::Alone,
         run: |bench| ratios(bench, "one-gigabit", "1G", ONE_GIGABIT),
     },
     Lab {
         name: "bench-bar-failover-reset",
         about: "no completion is missing for 100 ms when connections are reset",
-        guest: false,
+        room: Room::Shared,
         run: |bench| gaps(bench, "failover-reset", "reset", 100.0),
     },
 ];

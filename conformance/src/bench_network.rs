@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::{self, Kind};
 
@@ -21,19 +21,19 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-network-client",
         about: "bench network measures both directions against Debian's iperf3 server",
-        guest: false,
+        room: Room::Shared,
         run: client,
     },
     Lab {
         name: "bench-network-server",
         about: "Debian's iperf3 measures against bench network --serve: both directions, both at once, an amount, a rate",
-        guest: false,
+        room: Room::Shared,
         run: serve,
     },
     Lab {
         name: "bench-lab",
         about: "bench lab makes experiments on links inside this machine and leaves nothing behind",
-        guest: false,
+        room: Room::Shared,
         run: experiments,
     },
 ];

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::bench_network::lacking;
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::Kind;
 
@@ -27,19 +27,19 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-lab-volblocksize",
         about: "the experiments volblocksize and volblocksize-random: each volume has the block size that its run is about",
-        guest: false,
+        room: Room::Shared,
         run: |bench| made(bench, &[&VOLBLOCKSIZE, &VOLBLOCKSIZE_RANDOM]),
     },
     Lab {
         name: "bench-lab-sync",
         about: "the experiments sync and write-cache: each unit has the sync and the write cache that its run is about",
-        guest: false,
+        room: Room::Shared,
         run: |bench| made(bench, &[&SYNC, &WRITE_CACHE]),
     },
     Lab {
         name: "bench-lab-checksum",
         about: "the experiments checksum and primarycache: each volume has the properties that its run is about",
-        guest: false,
+        room: Room::Shared,
         run: |bench| made(bench, &[&CHECKSUM, &PRIMARYCACHE]),
     },
 ];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cpio::Archive;
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::linux_guest::{Image, firmware, make_ext4};
 use crate::packages::Bundle;
 use crate::server::{Server, Spec};
@@ -37,7 +37,7 @@ const DONE: &str = "lab: the root disk reads back what was written";
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "diskless-boot",
     about: "a guest without a disk boots from the unit by iPXE and writes to its root there",
-    guest: true,
+    room: Room::Guest,
     run,
 }];
 

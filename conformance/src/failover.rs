@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::initiator::{serve, two_paths};
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::path_proxy::Weather;
 use crate::process;
 use crate::server::{Backend, Kind, Server, Spec};
@@ -27,13 +27,13 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "initiator-failover",
         about: "no completion is missing for 100 ms when a path is cut, or 1 s when it goes silent, our daemon",
-        guest: false,
+        room: Room::Shared,
         run: |bench| failover(bench, false),
     },
     Lab {
         name: "initiator-failover-tgt",
         about: "no completion is missing for 100 ms when a path is cut, or 1 s when it goes silent, tgt",
-        guest: false,
+        room: Room::Shared,
         run: |bench| failover(bench, true),
     },
 ];

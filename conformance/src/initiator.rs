@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::nbd::{Attached, fio};
 use crate::path_proxy::{PathProxy, Weather};
 use crate::process;
@@ -23,37 +23,37 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "initiator-logins",
         about: "our initiator logs in to our daemon: plain, digests, CHAP one way and both; nbdcopy compares",
-        guest: false,
+        room: Room::Shared,
         run: |bench| logins(bench, false),
     },
     Lab {
         name: "initiator-logins-tgt",
         about: "our initiator logs in to tgt: plain, digests, CHAP one way and both; nbdcopy compares",
-        guest: false,
+        room: Room::Shared,
         run: |bench| logins(bench, true),
     },
     Lab {
         name: "initiator-attach",
         about: "fio, nbdcopy and qemu-img over initiator attach on two paths that die in turn, our daemon",
-        guest: false,
+        room: Room::Shared,
         run: |bench| attach(bench, false),
     },
     Lab {
         name: "initiator-attach-tgt",
         about: "fio, nbdcopy and qemu-img over initiator attach on two paths that die in turn, tgt",
-        guest: false,
+        room: Room::Shared,
         run: |bench| attach(bench, true),
     },
     Lab {
         name: "initiator-storm",
         about: "bench run --verify while paths are cut, silent, restored and our daemon is restarted at random",
-        guest: false,
+        room: Room::Shared,
         run: |bench| storm(bench, false),
     },
     Lab {
         name: "initiator-storm-tgt",
         about: "bench run --verify while paths are cut, silent, restored and tgt is restarted at random",
-        guest: false,
+        room: Room::Shared,
         run: |bench| storm(bench, true),
     },
 ];

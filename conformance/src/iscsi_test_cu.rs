@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::{Backend, Spec};
 
@@ -33,13 +33,13 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-memory-512",
         about: "iscsi-test-cu in full, memory, 512-byte blocks",
-        guest: false,
+        room: Room::Shared,
         run: |bench| run(bench, Unit::new(Backend::Memory, 512), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-memory-4k",
         about: "iscsi-test-cu in full, memory, 4 KiB blocks",
-        guest: false,
+        room: Room::Shared,
         run: |bench| {
             run(
                 bench,
@@ -53,25 +53,25 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-file-512",
         about: "iscsi-test-cu in full, file, 512-byte blocks",
-        guest: false,
+        room: Room::Shared,
         run: |bench| run(bench, Unit::new(Backend::File, 512), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-file-4k",
         about: "iscsi-test-cu in full, file, 4 KiB blocks",
-        guest: false,
+        room: Room::Shared,
         run: |bench| run(bench, Unit::new(Backend::File, 4096), 1, &[], &skips::FULL),
     },
     Lab {
         name: "suite-pool-512",
         about: "iscsi-test-cu in full, thin volume of a pool, 512-byte blocks",
-        guest: false,
+        room: Room::Shared,
         run: |bench| run(bench, Unit::new(Backend::Pool, 512), 1, &[], &skips::POOL),
     },
     Lab {
         name: "suite-two-paths",
         about: "iscsi-test-cu in full over two portals, so that its multipath tests run",
-        guest: false,
+        room: Room::Shared,
         run: |bench| {
             run(
                 bench,
@@ -85,7 +85,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-physical-4k",
         about: "iscsi-test-cu's tests that need several logical blocks in a physical one",
-        guest: false,
+        room: Room::Shared,
         run: |bench| {
             run(
                 bench,
@@ -102,7 +102,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-read-only",
         about: "iscsi-test-cu's tests of a write-protected unit",
-        guest: false,
+        room: Room::Shared,
         run: |bench| {
             run(
                 bench,
@@ -119,7 +119,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-sanitize",
         about: "iscsi-test-cu's SANITIZE tests on a unit that offers it",
-        guest: false,
+        room: Room::Shared,
         run: sanitize,
     },
 ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::{self, Kind, Spec};
 
@@ -18,7 +18,7 @@ const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "isns",
     about: "the daemon registers its target and portal with open-isns; the initiator finds them there",
-    guest: false,
+    room: Room::Shared,
     run,
 }];
 

@@ -55,6 +55,17 @@ impl Outcome {
     }
 }
 
+/// What may run beside a lab on this machine's few cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Others may.
+    Shared,
+    /// It boots a guest, which keeps a processor busy. Left out of quick runs.
+    Guest,
+    /// Nothing may: it measures what others would spoil.
+    Alone,
+}
+
 /// One lab.
 #[derive(Clone, Copy)]
 pub(crate) struct Lab {
@@ -62,8 +73,8 @@ pub(crate) struct Lab {
     pub(crate) name: &'static str,
     /// What it proves.
     pub(crate) about: &'static str,
-    /// It boots a guest: left out of quick runs.
-    pub(crate) guest: bool,
+    /// What may run beside it.
+    pub(crate) room: Room,
     /// Runs it.
     pub(crate) run: fn(&Bench) -> Result<Outcome>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::Spec;
 
@@ -15,19 +15,19 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "libiscsi-tools",
         about: "iscsi-ls finds the target and its unit; iscsi-inq and iscsi-readcapacity16 read what it is",
-        guest: false,
+        room: Room::Shared,
         run: tools,
     },
     Lab {
         name: "libiscsi-mutual-chap",
         about: "over IPv6, libiscsi and the target prove themselves to one another; with a wrong secret of either there is no login",
-        guest: false,
+        room: Room::Shared,
         run: mutual_chap,
     },
     Lab {
         name: "libiscsi-perf",
         about: "iscsi-perf reads for a few seconds without an error",
-        guest: false,
+        room: Room::Shared,
         run: perf,
     },
 ];

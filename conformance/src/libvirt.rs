@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::packages::on_path;
 use crate::server::{Server, Spec};
 use crate::{process, qemu_img};
@@ -23,7 +23,7 @@ const BLOCK: u64 = 512;
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "libvirt-pool",
     about: "libvirt's iscsi-direct pool: define, start, list, size, wipe, stop",
-    guest: false,
+    room: Room::Shared,
     run,
 }];
 

@@ -39,7 +39,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use lab::{Bench, Lab, Outcome};
+use lab::{Bench, Lab, Outcome, Room};
 use packages::Tools;
 use server::Kind;
 
@@ -174,7 +174,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         });
     }
     if arguments.quick {
-        chosen.retain(|lab| !lab.guest);
+        chosen.retain(|lab| lab.room != Room::Guest);
     }
     if arguments.list {
         for lab in &chosen {
@@ -204,11 +204,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time, and a second
 /// one once the other labs leave room for it. Once there are no more guests, a third of the others runs.
+/// Those that have to be alone come last, one by one.
 fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
-    let (guests, others): (Vec<usize>, Vec<usize>) =
-        (0..labs.len()).partition(|&index| labs[index].guest);
-    let guests = Mutex::new(guests.into_iter());
-    let others = Mutex::new(others.into_iter());
+    let queue = |room: Room| {
+        let indexes = (0..labs.len()).filter(|&index| labs[index].room == room);
+        Mutex::new(indexes.collect::<Vec<_>>().into_iter())
+    };
+    let (guests, others, alone) = (queue(Room::Guest), queue(Room::Shared), queue(Room::Alone));
     let rows = Mutex::new(Vec::with_capacity(labs.len()));
     let drain = |queue: &Mutex<std::vec::IntoIter<usize>>| {
         loop {
@@ -232,6 +234,7 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
             scope.spawn(|| drain(&others));
         }
     });
+    drain(&alone);
     let mut rows = rows
         .into_inner()
         .unwrap_or_else(|broken| broken.into_inner());

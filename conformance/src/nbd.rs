@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, pattern, sparse_pattern, tool};
 use crate::server::{self, Kind};
@@ -20,19 +20,19 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "nbd-memory-512",
         about: "nbdinfo, nbdcopy, qemu-img and fio over NBD, 512-byte blocks, memory",
-        guest: false,
+        room: Room::Shared,
         run: |bench| images(bench, 512, false),
     },
     Lab {
         name: "nbd-file-4k",
         about: "nbdinfo, nbdcopy, qemu-img and fio over NBD, 4 KiB blocks, sparse file, two loops",
-        guest: false,
+        room: Room::Shared,
         run: |bench| images(bench, 4096, true),
     },
     Lab {
         name: "nbd-tls",
         about: "nbdcopy and qemu-img over TLS with certificates both ways; others stay outside",
-        guest: false,
+        room: Room::Shared,
         run: tls,
     },
 ];

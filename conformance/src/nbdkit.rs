@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::initiator::{attached, nbd, no_initiator, same, serve, two_paths, while_paths_die};
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::nbd::{Attached, fio};
 use crate::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, pattern, sparse_pattern};
@@ -24,7 +24,7 @@ const PARTITION: (u64, u64) = (2048, (96 << 20) / SECTOR);
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "initiator-nbdkit",
     about: "nbdkit's nbd plugin over initiator attach, plain, a partition of it, and copy on write, while paths die",
-    guest: false,
+    room: Room::Shared,
     run: filters,
 }];
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::{Backend, Server, Spec};
 
@@ -21,19 +21,19 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "qemu-img-512",
         about: "qemu-img convert, compare, map, discard and bench, 512-byte blocks, file",
-        guest: false,
+        room: Room::Shared,
         run: |bench| images(bench, 512),
     },
     Lab {
         name: "qemu-img-4k",
         about: "qemu-img convert, compare, map, discard and bench, 4 KiB blocks, file",
-        guest: false,
+        room: Room::Shared,
         run: |bench| images(bench, 4096),
     },
     Lab {
         name: "qemu-img-chap",
         about: "qemu-img logs in with the right CHAP secret and is refused with a wrong one",
-        guest: false,
+        room: Room::Shared,
         run: chap,
     },
 ];

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::bench_network;
 use crate::browser::{self, Browser, Screen};
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::packages::cache_folder;
 use crate::process;
 use crate::scratch;
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "report-page",
     about: "bench report in chromium: light, dark, phone, paper; no console message, no network request",
-    guest: false,
+    room: Room::Shared,
     run,
 }];
 

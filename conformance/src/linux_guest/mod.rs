@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::lab::{Bench, Lab, Outcome};
+use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::network::{self, Namespace, host_address};
 use crate::server::{Backend, Server, Spec};
 
@@ -33,7 +33,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-two-paths",
         about: "Linux: two paths, ext4 and xfs, writes with fsync, checksums after remount",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             run(
                 bench,
@@ -48,7 +48,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-path-cut",
         about: "Linux, ext4 and xfs: one of two paths is cut while writing; failover, nothing lost",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             run(
                 bench,
@@ -63,7 +63,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-server-killed",
         about: "Linux, ext4 and xfs: the daemon is killed (-9) and restarted while writing; nothing durable is lost",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             run(
                 bench,
@@ -78,7 +78,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-reservations",
         about: "Linux: sg_persist with APTPL; registrations and the reservation survive kill -9",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             let mut scenario = scenario(
                 include_str!("../../guest/reservations.sh"),
@@ -92,7 +92,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-trim",
         about: "Linux: fstrim becomes UNMAP and gives space back to the host",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             run(
                 bench,
@@ -103,7 +103,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-alua",
         about: "Linux: ALUA states and priorities in multipath -ll, sg_rtpg, sg_vpd, sg_opcodes",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             let mut scenario = scenario(include_str!("../../guest/alua.sh"), Backend::Memory, 512);
             scenario.peer_lacks = Some("tgt has no ALUA");
@@ -113,7 +113,7 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-digests",
         about: "Linux: header and data digests on, file system and checksums",
-        guest: true,
+        room: Room::Guest,
         run: |bench| {
             run(
                 bench,
