@@ -16,6 +16,7 @@ use crate::catalog::size::print_size;
 use crate::catalog::{
     MIN_BLOCK_SIZE, Native, NewDataset, NewSnapshots, Operation, Settings, Value,
 };
+use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
@@ -488,6 +489,36 @@ impl Pool {
             list: self.widest(SECTOR_SIZE as u32),
         };
         self.count_reserved();
+        self.keep_tails();
+    }
+
+    /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere, so far that all nodes of the volumes' maps
+    /// find room there twice, once for the checkpoint that begins and once for what the next will have to do, beside
+    /// what is kept of such runs anyway.
+    pub(super) fn keep_tails(&mut self) {
+        let volumes = self.contents.iter().filter(|(id, _)| {
+            let dataset = self.catalog.dataset(**id);
+            dataset.is_some_and(|of| of.as_snapshot().is_none())
+        });
+        let leaves = volumes.map(|(_, of)| {
+            let all = of.size.div_ceil(u64::from(of.block_size) * FAN_OUT as u64);
+            all.min(of.referenced.blocks.unwrap_or(u64::MAX))
+        });
+        let leaves = leaves.sum::<u64>().min(self.limits.updates);
+        let kept = self.space.few_node_runs() / 2;
+        let size = u128::from(self.space.counts().size.max(1));
+        for vdev in 0..self.space.vdevs() {
+            let share = |runs: u64| u128::from(runs) * u128::from(self.space.size(vdev)) / size;
+            let runs = |checkpoints| share(kept + checkpoints * leaves) as u64;
+            self.space.keep_tail(vdev, runs(2)..runs(4) + 1);
+        }
+    }
+
+    /// Groups of the log after which a checkpoint is made. Their records take space, too, which in a full pool is what is
+    /// kept back; where there is more, a part of that.
+    pub(super) fn groups_at_most(&self) -> u64 {
+        let spare = self.space.counts().available.saturating_sub(self.slop());
+        self.limits.groups.min(self.slop() / 8 + spare / 16)
     }
 
     /// Whether data took so much, or will in the maps, since the last checkpoint began that the next should begin. What is

@@ -177,6 +177,7 @@ impl Pool {
             }
         }
         self.space.begin_checkpoint();
+        self.keep_tails();
         self.unmerged.begin_checkpoint();
         let contents = self.contents.iter_mut();
         let dead = contents.map(|(id, of)| (*id, std::mem::take(&mut of.dead)));

@@ -232,9 +232,7 @@ impl Pool {
         if !is_durable {
             self.commit.chain.needs_flush();
         }
-        // Their records take space too, which in a full pool is what is kept back.
-        let most = self.limits.groups.min(self.slop() / 8);
-        if self.commit.chain.next_seq - self.persisted.seq > most {
+        if self.commit.chain.next_seq - self.persisted.seq > self.groups_at_most() {
             self.is_checkpoint_wanted = true;
         }
     }

@@ -23,3 +23,4 @@ mod streams;
 mod usage;
 mod vdevs;
 mod world;
+mod worn;

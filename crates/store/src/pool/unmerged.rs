@@ -79,6 +79,11 @@ impl Unmerged {
         self.merging = std::mem::take(&mut self.sealed);
     }
 
+    /// So many of the nodes that a checkpoint may have to write are written.
+    pub(super) fn written(&mut self, nodes: u64) {
+        self.merging.nodes = self.merging.nodes.saturating_sub(nodes);
+    }
+
     /// Those that were closed are in trees.
     pub(super) fn commit_checkpoint(&mut self) {
         self.merging = Work::default();

@@ -26,6 +26,7 @@ mod node_runs;
 mod runs;
 mod sectors;
 mod sweep;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ use crate::format::{Address, SECTOR_SIZE as PAGE_BYTES, space_page};
 use bits::REGION;
 use extents::Extents;
 use node_runs::NodeRuns;
-use sweep::Vdev;
+use sweep::{Reach, Vdev};
 
 pub use crate::format::Extent;
 
@@ -231,7 +232,7 @@ impl Space {
             }
         }
         let run = (sectors, sectors);
-        let found = self.place(stream, vdev, run, |found| found, purpose);
+        let found = self.place_wherever(stream, vdev, run, |found| found, purpose);
         self.forget_runs(vdev, found);
         found
     }
@@ -342,7 +343,8 @@ impl Space {
         purpose: Purpose,
     ) -> Option<Extent> {
         assert!(wanted >= least, "between {least} and {wanted} sectors");
-        let found = self.place(stream, vdev, (least, wanted), |found| found, purpose);
+        let run = (least, wanted);
+        let found = self.place_wherever(stream, vdev, run, |found| found, purpose);
         self.forget_runs(vdev, found);
         found
     }
@@ -372,18 +374,20 @@ impl Space {
         }
         // In a pool that was overwritten long enough, runs are short; one sector more is enough for whoever writes
         // one block at a time.
-        let found = [followed_by, followed_by / 4, 1, 0]
+        let found = [followed_by, followed_by / 4, 1]
             .into_iter()
             .find_map(|more| {
                 let run = more.saturating_add(1);
-                self.place(stream, vdev, (run, run), |_| 1, purpose)
+                self.place(stream, Reach::BeforeTail, vdev, (run, run), |_| 1, purpose)
             });
+        let found = found.or_else(|| self.place_wherever(stream, vdev, (1, 1), |_| 1, purpose));
         self.forget_runs(vdev, found);
         found
     }
 
+    /// Before the tail, else in it.
     #[inline]
-    fn place(
+    fn place_wherever(
         &mut self,
         stream: Stream,
         vdev: u16,
@@ -391,12 +395,28 @@ impl Space {
         taken: impl Fn(u32) -> u32,
         purpose: Purpose,
     ) -> Option<Extent> {
+        let place =
+            |space: &mut Self, reach| space.place(stream, reach, vdev, run, &taken, purpose);
+        place(self, Reach::BeforeTail).or_else(|| place(self, Reach::All))
+    }
+
+    #[inline]
+    fn place(
+        &mut self,
+        stream: Stream,
+        reach: Reach,
+        vdev: u16,
+        run: (u32, u32),
+        taken: impl Fn(u32) -> u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
         let is_young = self.is_making && purpose == Purpose::Young;
         let place = &mut self.vdevs[usize::from(vdev)];
-        let mut found = place.allocate(stream, run, &taken, is_young);
+        let mut found = place.allocate(stream, reach, run, &taken, is_young);
         if found.is_none() && !self.freed.is_empty() {
             while self.free_one() {}
-            found = self.vdevs[usize::from(vdev)].allocate(stream, run, &taken, is_young);
+            let place = &mut self.vdevs[usize::from(vdev)];
+            found = place.allocate(stream, reach, run, &taken, is_young);
         }
         found.map(|(sector, sectors)| Extent {
             vdev,

@@ -55,17 +55,29 @@ impl Runs {
 
     pub(super) fn total(&mut self, busy: &[Region]) -> u64 {
         while let Some(region) = self.changed.pop() {
-            let first = u64::from(region) * u64::from(REGION);
-            let end = self.end.saturating_sub(first).min(REGION.into()) as u32;
-            let runs = bits::runs(&busy[region as usize]);
-            let inside =
-                runs.map(|(start, length)| (start + length).min(end).saturating_sub(start));
-            let count: u32 = inside.map(|length| length / self.length).sum();
-            let before = &mut self.of[region as usize];
-            self.total = self.total + u64::from(count) - u64::from(*before);
-            *before = count as u16;
+            self.count(region, busy);
         }
         self.total
+    }
+
+    /// Those of one region.
+    pub(super) fn of_region(&mut self, region: u32, busy: &[Region]) -> u64 {
+        if self.length > 0 && self.changed.contains(region) {
+            self.changed.remove(region);
+            self.count(region, busy);
+        }
+        self.of.get(region as usize).copied().unwrap_or(0).into()
+    }
+
+    fn count(&mut self, region: u32, busy: &[Region]) {
+        let first = u64::from(region) * u64::from(REGION);
+        let end = self.end.saturating_sub(first).min(REGION.into()) as u32;
+        let runs = bits::runs(&busy[region as usize]);
+        let inside = runs.map(|(start, length)| (start + length).min(end).saturating_sub(start));
+        let count: u32 = inside.map(|length| length / self.length).sum();
+        let before = &mut self.of[region as usize];
+        self.total = self.total + u64::from(count) - u64::from(*before);
+        *before = count as u16;
     }
 
     pub(super) fn memory(&self) -> usize {

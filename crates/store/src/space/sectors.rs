@@ -107,6 +107,11 @@ impl Sectors {
         self.node_runs.total(&self.busy)
     }
 
+    /// How many of those a region has.
+    pub(super) fn node_runs_of(&mut self, region: u32) -> u64 {
+        self.node_runs.of_region(region, &self.busy)
+    }
+
     /// Finds a region's longest run.
     pub(super) fn measure(&mut self, region: u32) {
         self.longest[region as usize] = bits::longest(self.busy(region)) as u16;

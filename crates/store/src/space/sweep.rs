@@ -35,6 +35,15 @@ fn class_of(stream: Stream, free: u32) -> usize {
     ((free * 16 / REGION) as usize).min(highest_class(stream))
 }
 
+/// How far a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Data leaves the tail of the vdev alone: [`tail`](super::tail).
+    BeforeTail,
+    /// All that it may have.
+    All,
+}
+
 /// One stream's way over one vdev.
 #[derive(Clone, Debug, Default)]
 struct Sweep {
@@ -52,6 +61,10 @@ pub(super) struct Vdev {
     sweeps: [Sweep; Stream::COUNT],
     /// Sectors at its end that only metadata gets.
     kept: u64,
+    /// The first region of its tail, which data leaves alone while it finds a place before it: [`tail`](super::tail).
+    tail: u32,
+    /// The shortest run that was looked for before the tail in vain since something became free; 0: none was.
+    no_run_before_tail: u32,
     /// Lengths of runs that somebody needs, ascending; runs of the last are kept whole while they are few. None: no
     /// runs are kept.
     lengths: Vec<u32>,
@@ -70,7 +83,10 @@ pub(super) struct Vdev {
 
 impl Vdev {
     pub(super) fn new(size: u64) -> Self {
-        let mut vdev = Self::default();
+        let mut vdev = Self {
+            tail: u32::MAX,
+            ..Self::default()
+        };
         vdev.sectors.grow(size);
         vdev
     }
@@ -80,11 +96,12 @@ impl Vdev {
     pub(super) fn allocate(
         &mut self,
         stream: Stream,
+        reach: Reach,
         (least, most): (u32, u32),
         taken: impl FnOnce(u32) -> u32,
         is_young: bool,
     ) -> Option<(u64, u32)> {
-        let (region, start) = self.find(stream, least)?;
+        let (region, start) = self.find(stream, reach, least)?;
         let found = match most {
             most if most == least => least,
             most => bits::run_at(self.sectors.busy(region), start, most),
@@ -102,6 +119,9 @@ impl Vdev {
     pub(super) fn step_back(&mut self, sector: u64, sectors: u32) {
         let region = (sector / u64::from(REGION)) as u32;
         let start = (sector % u64::from(REGION)) as u32;
+        if region < self.tail {
+            self.no_run_before_tail = 0;
+        }
         for sweep in &mut self.sweeps {
             if sweep.region == Some(region) && sweep.position == start + sectors {
                 sweep.position = start;
@@ -109,16 +129,21 @@ impl Vdev {
         }
     }
 
-    fn find(&mut self, stream: Stream, run: u32) -> Option<(u32, u32)> {
+    fn find(&mut self, stream: Stream, reach: Reach, run: u32) -> Option<(u32, u32)> {
         if run == 0 || run > self.sectors.bound() {
+            return None;
+        }
+        let is_limited = stream == Stream::Data && reach == Reach::BeforeTail;
+        if is_limited && (1..=run).contains(&self.no_run_before_tail) {
             return None;
         }
         let sweep = &self.sweeps[stream as usize];
         if let Some(region) = sweep.region
+            && self.may_enter(stream, reach, region)
             && self.sectors.longest_of(region) >= run
         {
             let position = sweep.position;
-            if let Some(start) = self.run_in(stream, region, position, run) {
+            if let Some(start) = self.run_in(stream, reach, region, position, run) {
                 return Some((region, start));
             }
             self.sectors.measure(region);
@@ -131,19 +156,22 @@ impl Vdev {
                 let is_others = others == Some(region) && !sweep.next.is_empty();
                 // Another stream may have used it up meanwhile.
                 let is_worse = class_of(stream, free) < class;
-                if self.sectors.longest_of(region) < run || is_others || is_worse {
+                let may_enter = self.may_enter(stream, reach, region);
+                if !may_enter || self.sectors.longest_of(region) < run || is_others || is_worse {
                     continue;
                 }
-                if let Some(start) = self.run_in(stream, region, 0, run) {
+                if let Some(start) = self.run_in(stream, reach, region, 0, run) {
                     self.sweeps[stream as usize].region = Some(region);
                     return Some((region, start));
                 }
                 self.sectors.measure(region);
             }
-            let next = self.choose(stream, run, others);
+            let next = self.choose(stream, reach, run, others);
             if next.is_empty() {
-                // What data may not have, metadata may still find.
-                if stream == Stream::Metadata || self.kept == 0 {
+                if is_limited {
+                    self.no_run_before_tail = least_of(self.no_run_before_tail, run);
+                } else if stream == Stream::Metadata || self.kept == 0 {
+                    // What data may not have, metadata may still find.
                     self.sectors.limit_bound(run);
                 }
                 return None;
@@ -153,13 +181,28 @@ impl Vdev {
     }
 
     /// The first such run of a region, from a position on, that a stream may have.
-    fn run_in(&self, stream: Stream, region: u32, position: u32, run: u32) -> Option<u32> {
+    fn run_in(
+        &self,
+        stream: Stream,
+        reach: Reach,
+        region: u32,
+        position: u32,
+        run: u32,
+    ) -> Option<u32> {
         let start = bits::find(self.sectors.busy(region), position, run)?;
-        (start + run <= self.end_in(stream, region)).then_some(start)
+        (start + run <= self.end_in(stream, reach, region)).then_some(start)
+    }
+
+    /// Whether a stream goes into a region.
+    fn may_enter(&self, stream: Stream, reach: Reach, region: u32) -> bool {
+        stream == Stream::Metadata || reach == Reach::All || region < self.tail
     }
 
     /// Where in a region the sectors end that a stream may have.
-    fn end_in(&self, stream: Stream, region: u32) -> u32 {
+    fn end_in(&self, stream: Stream, reach: Reach, region: u32) -> u32 {
+        if !self.may_enter(stream, reach, region) {
+            return 0;
+        }
         let kept = match stream {
             Stream::Data => self.kept,
             Stream::Metadata => 0,
@@ -174,10 +217,12 @@ impl Vdev {
 
     /// Whether a region may have such a run for a stream. Exact where a part of it is not the stream's,
     /// since nobody measures that part.
-    fn may_have(&self, stream: Stream, region: u32, run: u32) -> bool {
-        let is_partial = self.end_in(stream, region) < REGION;
-        self.sectors.longest_of(region) >= run
-            && (!is_partial || self.run_in(stream, region, 0, run).is_some())
+    fn may_have(&self, stream: Stream, reach: Reach, region: u32, run: u32) -> bool {
+        let end = self.end_in(stream, reach, region);
+        let is_partial = end < REGION;
+        end > 0
+            && self.sectors.longest_of(region) >= run
+            && (!is_partial || self.run_in(stream, reach, region, 0, run).is_some())
     }
 
     /// Keeps so many sectors at the end for metadata.
@@ -201,6 +246,11 @@ impl Vdev {
         self.sectors.count_node_runs_of(length);
     }
 
+    /// The first region of the tail.
+    pub(super) fn tail(&self) -> u32 {
+        self.tail
+    }
+
     /// The length of a run for a node; 0: these are not counted.
     pub(super) fn node_run(&self) -> u32 {
         self.node_run
@@ -220,6 +270,13 @@ impl Vdev {
     pub(super) fn look_for_pieces(&mut self) {
         self.no_pieces_of.fill(0);
         self.no_crumbs_of = 0;
+        self.no_run_before_tail = 0;
+    }
+
+    /// Data leaves alone what lies from this region on, while it finds a place before it.
+    pub(super) fn begin_tail(&mut self, region: u32) {
+        self.tail = region;
+        self.no_run_before_tail = 0;
     }
 
     /// Takes free sectors out of a run that is shorter than a long one; the first of them. Of a run that is too short
@@ -300,7 +357,7 @@ impl Vdev {
     /// Free sectors for data in runs of so many and their multiples.
     pub(super) fn in_runs(&self, sectors: u32) -> u64 {
         let of_region = |region| {
-            let end = self.end_in(Stream::Data, region);
+            let end = self.end_in(Stream::Data, Reach::All, region);
             let runs = bits::runs(self.sectors.busy(region));
             let inside =
                 runs.map(|(start, length)| (start + length).min(end).saturating_sub(start));
@@ -329,7 +386,7 @@ impl Vdev {
         if self.sectors.free_of(region) < lengths.start {
             return None;
         }
-        let end = self.end_in(stream, region);
+        let end = self.end_in(stream, Reach::All, region);
         let mut runs = bits::runs(self.sectors.busy(region));
         let fits = |(start, length): &(u32, u32)| {
             let inside = (start + length).min(end).saturating_sub(*start);
@@ -339,10 +396,28 @@ impl Vdev {
     }
 
     /// The regions to sweep next that may have such a run.
-    fn choose(&self, stream: Stream, run: u32, others: Option<u32>) -> VecDeque<(u32, usize)> {
+    fn choose(
+        &self,
+        stream: Stream,
+        reach: Reach,
+        run: u32,
+        others: Option<u32>,
+    ) -> VecDeque<(u32, usize)> {
+        let may_have = |region| self.may_have(stream, reach, region, run);
+        if stream == Stream::Metadata {
+            let tail = self.tail..self.sectors.regions();
+            let tail = tail.filter(|region| others != Some(*region) && may_have(*region));
+            let of_tail =
+                tail.map(|region| (region, class_of(stream, self.sectors.free_of(region))));
+            let mut chosen: Vec<(u32, usize)> = of_tail.take(CHOSEN).collect();
+            if !chosen.is_empty() {
+                chosen.sort_by_key(|(_, class)| Reverse(*class));
+                return chosen.into();
+            }
+        }
         let mut counts = [0_usize; CLASSES];
         for (region, (free, longest)) in (0..).zip(self.sectors.emptiness()) {
-            if longest >= run && self.may_have(stream, region, run) {
+            if longest >= run && may_have(region) {
                 counts[class_of(stream, free)] += 1;
             }
         }
@@ -360,7 +435,7 @@ impl Vdev {
         };
         let mut chosen = Vec::with_capacity(CHOSEN);
         for region in (first..regions).chain(0..first) {
-            if others == Some(region) || !self.may_have(stream, region, run) {
+            if others == Some(region) || !may_have(region) {
                 continue;
             }
             let class = class_of(stream, self.sectors.free_of(region));
@@ -373,7 +448,7 @@ impl Vdev {
         }
         chosen.sort_by_key(|(_, class)| Reverse(*class));
         if chosen.is_empty() {
-            let rest = others.filter(|region| self.may_have(stream, *region, run));
+            let rest = others.filter(|region| may_have(*region));
             return rest.into_iter().map(|region| (region, 0)).collect();
         }
         chosen.into()

@@ -159,7 +159,10 @@ impl Pool {
             birth: running.task.closed.epoch,
             writes: &mut making.writes,
         };
+        let before = running.merge.statistics().nodes_written;
         let progress = running.merge.step(&mut self.nodes, &mut writer, budget);
+        let written = running.merge.statistics().nodes_written - before;
+        self.unmerged.written(written);
         let owner = running.task.owner.clone();
         let blocks = std::mem::take(&mut making.writes.dropped);
         let nodes = std::mem::take(&mut making.writes.dropped_nodes);

@@ -385,3 +385,101 @@ fn data_never_takes_what_is_kept_for_metadata() {
         }
     }
 }
+
+/// Takes all that one stream gets, a few sectors at a time.
+fn take_all(space: &mut Space, stream: Stream, sectors: u32) -> Vec<Extent> {
+    std::iter::from_fn(|| space.allocate(stream, 0, sectors, Purpose::Checkpoint)).collect()
+}
+
+/// A vdev of 32 regions whose tail has room for so many nodes of five sectors.
+fn with_tail(runs: u64) -> Space {
+    let mut space = Space::new(&[32 * u64::from(REGION)]);
+    space.count_node_runs(&[5], 0);
+    space.keep_tail(0, runs..runs + 1);
+    space
+}
+
+#[test]
+fn data_goes_into_the_tail_when_nothing_else_is_left() {
+    let mut space = with_tail(1500);
+    let tail = 2 * u64::from(REGION);
+    assert_eq!(space.tail(0), tail);
+    let before = space.size(0) - tail;
+    let reserved = space.reserve(Stream::Data, 0, 16, Purpose::Checkpoint);
+    assert!(reserved.is_some_and(|extent| extent.end() < before));
+    let taken = take_all(&mut space, Stream::Data, 1);
+    assert_eq!(
+        taken.len() as u64,
+        space.size(0) - 1,
+        "all of it is for data in the end"
+    );
+    let (first, last) = taken.split_at(before as usize - 1);
+    assert!(first.iter().all(|extent| extent.end() <= before));
+    assert!(last.iter().all(|extent| extent.sector >= before));
+    // What becomes free before it comes first again.
+    let free = |sector| Extent {
+        vdev: 0,
+        sector,
+        sectors: 3,
+    };
+    space.give_back(free(before + 10));
+    assert!(
+        space
+            .reserve(Stream::Data, 0, 16, Purpose::Checkpoint)
+            .is_some()
+    );
+    space.give_back(free(40));
+    let again = space.allocate(Stream::Data, 0, 2, Purpose::Checkpoint);
+    assert_eq!(again.map(|extent| extent.sector), Some(40));
+}
+
+#[test]
+fn metadata_goes_into_the_tail_first_and_then_anywhere() {
+    let mut space = with_tail(1500);
+    let before = space.size(0) - space.tail(0);
+    let taken = take_all(&mut space, Stream::Metadata, 4);
+    assert_eq!(taken.len() as u64 * 4, space.size(0));
+    let in_tail = (space.tail(0) / 4) as usize;
+    let (first, last) = taken.split_at(in_tail);
+    assert!(first.iter().all(|extent| extent.sector >= before));
+    assert!(last.iter().all(|extent| extent.end() <= before));
+}
+
+#[test]
+fn a_tail_changes_only_where_it_has_far_too_few_runs_or_far_too_many() {
+    let mut space = with_tail(1500);
+    let region = u64::from(REGION);
+    for (runs, regions) in [
+        (1000..1700, 2),
+        (1700..2000, 3),
+        (1000..2500, 3),
+        (100..1000, 1),
+        // An eighth is not for data then, and no more.
+        (100_000..200_000, 4),
+        (0..100_000, 4),
+        (0..1, 0),
+    ] {
+        space.keep_tail(0, runs.clone());
+        assert_eq!(space.tail(0), regions * region, "{runs:?}");
+    }
+    // Nodes that lie there make it longer.
+    space.keep_tail(0, 700..900);
+    let nodes =
+        (0..500).filter_map(|_| space.allocate(Stream::Metadata, 0, 5, Purpose::Checkpoint));
+    assert_eq!(nodes.count(), 500);
+    assert_eq!(space.tail(0), region);
+    space.keep_tail(0, 700..900);
+    assert_eq!(space.tail(0), 2 * region);
+}
+
+#[test]
+fn a_vdev_of_few_regions_has_no_tail() {
+    let mut space = Space::new(&[7 * u64::from(REGION)]);
+    space.count_node_runs(&[5], 0);
+    space.keep_tail(0, 100..200);
+    assert_eq!(space.tail(0), 0);
+    assert_eq!(
+        take_all(&mut space, Stream::Data, 1).len() as u64,
+        space.size(0)
+    );
+}
