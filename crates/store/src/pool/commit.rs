@@ -37,9 +37,9 @@ use crate::vdev::{ArrayError, Priority};
 const GROUPS_IN_FLIGHT: usize = 8;
 /// The same of groups that somebody waited for and that a log vdev has.
 const GROUPS_BEHIND_LOG: usize = 256;
-/// Groups that somebody waits for and that need no flush are let gather while so many are being written:
-/// with more, most of what is written would be their records.
-const DURABLE_GROUPS_IN_FLIGHT: usize = 4;
+/// Groups that somebody waits for are let gather while so many are being written: with more, most of what is written would
+/// be their records, with fewer, the devices would have nothing to do meanwhile.
+const AWAITED_GROUPS_IN_FLIGHT: usize = 4;
 /// Groups on the devices after which they are flushed though nobody waits for it.
 const UNFLUSHED_GROUPS: u64 = 256;
 /// Sectors that should be free behind a record, for its data.
@@ -138,14 +138,11 @@ impl Pool {
         if !commit.group.is_empty() {
             let writing = commit.chain.being_written();
             let is_ripe = self.now_us >= commit.group.since_us + self.limits.gather_us;
-            // Who waits shares the next write with all that come while others are under way. Of those that are
-            // durable by themselves there may be several: devices do such writes beside one another, and none
-            // waits for a flush.
-            let most = match (self.has_log(), commit.chain.is_flushed()) {
-                (true, _) if self.is_copying() => 0,
-                (true, _) => GROUPS_BEHIND_LOG,
-                (false, true) => DURABLE_GROUPS_IN_FLIGHT,
-                (false, false) => 1,
+            // Who waits shares the next write with all that come while others are under way.
+            let most = match self.has_log() {
+                true if self.is_copying() => 0,
+                true => GROUPS_BEHIND_LOG,
+                false => AWAITED_GROUPS_IN_FLIGHT,
             };
             let is_due = commit.is_group_wanted() && writing < most;
             if is_due || is_ripe && writing < GROUPS_IN_FLIGHT {
