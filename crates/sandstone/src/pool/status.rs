@@ -195,6 +195,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         let lost = lost.map(|volume| hands.pool.catalog().full_name(volume));
         Asked {
             status: hands.pool.status(),
+            fragmentation: hands.pool.fragmentation(),
             ready: hands.devices.ready_spares(),
             lost: lost.collect(),
             damaged: hands.damaged.views(hands.pool.catalog()),
@@ -210,6 +211,8 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
 /// What a pool's engine tells.
 struct Asked {
     status: PoolStatus,
+    /// Per cent.
+    fragmentation: u8,
     /// The spares that have a device.
     ready: Vec<u64>,
     /// The volumes that lost writes which were not flushed.
@@ -323,7 +326,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         logs: teller.logs(status),
         caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
         spares: teller.spares(status, &asked.ready),
-        fragmentation: Some(status.fragmentation),
+        fragmentation: Some(asked.fragmentation),
         errors: errors(status, &asked.lost),
         damaged: asked.damaged.clone(),
     }

@@ -55,8 +55,6 @@ pub struct PoolStatus {
     pub caches: Vec<CacheStatus>,
     /// Its log vdevs.
     pub logs: Vec<LogStatus>,
-    /// zpool's FRAG, per cent: that of the worst vdev.
-    pub fragmentation: u8,
 }
 
 impl From<ShapeError> for PoolError {
@@ -77,7 +75,6 @@ impl Pool {
         let state = state.max_by_key(severity);
         let guids = self.config.spares.iter().map(|spare| spare.guid);
         let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
-        let fragmentation = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
         let available = self.space.counts().available.saturating_sub(self.slop());
         PoolStatus {
             name: self.config.name.clone(),
@@ -97,8 +94,13 @@ impl Pool {
             space: self.space.by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
-            fragmentation: fragmentation.max().unwrap_or(0),
         }
+    }
+
+    /// zpool's FRAG, per cent: that of the worst vdev. Takes a millisecond for each.
+    pub fn fragmentation(&self) -> u8 {
+        let all = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
+        all.max().unwrap_or(0)
     }
 
     /// Who it is and what it is made of, as its labels say or will say.
