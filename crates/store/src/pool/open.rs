@@ -568,6 +568,7 @@ fn empty(
         epoch,
         now_us: 0,
         worked_us: 0,
+        is_work_owed: false,
         updates: 0,
         unmerged: Unmerged::default(),
         reserved: 0,

@@ -202,6 +202,8 @@ pub struct Pool {
     pub(super) asked_us: Option<u64>,
     /// When work that nobody waits for was last done.
     pub(super) worked_us: u64,
+    /// That is long enough ago, and something happened since.
+    pub(super) is_work_owed: bool,
     /// Changes of maps since the last checkpoint began.
     pub(super) updates: u64,
     /// What is in no durable checkpoint yet.
@@ -376,12 +378,10 @@ impl Pool {
                     .completed(io, outcome, now_us, &mut self.array_output);
             }
         }
-        if now_us >= self.worked_us + WORK_EVERY_US {
-            self.go_on();
-        } else {
-            self.serve();
-            self.hand_out();
-        }
+        // Whoever waits for one of these shall not wait for that.
+        self.is_work_owed |= now_us >= self.worked_us + WORK_EVERY_US;
+        self.serve();
+        self.hand_out();
     }
 
     /// Time has passed. `time_s` is the wall clock's, in seconds since 1970: it is noted in
@@ -396,6 +396,23 @@ impl Pool {
 
     /// When [`Pool::tick`] must be called at the latest; `None`: nothing waits for time.
     pub fn deadline_us(&self) -> Option<u64> {
+        let work = self.work_due_us();
+        self.service_due_us().into_iter().chain(work).min()
+    }
+
+    /// When a share of what nobody waits for is to be done.
+    pub fn work_due_us(&self) -> Option<u64> {
+        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
+        let has_work = self.is_work_owed && self.suspended.is_none() || self.has_work();
+        has_work.then_some(if serves {
+            self.worked_us + WORK_EVERY_US
+        } else {
+            self.now_us
+        })
+    }
+
+    /// When something is to be done that somebody waits for, or that is promised for a time.
+    pub fn service_due_us(&self) -> Option<u64> {
         if self.suspended.is_some() {
             return self.array.deadline_us();
         }
@@ -405,23 +422,8 @@ impl Pool {
         // One that is being made goes on by what the devices answer.
         let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
-        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
-        let rest = self.has_work().then_some(if serves {
-            self.worked_us + WORK_EVERY_US
-        } else {
-            self.now_us
-        });
-        [
-            self.array.deadline_us(),
-            group,
-            copies,
-            caches,
-            checkpoint,
-            rest,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let all = [self.array.deadline_us(), group, copies, caches, checkpoint];
+        all.into_iter().flatten().min()
     }
 
     /// What the calls since the last one brought.
@@ -432,6 +434,7 @@ impl Pool {
     /// Does everything that somebody waits for, and a share of what nobody does.
     pub(super) fn go_on(&mut self) {
         self.worked_us = self.now_us;
+        self.is_work_owed = false;
         self.serve();
         self.checkpoint_go_on();
         self.scan_go_on();
