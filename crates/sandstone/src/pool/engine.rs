@@ -24,6 +24,7 @@ use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
 use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
 use super::registry::machine;
 use super::reopening::is_troubled;
+use super::spare_time::SpareTime;
 use super::unflushed::Unflushed;
 use crate::block::lane::{Outcome, Remote};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
@@ -38,9 +39,6 @@ const NAP: Duration = Duration::from_millis(1);
 /// deep queue went around together, and the device had nothing to do while the processor worked (measured: 15 %
 /// fewer reads of 32 outstanding).
 const ANSWERS_AT_ONCE: usize = 4;
-/// So long after an answer work that nobody waits for leaves the thread to who asks again because of it. Microseconds;
-/// waking a sleeper on another processor takes 15 to 50.
-const ASKS_AGAIN_US: u64 = 60;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -67,8 +65,7 @@ pub(super) struct Engine {
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
     vain_ticks: u32,
-    /// Until then who was answered last may ask again.
-    asks_again_until_us: u64,
+    spare_time: SpareTime,
     spin: Spin,
     /// What scan there was, and where.
     scan: Option<(ScanKind, ScanState)>,
@@ -126,7 +123,7 @@ impl Engine {
             batch: Vec::new(),
             answers: Vec::new(),
             vain_ticks: 0,
-            asks_again_until_us: 0,
+            spare_time: SpareTime::default(),
             spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
             scan: None,
         };
@@ -362,21 +359,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the engine the time where it waits for it; whether it did. Work that nobody waits for is done while the devices
-    /// are at work: who has just been answered may ask again at once, and would find the thread busy.
+    /// Tells the engine the time where it waits for it; whether it did.
     fn tick(&mut self, handed: &Handed) -> bool {
         let now_us = self.clock.now_us();
         let Some(pool) = &mut self.pool else {
             return false;
         };
-        if handed.has_requests {
-            self.asks_again_until_us = 0;
-        } else if handed.has_answers {
-            self.asks_again_until_us = now_us + ASKS_AGAIN_US;
-        }
-        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_us);
-        let may_work = now_us >= self.asks_again_until_us;
-        let is_late = is_due(pool.service_due_us()) || may_work && is_due(pool.work_due_us());
+        (self.spare_time).heed(handed.has_requests, handed.has_answers, now_us);
+        let is_due = pool.service_due_us().is_some_and(|at| at <= now_us);
+        let may_work = |at| self.spare_time.is_now(at, now_us);
+        let is_late = is_due || pool.work_due_us().is_some_and(may_work);
         if is_late {
             pool.tick(now_us, wall_clock_s());
         }

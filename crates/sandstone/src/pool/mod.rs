@@ -51,6 +51,7 @@ mod returning;
 pub mod rewind;
 pub mod scan;
 pub mod served;
+mod spare_time;
 pub mod status;
 pub mod stream;
 mod unflushed;
