@@ -11,8 +11,8 @@
 //!
 //! Where a log vdev copies the group first, 3 and 4 are about that (`log_vdevs.rs`).
 //!
-//! Where somebody waits for a group and all before it are durable, its own writes are asked to be durable
-//! by themselves, and 3 is already done when they are answered: one round trip to the devices instead
+//! Where somebody waits for a group, all before it are durable, and one request for each leaf writes it, that is asked to be
+//! durable by itself, and 3 is already done when it is answered: one round trip to the devices instead
 //! of two. Where others still need a flush, it would be a second one.
 //!
 //! A flush that fails is never repeated as if nothing had happened: what it should have made durable

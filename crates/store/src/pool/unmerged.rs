@@ -79,9 +79,11 @@ impl Unmerged {
         self.merging = std::mem::take(&mut self.sealed);
     }
 
-    /// So many of the nodes that a checkpoint may have to write are written.
+    /// So many of the nodes that a checkpoint may have to write are written. What they replace is still to be listed.
     pub(super) fn written(&mut self, nodes: u64) {
-        self.merging.nodes = self.merging.nodes.saturating_sub(nodes);
+        let nodes = nodes.min(self.merging.nodes);
+        self.merging.nodes -= nodes;
+        self.merging.replaced += nodes;
     }
 
     /// Those that were closed are in trees.
@@ -214,4 +216,27 @@ impl Pool {
 fn height_of(of: &Contents) -> u8 {
     let last = of.size.div_ceil(of.block_size.into()).saturating_sub(1);
     of.map.tree.height.max(Tree::<FAN_OUT>::height_for(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_written_take_no_room_any_more_but_what_they_replace_is_to_be_listed() {
+        let work = |nodes, replaced| Work { nodes, replaced };
+        let mut unmerged = Unmerged {
+            sealed: work(10, 5),
+            ..Unmerged::default()
+        };
+        unmerged.begin_checkpoint();
+        unmerged.sealed = work(3, 2);
+        unmerged.written(4);
+        assert_eq!(unmerged.all(), work(6 + 3, 9 + 2));
+        // What the next checkpoint has to do is not taken for written.
+        unmerged.written(7);
+        assert_eq!(unmerged.all(), work(3, 15 + 2));
+        unmerged.commit_checkpoint();
+        assert_eq!(unmerged.all(), work(3, 2));
+    }
 }

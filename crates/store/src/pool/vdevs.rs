@@ -97,7 +97,7 @@ impl Pool {
         }
     }
 
-    /// zpool's FRAG, per cent: that of the worst vdev. Takes a millisecond for each.
+    /// zpool's FRAG, per cent: that of the worst vdev. Looks at some hundred regions of each.
     pub fn fragmentation(&self) -> u8 {
         let all = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
         all.max().unwrap_or(0)

@@ -3,7 +3,8 @@
 //! first, so that runs are long.
 //!
 //! Regions are compared by sixteenths of their emptiness and, within one, by their distance, so that
-//! a pool that is equally full everywhere is swept from its beginning to its end and around.
+//! a pool that is equally full everywhere is swept from its beginning to its end and around. What lies
+//! in the tail is for metadata first: [`tail`](super::tail).
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use super::sectors::Sectors;
 const CHOSEN: usize = 256;
 /// Classes of emptiness: one for each sixteenth, and the empty.
 const CLASSES: usize = 17;
-/// From this class on a region is good for metadata, and the lowest is taken: metadata comes and
+/// From this class on a region before the tail is good for metadata, and the lowest is taken: metadata comes and
 /// goes with every checkpoint, and would otherwise leave no region whole for data.
 const METADATA_CLASS: usize = 12;
 

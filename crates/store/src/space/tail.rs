@@ -8,10 +8,10 @@
 
 use std::ops::Range;
 
-use super::{REGION, Space};
+use super::Space;
 
-/// The part of a vdev that the tail has at most.
-const MOST: u32 = 8;
+/// The tail has at most one region in so many.
+const ONE_IN: u32 = 8;
 
 impl Space {
     /// Data leaves alone so many regions at the end of a top-level vdev that they have that many runs for nodes, or an
@@ -20,7 +20,7 @@ impl Space {
     pub fn keep_tail(&mut self, vdev: u16, runs: Range<u64>) {
         let vdev = &mut self.vdevs[usize::from(vdev)];
         let regions = vdev.sectors.regions();
-        let first = regions - regions / MOST;
+        let first = regions - regions / ONE_IN;
         let before = vdev.tail().clamp(first, regions);
         let free = (before..regions).map(|region| vdev.sectors.node_runs_of(region));
         if runs.contains(&free.sum()) {
@@ -33,12 +33,5 @@ impl Space {
             there += vdev.sectors.node_runs_of(tail);
         }
         vdev.begin_tail(tail);
-    }
-
-    /// Sectors of a top-level vdev that data leaves alone while it finds a place before them.
-    pub fn tail(&self, vdev: u16) -> u64 {
-        let vdev = &self.vdevs[usize::from(vdev)];
-        let before = u64::from(vdev.tail()) * u64::from(REGION);
-        vdev.sectors.size().saturating_sub(before)
     }
 }

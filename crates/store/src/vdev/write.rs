@@ -133,8 +133,8 @@ impl Array {
     }
 
     /// The same, and where that takes one request for each leaf, written means that it outlives a power cut: true, if
-    /// so. Else a flush must follow: of several requests each would have its own (measured with two: no quicker with
-    /// one outstanding, a tenth slower with 16).
+    /// so. Else a flush must follow: of several requests each would have its own (measured with up to two and eight: no
+    /// quicker with one outstanding, a little slower with 16).
     pub fn write_durably(
         &mut self,
         tag: u64,
