@@ -31,6 +31,11 @@ use crate::map::hash::BuildNumberHasher;
 use crate::snapshot::deadlist::{Deadlist, Figures};
 use crate::vdev::ArrayError;
 
+/// Nodes on their way to the devices at most. Each is in memory twice, as itself and as the block that it becomes, and
+/// neither can be thrown out: where devices were busy with other things, a merge that did not wait for them had all
+/// leaves of a tree in memory. So many keep devices at work that are quicker than merges.
+pub(super) const NODES_IN_FLIGHT: usize = 128;
+
 /// A checkpoint being made.
 #[derive(Debug)]
 pub(super) struct Making {
@@ -80,7 +85,7 @@ struct Writes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Layers are merged into trees.
+    /// Layers are merged into trees, as fast as devices take their nodes.
     Merge,
     /// Blocks of deleted datasets are freed.
     Free,
@@ -102,10 +107,21 @@ impl Making {
     /// Whether it waits for nothing but its turn, where all groups up to `written_seq` are on the devices.
     pub(super) fn is_working(&self, written_seq: u64) -> bool {
         match self.stage {
-            Stage::Merge | Stage::Free | Stage::Persist => true,
+            Stage::Merge => self.nodes_to_go_on_with() > 0,
+            Stage::Free | Stage::Persist => true,
             Stage::Settle => self.is_settled(written_seq),
             Stage::Flush | Stage::Configuration | Stage::Labels { .. } | Stage::Waiting(_) => false,
         }
+    }
+
+    /// How many nodes may be written before the devices have more of those on their way.
+    fn nodes_to_go_on_with(&self) -> usize {
+        NODES_IN_FLIGHT.saturating_sub(self.nodes_in_flight())
+    }
+
+    /// Nodes that were given to devices, and are not there yet.
+    pub(super) fn nodes_in_flight(&self) -> usize {
+        self.writes.held.len()
     }
 
     /// Whether blocks of deleted datasets are still to be freed.

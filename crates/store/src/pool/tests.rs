@@ -17,6 +17,7 @@ mod reservations;
 mod rewind;
 mod scans;
 mod slow_reads;
+mod slow_writes;
 mod spares;
 mod sparse;
 mod streams;

@@ -104,7 +104,9 @@ impl Pool {
 
     /// Goes on merging.
     pub(super) fn merge_step(&mut self) {
-        let mut budget = self.limits.budget;
+        let making = self.checkpoint.as_ref();
+        let bound = making.map_or(0, |making| making.nodes_to_go_on_with());
+        let mut budget = self.limits.budget.min(bound);
         while budget > 0 {
             let Some(making) = &mut self.checkpoint else {
                 return;
