@@ -16,7 +16,7 @@ use store::pool::{
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
-use super::damaged::{Damaged, reading};
+use super::damaged::{Damaged, reading, sending};
 use super::devices::Devices;
 use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
@@ -241,7 +241,7 @@ impl Engine {
             Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
-                let reading = reading(&request);
+                let reading = sending(&request, pool.catalog());
                 let waiter = Waiter::Stream { reply, reading };
                 self.waiting.insert(self.next_id, waiter);
                 pool.submit(RequestId(self.next_id), request, now_us);
@@ -734,6 +734,7 @@ impl Absence {
 fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
     let kind = match error.kind {
         PoolErrorKind::Invalid | PoolErrorKind::Refused => BlockErrorKind::Invalid,
+        PoolErrorKind::OutOfRange => BlockErrorKind::OutOfRange,
         PoolErrorKind::NotFound => BlockErrorKind::Gone,
         PoolErrorKind::ReadOnly | PoolErrorKind::Receiving | PoolErrorKind::Modified => {
             BlockErrorKind::ReadOnly

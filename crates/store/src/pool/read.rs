@@ -204,7 +204,7 @@ impl Pool {
         let end = offset.checked_add(len);
         if len == 0 || end.is_none_or(|end| end > contents.size) {
             let context = format!("{len} bytes at {offset} of {}", contents.size);
-            return Err(PoolError::new(PoolErrorKind::Invalid, context));
+            return Err(PoolError::new(PoolErrorKind::OutOfRange, context));
         }
         Ok(contents)
     }
@@ -355,6 +355,11 @@ impl Pool {
 
     fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
         let mut evicted = Vec::new();
+        if let Some(of) = self.contents.get(&wanted.dataset)
+            && of.settings.primary_cache == CachePolicy::None
+        {
+            of.map.tree.forget_leaf(&mut self.nodes, wanted.block);
+        }
         if self.is_cached(wanted.dataset) {
             let key = cache_key(wanted.dataset, wanted.block);
             self.cache

@@ -168,6 +168,8 @@ pub enum Answer {
 pub enum PoolErrorKind {
     /// The request makes no sense for that dataset.
     Invalid,
+    /// Some of it lies behind the dataset's end, which may have been moved meanwhile.
+    OutOfRange,
     /// There is no such dataset.
     NotFound,
     /// The dataset cannot be written.
@@ -213,9 +215,11 @@ impl PoolError {
     pub(super) fn of_array(error: ArrayError, context: impl Into<String>) -> Self {
         use crate::vdev::ArrayErrorKind as Array;
         let kind = match error.kind {
-            Array::OutOfRange | Array::Checksum | Array::Undecided | Array::Overwritten => {
-                PoolErrorKind::Damaged
-            }
+            Array::OutOfRange
+            | Array::Checksum
+            | Array::Undecided
+            | Array::Medium
+            | Array::Overwritten => PoolErrorKind::Damaged,
             Array::Device | Array::Unavailable | Array::NotRebuilt => PoolErrorKind::Device,
             Array::Lost => PoolErrorKind::Suspended,
         };

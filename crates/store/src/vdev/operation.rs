@@ -162,6 +162,8 @@ pub enum ArrayErrorKind {
     Checksum,
     /// Devices answered, and none of the choices of their bytes that were tried is the block; there are more.
     Undecided,
+    /// Devices are there and say that they cannot read it, and nobody who should have it was not asked.
+    Medium,
     /// Too many devices failed it.
     Device,
     /// Too many leaves are away.
@@ -194,6 +196,7 @@ impl fmt::Display for ArrayError {
             ArrayErrorKind::Undecided => {
                 "no choice of columns that was tried has the right checksum"
             }
+            ArrayErrorKind::Medium => "the devices cannot read it",
             ArrayErrorKind::Device => "too many devices failed",
             ArrayErrorKind::Unavailable => "too many leaves are away",
             ArrayErrorKind::Lost => "unflushed writes are lost",

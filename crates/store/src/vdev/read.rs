@@ -445,6 +445,21 @@ impl Array {
         self.submit(leaf, job, now_us, out);
     }
 
+    /// Whether enough columns are on devices that say that they cannot read them, for the block to be lost: no leaf that
+    /// comes back will have them.
+    fn is_unreadable(&self, read: &ReadOperation) -> bool {
+        let top = &self.top_levels[usize::from(read.block.address.vdev())];
+        let says_so = |copy: &ColumnCopy| match copy.state {
+            CopyState::Failed(kind) => kind == DeviceErrorKind::Medium,
+            _ => false,
+        };
+        let columns = read.geometry.columns.iter().zip(&read.copies);
+        let unreadable = columns.filter(|(column, copies)| {
+            copies.len() >= top.holders(column.slot).count() && copies.iter().all(says_so)
+        });
+        unreadable.count() > read.geometry.parity
+    }
+
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
         let is_current = self.watches.is_untouched(&read.watch);
         self.watches.forget(&read.watch);
@@ -460,6 +475,8 @@ impl Array {
             ArrayErrorKind::Undecided
         } else if read.is_told() {
             ArrayErrorKind::Checksum
+        } else if self.is_unreadable(read) {
+            ArrayErrorKind::Medium
         } else if read.error.is_some() {
             ArrayErrorKind::Device
         } else {

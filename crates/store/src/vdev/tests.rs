@@ -9,4 +9,5 @@ mod queueing;
 mod rig;
 mod second_look;
 mod shapes;
+mod unreadable;
 mod waiting;
