@@ -52,7 +52,7 @@ pub struct Args {
     /// Logical block size
     #[arg(long, value_name = "512|4096", default_value_t = 512, value_parser = block_size)]
     pub block_size: u32,
-    /// Physical block size [default: a volume's volblocksize; 4096 of memory]
+    /// Physical block size [default: 4096]
     #[arg(long, value_name = "512|4096", value_parser = block_size)]
     pub physical_block_size: Option<u32>,
     /// Acknowledge writes from volatile cache

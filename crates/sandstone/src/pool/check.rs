@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
 use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{LeafLabels, OpenError, OpenErrorKind, Pool, examine};
+use store::pool::{LeafLabels, OpenError, Pool, examine};
 use utoipa::ToSchema;
 
 use super::disks::Disks;
 use super::found::{Found, describe, find_labels};
 use super::import::open_all;
+use super::opening::Remedy;
 use super::overlay::Drive;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
@@ -186,19 +187,20 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
     if !missing.is_empty() {
         reason.push_str(&format!("; missing: {}", missing.join(", ")));
     }
-    let may_rewind = matches!(
-        error.kind,
-        OpenErrorKind::Damaged | OpenErrorKind::LogDamaged
-    );
     let rewind = format!(
         "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and what \
          that gives up; it changes nothing"
     );
-    let next = match (may_rewind, missing.is_empty()) {
-        (true, true) => rewind,
-        (true, false) => format!("attach what is missing, or name it with -d; otherwise {rewind}"),
-        (false, false) => "attach what is missing, or name it with -d".to_owned(),
-        (false, true) => format!("`sandstone pool import -d PATH {name}` says what to do about it"),
+    let next = match (Remedy::of(error.kind), missing.is_empty()) {
+        (Remedy::Rewind, true) => rewind,
+        (Remedy::Rewind, false) => {
+            format!("attach what is missing, or name it with -d; otherwise {rewind}")
+        }
+        (Remedy::Program, _) => {
+            "check it with the version of sandstone that wrote it, or a newer one".to_owned()
+        }
+        (_, false) => "attach what is missing, or name it with -d".to_owned(),
+        (_, true) => format!("`sandstone pool import -d PATH {name}` says what to do about it"),
     };
     let message = format!("pool {name} cannot be opened, so it cannot be checked: {reason}");
     Error::new(ErrorKind::Corrupt, message, next)

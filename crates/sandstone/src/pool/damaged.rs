@@ -40,6 +40,20 @@ pub(super) fn reading(request: &Request) -> Option<Span> {
     }
 }
 
+/// What a request reads for a stream.
+pub(super) fn sending(request: &Request, catalog: &Catalog) -> Option<Span> {
+    let Request::Stored { dataset, block } = *request else {
+        return None;
+    };
+    let (_, block_size) = catalog.dataset(dataset)?.geometry()?;
+    let len = u64::from(block_size);
+    Some(Span {
+        dataset,
+        offset: block.saturating_mul(len),
+        len,
+    })
+}
+
 /// What reads and scrubs met.
 #[derive(Debug, Default)]
 pub(super) struct Damaged(BTreeSet<Span>);

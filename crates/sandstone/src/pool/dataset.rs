@@ -205,14 +205,16 @@ fn check_all(pool: &Pool, steps: &[Step], served: &Served) -> Result<Vec<Operati
         served
             .refuse_operation(&after, &operation)
             .map_err(refused)?;
-        let promised = pool.check_promises(&operation);
-        let promised = promised.and_then(|()| pool.check_lists(&operation));
-        promised.map_err(|error| failed(&error))?;
+        pool.check_lists(&operation)
+            .map_err(|error| failed(&error))?;
         if operations.len() + 1 < steps.len() {
             after.apply(&operation).map_err(refused)?;
         }
         operations.push(operation);
     }
+    // Each may fit where all do not.
+    pool.check_promises(&operations)
+        .map_err(|error| failed(&error))?;
     Ok(operations)
 }
 

@@ -12,6 +12,7 @@ use super::disks::{Disks, is_remote};
 use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
+use super::opening::Remedy;
 use super::registry::{OpenPool, Pools};
 use super::rewind::{self, Reach, RewindView};
 use crate::block::BlockDevice;
@@ -263,19 +264,22 @@ impl Pools {
         };
         let host = opened.map_err(|error| {
             let mut reasons = vec![error.reason];
-            let next = match (error.may_rewind, missing.is_empty()) {
-                (true, true) => format!(
+            let next = match (error.remedy, missing.is_empty()) {
+                (Remedy::Rewind, true) => format!(
                     "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and \
                      what that gives up; it changes nothing"
                 ),
-                (true, false) => format!(
+                (Remedy::Rewind, false) => format!(
                     "attach what is missing, then import it again; if that cannot be had any more, \
                      `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
                 ),
-                (false, true) if error.may_be_read => format!(
+                (Remedy::ReadOnly, true) => format!(
                     "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
                 ),
-                (false, _) => {
+                (Remedy::Program, _) => {
+                    "import it with the version of sandstone that wrote it, or a newer one".to_owned()
+                }
+                (Remedy::Devices | Remedy::ReadOnly, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")
                 }
             };

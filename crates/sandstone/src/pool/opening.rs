@@ -41,18 +41,37 @@ pub(super) fn wall_clock_s() -> u64 {
 pub(super) struct NotOpen {
     /// A sentence without a full stop.
     pub(super) reason: String,
+    pub(super) remedy: Remedy,
+}
+
+/// What helps a pool that does not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Devices that are missing.
+    Devices,
     /// What is damaged could be given up.
-    pub(super) may_rewind: bool,
+    Rewind,
     /// It can be read, and not be changed.
-    pub(super) may_be_read: bool,
+    ReadOnly,
+    /// Another version of the program.
+    Program,
+}
+
+impl Remedy {
+    pub(super) fn of(kind: OpenErrorKind) -> Self {
+        match kind {
+            OpenErrorKind::Damaged | OpenErrorKind::LogDamaged => Self::Rewind,
+            OpenErrorKind::Version => Self::Program,
+            _ => Self::Devices,
+        }
+    }
 }
 
 impl From<String> for NotOpen {
     fn from(reason: String) -> Self {
         Self {
             reason,
-            may_rewind: false,
-            may_be_read: false,
+            remedy: Remedy::Devices,
         }
     }
 }
@@ -60,12 +79,8 @@ impl From<String> for NotOpen {
 impl From<OpenError> for NotOpen {
     fn from(error: OpenError) -> Self {
         Self {
-            may_rewind: matches!(
-                error.kind,
-                OpenErrorKind::Damaged | OpenErrorKind::LogDamaged
-            ),
+            remedy: Remedy::of(error.kind),
             reason: error.context,
-            may_be_read: false,
         }
     }
 }
@@ -244,7 +259,7 @@ fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Ev
         devices.start_batch();
         if let Some(reason) = pool.suspended_because() {
             return Err(NotOpen {
-                may_be_read: true,
+                remedy: Remedy::ReadOnly,
                 ..reason.to_owned().into()
             });
         }

@@ -209,14 +209,14 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         "primarycache",
         "all|metadata|none",
         "all",
-        "what is kept in memory",
+        "what is kept in memory: all, only maps, or not even the leaves of these",
     ),
     settable(
         Native::Secondarycache,
         "secondarycache",
         "all|metadata|none",
         "all",
-        "what is kept on cache devices",
+        "what is kept on cache devices; never maps, so metadata says the same as none",
     ),
     settable(
         Native::Sync,

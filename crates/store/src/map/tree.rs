@@ -148,6 +148,15 @@ impl<const N: usize> Tree<N> {
         Ok(())
     }
 
+    /// Lets go of the leaf of block `index`, where it is in memory.
+    pub fn forget_leaf(&self, cache: &mut NodeCache<N>, index: u64) {
+        if index < self.end()
+            && let Ok((0, pointer)) = self.descend(cache, index)
+        {
+            cache.discard(&pointer);
+        }
+    }
+
     /// The leaf of block `index`, or the hole that stands for it and its level. What is below a lost
     /// node is lost too.
     fn descend(&self, cache: &mut NodeCache<N>, index: u64) -> Result<(u8, Pointer), Missing> {

@@ -68,7 +68,7 @@ impl Pool {
                     continue;
                 }
             };
-            let promised = self.check_promises(&operation);
+            let promised = self.check_promises(std::slice::from_ref(&operation));
             let lists = match promised.and_then(|()| self.lists_after(&operation)) {
                 Ok(lists) => lists,
                 Err(error) => {

@@ -277,13 +277,16 @@ impl Pool {
         sectors + sectors.div_ceil(32)
     }
 
-    /// Refuses what would promise more to volumes than there is.
+    /// Refuses what would, all of it together, promise more to volumes than there is.
     ///
     /// # Errors
     /// NoSpace.
-    pub fn check_promises(&self, operation: &Operation) -> Result<(), PoolError> {
-        self.check_room_to_unmap(operation)?;
-        let promise = self.promised_by(operation);
+    pub fn check_promises(&self, operations: &[Operation]) -> Result<(), PoolError> {
+        for operation in operations {
+            self.check_room_to_unmap(operation)?;
+        }
+        let promises = operations.iter().map(|of| self.promised_by(of));
+        let promise = promises.fold(Promise::default(), Promise::and);
         let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
         let reserved = self.reserved.saturating_sub(promise.taken);

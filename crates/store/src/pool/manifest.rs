@@ -59,8 +59,7 @@ pub(super) const MAX_MANIFEST: usize = Root::MAX_BLOCKS * BLOCK;
 /// It is no manifest of this version.
 pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
     let damaged = |context: String| OpenError::new(OpenErrorKind::Damaged, context);
-    let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| damaged(format!("the manifest cannot be understood: {error}")))?;
+    let manifest = Manifest::understand(bytes)?;
     let has_contents = manifest
         .contents
         .iter()
@@ -75,6 +74,23 @@ pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
         return Err(damaged("a tree or list in the manifest is none".to_owned()));
     }
     serde_json::to_vec(&manifest).map_err(|error| damaged(error.to_string()))
+}
+
+impl Manifest {
+    /// What is written there. Its blocks are known to be as they were written, so what this program does not understand
+    /// is no damage, and nothing is to be given up for it.
+    ///
+    /// # Errors
+    /// Another version of the program wrote it.
+    pub(super) fn understand(bytes: &[u8]) -> Result<Self, OpenError> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let context = format!(
+                "its manifest is whole, and this version of the program does not understand it: {error}. Nothing was \
+                 changed; open it with the version that wrote it, or a newer one"
+            );
+            OpenError::new(OpenErrorKind::Version, context)
+        })
+    }
 }
 
 /// A pointer as text.
@@ -289,6 +305,13 @@ mod tests {
             root: Hex::default(),
             height: u8::MAX,
         }
+    }
+
+    #[test]
+    fn a_manifest_with_more_in_it_is_another_versions_and_not_damaged() {
+        let text = r#"{"epoch":1,"catalog":{},"more":2}"#;
+        let error = Manifest::understand(text.as_bytes()).expect_err("not of this version");
+        assert_eq!(error.kind, OpenErrorKind::Version, "{error}");
     }
 
     /// The bounds are of the longest records that there can be, with the comma behind each.

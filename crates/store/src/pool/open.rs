@@ -467,9 +467,7 @@ impl Opening {
         let bytes = bytes
             .get(..len)
             .ok_or_else(|| OpenError::damaged("the manifest is shorter than its root says"))?;
-        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|error| {
-            OpenError::damaged(format!("the manifest cannot be understood: {error}"))
-        })?;
+        let manifest = Manifest::understand(bytes)?;
         if manifest.epoch != self.root.epoch.0 {
             return Err(OpenError::damaged("the manifest is another checkpoint's"));
         }

@@ -62,7 +62,11 @@ pub(super) fn tell(
         writeln!(
             t.out,
             "Blocks of so old a state may have been overwritten: they give errors where they are read, never wrong \
-             bytes. A scrub names them all."
+             bytes.{}",
+            match is_read_only {
+                true => "",
+                false => " A scrub names them all.",
+            }
         )?;
     }
     let volumes = match rewind.datasets.is_empty() {

@@ -29,6 +29,9 @@ pub(super) fn parts(
 ) -> Result<Vec<Part>, CatalogError> {
     let (_, name) = split(&request.snapshot);
     let mut parts = Vec::new();
+    if let Some(from) = &request.from {
+        refuse_other_pool(&request.snapshot, from)?;
+    }
     if request.recursive {
         let (above, snapshot) = name.split_once('@').ok_or_else(|| unnamed(name))?;
         let root = catalog.find(above)?.id;
@@ -198,6 +201,21 @@ fn base<'a>(
             "name an older snapshot of the same volume, or of what it was cloned of",
         )
     })
+}
+
+/// Refuses an older snapshot that is told by its whole name in another pool: this one's own may be another.
+fn refuse_other_pool(sent: &str, from: &str) -> Result<(), CatalogError> {
+    let is_whole = from
+        .split_once('@')
+        .is_some_and(|(volume, _)| !volume.is_empty());
+    if !is_whole || split(from).0 == split(sent).0 {
+        return Ok(());
+    }
+    Err(CatalogError::new(
+        ErrorKind::InvalidValue,
+        format!("'{from}' is in another pool than '{sent}'"),
+        "name the older snapshot as it is called where it is sent from; the receiving side finds its own",
+    ))
 }
 
 /// A volume's name below what is sent.

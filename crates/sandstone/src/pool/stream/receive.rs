@@ -481,7 +481,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
             return Ok(false);
         };
         // The catalogue does not know what space there is.
-        let promised = pool.check_promises(&begin);
+        let promised = pool.check_promises(std::slice::from_ref(&begin));
         let promised = promised.and_then(|()| pool.check_lists(&begin));
         promised.map(|()| true).map_err(|error| failed(&error))
     });

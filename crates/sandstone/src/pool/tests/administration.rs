@@ -11,8 +11,10 @@ use store::format::label::LABEL_SIZE;
 use super::super::Pools;
 use super::super::administer::VdevChange;
 use super::super::create::CreatePool;
+use super::super::dataset::DatasetChange;
 use super::super::import::ImportPool;
 use super::super::scan::ScrubAction;
+use super::super::stream::SendRequest;
 use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::{FILE, ask, create_volume, cut, pools, read, request, write};
 use crate::block::{Lane, Request};
@@ -519,6 +521,31 @@ fn what_a_scrub_could_not_repair_is_told_after_a_restart_too() {
     let status = view.status.expect("it is not well");
     assert!(status.contains("could not be read"), "{status}");
     assert_eq!(view.damaged, [], "nothing has read it yet");
+    let taken = DatasetChange::Snapshot {
+        names: vec!["tank/a@s".to_owned()],
+        recursive: false,
+        properties: [].into(),
+    };
+    third.change(&taken).expect("a snapshot");
+    let wanted = SendRequest {
+        snapshot: "tank/a@s".to_owned(),
+        ..SendRequest::default()
+    };
+    let sender = third.sender(&wanted).expect("there is such a snapshot");
+    sender.run(&mut |_| Ok(())).expect_err("a block is lost");
+    let damaged = third.view("tank").expect("a pool").damaged;
+    assert_eq!(
+        (
+            damaged.len(),
+            damaged[0].dataset.as_str(),
+            damaged[0].offset
+        ),
+        (1, "tank/a@s", 0)
+    );
+    let seen = VdevChange::Clear {
+        devices: Vec::new(),
+    };
+    third.change_vdevs("tank", &seen).expect("cleared");
     let volume = third.open_volume("tank/a", 4096).expect("opens");
     let (offset, len) = (0, 4096);
     ask(&volume, &mut lane, Request::Read { offset, len }).expect_err("never wrong bytes");

@@ -71,6 +71,32 @@ fn all_datasets_are_set_or_none() {
 }
 
 #[test]
+fn what_fits_for_each_and_not_for_all_is_set_for_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    for name in ["tank/a", "tank/b"] {
+        create_volume(&pools, name, 64 << 20);
+    }
+    let mut change = set("tank/a", &[("refreservation", "64M")]);
+    let DatasetChange::Set { names, .. } = &mut change else {
+        unreachable!("it was made so");
+    };
+    names.push("tank/b".to_owned());
+    let error = pools.change(&change).expect_err("there is room for one");
+    assert!(error.message.contains("would reserve 1"), "{error}");
+    let reserved = |name: &str| {
+        let properties = found(&pools, name).properties.into_iter();
+        let mut named = properties.filter(|of| of.name == "refreservation");
+        named.next().expect("a property").value
+    };
+    assert_eq!([reserved("tank/a"), reserved("tank/b")], ["none", "none"]);
+    let change = set("tank/a", &[("refreservation", "64M")]);
+    pools.change(&change).expect("one fits");
+}
+
+#[test]
 fn a_volume_gets_the_block_size_that_suits_its_pool() {
     let folder = tempfile::tempdir().expect("a folder");
     let pools = pools(folder.path());

@@ -225,6 +225,12 @@ fn a_pool_that_is_only_read_takes_no_changes_and_can_be_copied() {
         snapshot: "tank/a@s".to_owned(),
         ..SendRequest::default()
     };
+    let elsewhere = SendRequest {
+        from: Some("pond/a@s".to_owned()),
+        ..wanted.clone()
+    };
+    let error = pools.sender(&elsewhere).expect_err("not of this pool");
+    assert!(error.message.contains("another pool"), "{error}");
     let mut sent = 0;
     let mut count = |piece: Vec<u8>| {
         sent += piece.len();
