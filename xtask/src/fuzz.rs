@@ -52,11 +52,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if options.targets.is_empty() {
         options.targets = known;
     }
-    if options.input.is_none() {
-        replay()?;
-    }
     if options.replay_only {
-        return Ok(());
+        return replay();
     }
     let folder = build()?;
     if let Some(input) = &options.input {
@@ -140,7 +137,7 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The floor: every seed as a plain test, which needs nothing but the compiler.
+/// Every seed as a plain test, which needs nothing but the compiler.
 fn replay() -> Result<(), String> {
     println!("fuzz: replaying the committed corpora");
     check(cargo("test").args(["--quiet"]), "replay")
@@ -165,7 +162,32 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_folder().join(host).join("release"))
 }
 
+/// The floor: each committed seed of a target, whole, once. (Fuzzing takes no more of a seed than the longest input that
+/// it makes itself.)
+fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
+    let corpus = crate_root().join("fuzz/corpus").join(target);
+    let entries = std::fs::read_dir(&corpus);
+    let entries = entries.map_err(|e| format!("{}: {e}", corpus.display()))?;
+    let seeds: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    if seeds.is_empty() {
+        return Err(format!("{} holds no seed", corpus.display()));
+    }
+    let run = Command::new(folder.join(target)).args(&seeds).output();
+    let output = run.map_err(|e| format!("cannot run {target}: {e}"))?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    let last = log.lines().rfind(|line| line.starts_with("Running: "));
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{target} failed with a committed seed ({}): {}",
+            last.unwrap_or("it is not known which"),
+            failure(&log).join("\n  ")
+        )),
+    }
+}
+
 fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
+    replay_seeds(folder, target)?;
     let root = crate_root();
     let (found, artifacts) = (
         target_folder().join("corpus").join(target),

@@ -181,14 +181,25 @@ impl Report {
                 "{}",
                 serde_json::to_string_pretty(&self).map_err(|e| e.to_string())?
             );
-            return Ok(());
+            return self.judge();
         }
         self.print_head();
         self.print_rows();
         self.print_cached();
         self.print_sessions();
         self.print_goals();
-        Ok(())
+        self.judge()
+    }
+
+    /// Says how many goals are not reached, to whoever reads no tables.
+    fn judge(&self) -> Result<(), String> {
+        match self.goals.iter().filter(|goal| !goal.reached).count() {
+            0 => Ok(()),
+            short => Err(format!(
+                "{short} of {} goals are not reached",
+                self.goals.len()
+            )),
+        }
     }
 
     fn print_head(&self) {

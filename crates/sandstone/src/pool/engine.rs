@@ -746,3 +746,21 @@ fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
     };
     BlockError::new(kind, error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initiators_are_told_what_kind_of_error_it_was() {
+        let told = |kind| block_error(&PoolError::new(kind, "so it is"), false).kind();
+        for (kind, expected) in [
+            (PoolErrorKind::Damaged, BlockErrorKind::Medium),
+            (PoolErrorKind::OutOfRange, BlockErrorKind::OutOfRange),
+            (PoolErrorKind::Device, BlockErrorKind::Gone),
+            (PoolErrorKind::NoSpace, BlockErrorKind::NoSpace),
+        ] {
+            assert_eq!(told(kind), expected, "{kind:?}");
+        }
+    }
+}

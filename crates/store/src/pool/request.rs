@@ -308,3 +308,25 @@ pub enum Event {
         guid: u64,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vdev::ArrayErrorKind;
+
+    #[test]
+    fn what_devices_cannot_read_is_damage_and_what_is_away_is_not() {
+        let of = |kind| {
+            let error = ArrayError {
+                kind,
+                context: "a block".to_owned(),
+                source: None,
+            };
+            PoolError::of_array(error, "a read").kind
+        };
+        assert_eq!(of(ArrayErrorKind::Medium), PoolErrorKind::Damaged);
+        assert_eq!(of(ArrayErrorKind::Checksum), PoolErrorKind::Damaged);
+        assert_eq!(of(ArrayErrorKind::Device), PoolErrorKind::Device);
+        assert_eq!(of(ArrayErrorKind::Unavailable), PoolErrorKind::Device);
+    }
+}

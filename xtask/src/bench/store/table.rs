@@ -139,7 +139,7 @@ impl Table {
         if json {
             let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
             println!("{text}");
-            return Ok(());
+            return self.judge();
         }
         let machine = &self.machine;
         println!(
@@ -158,7 +158,19 @@ impl Table {
         for note in &self.notes {
             println!("\n{note}");
         }
-        Ok(())
+        self.judge()
+    }
+
+    /// Says how many demands are not reached, to whoever reads no tables.
+    fn judge(&self) -> Result<(), String> {
+        let of_line = |line: &Line| {
+            let judged = line.wanted.iter().filter_map(|wanted| line.judge(*wanted));
+            judged.filter(|(_, _, is_reached)| !is_reached).count()
+        };
+        match self.lines.iter().map(of_line).sum::<usize>() {
+            0 => Ok(()),
+            short => Err(format!("{short} of what the table demands is not reached")),
+        }
     }
 }
 
