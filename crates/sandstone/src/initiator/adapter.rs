@@ -200,11 +200,17 @@ impl Adapter {
 
     /// Sleeps until a socket or the clock asks for a turn.
     fn sleep(&self, until: Instant) {
-        let mut due = self.next_deadline().map_or(until, |due| due.min(until));
-        if self.fabric().looking_up > 0 {
-            // A name that is found wakes the lane, which nobody waits for here.
-            due = due.min(Instant::now() + LOOK_AGAIN);
-        }
+        let due = {
+            // Both at one moment: a name that is found between them would be waited for until the clock asks again.
+            let mut fabric = self.fabric();
+            let due = fabric.next_deadline_us();
+            let due = due.map_or(until, |due| fabric.instant(due).min(until));
+            match fabric.looking_up {
+                0 => due,
+                // A name that is found wakes the lane, which nobody waits for here.
+                _ => due.min(Instant::now() + LOOK_AGAIN),
+            }
+        };
         let left = due.saturating_duration_since(Instant::now());
         let timeout = rustix::event::Timespec {
             tv_sec: left.as_secs() as i64,
