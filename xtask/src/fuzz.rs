@@ -172,7 +172,10 @@ fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
     if seeds.is_empty() {
         return Err(format!("{} holds no seed", corpus.display()));
     }
-    let run = Command::new(folder.join(target)).args(&seeds).output();
+    let run = Command::new(folder.join(target))
+        .args(&seeds)
+        .args(plain_inputs(target)?)
+        .output();
     let output = run.map_err(|e| format!("cannot run {target}: {e}"))?;
     let log = String::from_utf8_lossy(&output.stderr);
     let last = log.lines().rfind(|line| line.starts_with("Running: "));
@@ -184,6 +187,19 @@ fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
             failure(&log).join("\n  ")
         )),
     }
+}
+
+/// What is no seed of any target and no harm to one. (No input at all is what fuzzing begins with.)
+fn plain_inputs(target: &str) -> Result<[PathBuf; 2], String> {
+    let folder = target_folder();
+    let files = [
+        (folder.join(format!("{target}.zero")), vec![0]),
+        (folder.join(format!("{target}.ones")), vec![0xff; 4096]),
+    ];
+    for (path, bytes) in &files {
+        std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(files.map(|(path, _)| path))
 }
 
 fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {

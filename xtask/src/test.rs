@@ -3,11 +3,10 @@
 //! Every stage runs even when an earlier one failed, so that one run shows all that is wrong; only
 //! what stands on a failed build is left out.
 
-use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::{crate_root, debian, fuzz, tidy};
+use crate::{crate_root, debian, fuzz, target_folder, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask test [OPTIONS]
@@ -165,8 +164,8 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// The build that the labs run against, made beside the tests of what they leave of the processor: they wait for a third
-/// of their time.
+/// The build that the labs run against, made beside the tests of what they leave of the processor: many of them wait for a
+/// daemon.
 struct OptimisedBuild(std::io::Result<Child>);
 
 impl OptimisedBuild {
@@ -191,9 +190,7 @@ impl OptimisedBuild {
 /// The program that was built runs as it is: cargo, asked to run it by itself, would build it once more with the features
 /// that it alone needs of its dependencies.
 fn conformance(quick: bool) -> Verdict {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| crate_root().join("target"));
-    let mut command = Command::new(target.join(LABS_PROFILE).join("conformance"));
+    let mut command = Command::new(target_folder().join(LABS_PROFILE).join("conformance"));
     if quick {
         command.arg("--quick");
     }

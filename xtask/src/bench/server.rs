@@ -129,9 +129,7 @@ pub(super) fn sandstone_binary(given: Option<&Path>) -> Result<PathBuf, String> 
     if !status.success() {
         return Err("the release build of sandstone failed".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| crate_root().join("target"), PathBuf::from);
-    Ok(target.join("release/sandstone"))
+    Ok(crate::target_folder().join("release/sandstone"))
 }
 
 /// A port that was free a moment ago.

@@ -355,15 +355,14 @@ impl Pool {
 
     fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
         let mut evicted = Vec::new();
-        if let Some(of) = self.contents.get(&wanted.dataset)
-            && of.settings.primary_cache == CachePolicy::None
-        {
-            of.map.tree.forget_leaf(&mut self.nodes, wanted.block);
-        }
         if self.is_cached(wanted.dataset) {
             let key = cache_key(wanted.dataset, wanted.block);
             self.cache
                 .fill(key, ticket, data.clone(), |of| evicted.push(of));
+        } else if let Some(of) = self.contents.get(&wanted.dataset)
+            && of.settings.primary_cache == CachePolicy::None
+        {
+            of.map.tree.forget_leaf(&mut self.nodes, wanted.block);
         }
         self.keep_evicted(evicted);
     }

@@ -113,9 +113,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
     if !status.success() {
         return Err("the example pool_load does not build".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| crate::crate_root().join("target"));
-    Ok(target.join("release/examples/pool_load"))
+    Ok(crate::target_folder().join("release/examples/pool_load"))
 }
 
 /// The process at work.

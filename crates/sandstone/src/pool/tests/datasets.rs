@@ -8,12 +8,12 @@ use super::{create_volume, pattern, pools, request, write};
 use crate::block::Lane;
 use crate::config::ErrorKind;
 
-fn set(name: &str, properties: &[(&str, &str)]) -> DatasetChange {
+fn set(names: &[&str], properties: &[(&str, &str)]) -> DatasetChange {
     let properties = properties
         .iter()
         .map(|(of, to)| (of.to_string(), to.to_string()));
     DatasetChange::Set {
-        names: vec![name.to_owned()],
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
         properties: properties.collect(),
         shrink: true,
     }
@@ -55,11 +55,7 @@ fn all_datasets_are_set_or_none() {
         let property = properties.find(|of| of.name == "compression");
         property.expect("a property").value
     };
-    let mut change = set("tank/a", &[("compression", "zstd")]);
-    let DatasetChange::Set { names, .. } = &mut change else {
-        unreachable!("it was made so");
-    };
-    names.push("tank/b".to_owned());
+    let change = set(&["tank/a", "tank/b"], &[("compression", "zstd")]);
     pools.change(&change).expect_err("no tank/b");
     assert_eq!(compression("tank/a"), "on");
     create_volume(&pools, "tank/b", 32 << 20);
@@ -79,11 +75,7 @@ fn what_fits_for_each_and_not_for_all_is_set_for_none() {
     for name in ["tank/a", "tank/b"] {
         create_volume(&pools, name, 64 << 20);
     }
-    let mut change = set("tank/a", &[("refreservation", "64M")]);
-    let DatasetChange::Set { names, .. } = &mut change else {
-        unreachable!("it was made so");
-    };
-    names.push("tank/b".to_owned());
+    let change = set(&["tank/a", "tank/b"], &[("refreservation", "64M")]);
     let error = pools.change(&change).expect_err("there is room for one");
     assert!(error.message.contains("would reserve 1"), "{error}");
     let reserved = |name: &str| {
@@ -92,7 +84,7 @@ fn what_fits_for_each_and_not_for_all_is_set_for_none() {
         named.next().expect("a property").value
     };
     assert_eq!([reserved("tank/a"), reserved("tank/b")], ["none", "none"]);
-    let change = set("tank/a", &[("refreservation", "64M")]);
+    let change = set(&["tank/a"], &[("refreservation", "64M")]);
     pools.change(&change).expect("one fits");
 }
 
@@ -168,10 +160,10 @@ fn a_value_that_is_refused_leaves_the_size_as_it_was() {
     let request = request(folder.path(), VdevKind::Disk, 1);
     pools.create(&request).expect("a pool");
     create_volume(&pools, "tank/a", 32 << 20);
-    let change = set("tank/a", &[("volsize", "16M"), ("compression", "bogus")]);
+    let change = set(&["tank/a"], &[("volsize", "16M"), ("compression", "bogus")]);
     pools.change(&change).expect_err("no such compression");
     assert_eq!(found(&pools, "tank/a").size, Some(32 << 20));
-    let change = set("tank/a", &[("volsize", "16M"), ("compression", "zstd")]);
+    let change = set(&["tank/a"], &[("volsize", "16M"), ("compression", "zstd")]);
     pools.change(&change).expect("set");
     assert_eq!(found(&pools, "tank/a").size, Some(16 << 20));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::{Limits, Plan, Request};
 use super::world::World;
 use crate::catalog::HistoryEntry;
-use crate::catalog::request::SetProperties;
+use crate::catalog::request::{CreateVolume, SetProperties};
 use crate::format::Extent;
 use crate::space::Purpose;
 use crate::vdev::Kind;
@@ -105,6 +105,32 @@ fn what_was_cached_before_the_policy_changed_is_not_read_again() {
     world.write(volume, 0, &pattern(4096, 2), true);
     world.checkpoint();
     assert_eq!(world.read(volume, 0, 4096), pattern(4096, 2));
+}
+
+#[test]
+fn of_a_volume_with_primarycache_none_not_even_the_leaves_of_its_map_stay_in_memory() {
+    for (policy, again) in [("all", 0), ("metadata", 0), ("none", 1)] {
+        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let request = CreateVolume {
+            name: "a".to_owned(),
+            size: 8 << 20,
+            block_size: 4096,
+            properties: [("primarycache".to_owned(), policy.to_owned())].into(),
+            ..CreateVolume::default()
+        };
+        let plan: Plan =
+            Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+        world.administer(plan).expect("a volume");
+        let volume = world.id("a");
+        world.write(volume, 0, &[7; 8192], true);
+        world.reopen().expect("opens");
+        world.checkpoint();
+        assert_eq!(world.read(volume, 0, 4096), [7; 4096]);
+        let before = world.pool.nodes.counts().1;
+        assert_eq!(world.read(volume, 4096, 4096), [7; 4096]);
+        let missed = world.pool.nodes.counts().1 - before;
+        assert_eq!(missed.min(1), again, "{policy}");
+    }
 }
 
 #[test]
