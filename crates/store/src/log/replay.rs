@@ -4,7 +4,9 @@
 //! not durable when the power went may be missing in any combination, so a gap behind the last group
 //! that is *known to have been durable* is the end: silently. But a record written later says how far
 //! the log was durable then; if it says so of a group that is not there, something that was promised
-//! is lost: that is damage, and it is reported, never cut away.
+//! is lost: that is damage, and it is reported, never cut away. Such a record lies near the place where one is
+//! missing, or what lies there leads to it: a record behind which the log goes on far away is written twice, the
+//! second time near its place ([`crate::pool`]'s signposts).
 //!
 //! Data of groups that are known to be durable is believed here; each of its blocks is verified when
 //! it is read. Data of the groups behind is verified now: a group counts with all its blocks or not
@@ -12,8 +14,13 @@
 
 use crate::format::{Address, Entry, Pointer, PoolKey, Record, SECTOR_SIZE};
 
-/// Bytes behind the end that are searched for later records: what may have been under way at once.
-pub const SEARCH: u32 = 8 << 20;
+/// Sectors before and behind the end that are searched for later records: 8 MiB each.
+pub const SEARCH: u64 = (8 << 20) / SECTOR_SIZE as u64;
+
+/// Whether a record is found by a search around another place.
+pub fn is_near(place: Address, record: Address) -> bool {
+    place.vdev() == record.vdev() && place.sector().abs_diff(record.sector()) < SEARCH
+}
 
 /// A group that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,20 @@ pub struct Damage {
     pub address: Address,
     /// A later group that proves that it was durable.
     pub proven_by: u64,
+}
+
+/// A record that was found near the end: of the group that is missing there, or of a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The number of its group.
+    pub seq: u64,
+    /// The checksum of the record before.
+    pub previous: u128,
+    /// Its own.
+    pub checksum: u128,
+    /// Where the record behind it lies.
+    pub next: Address,
+    durable_seq: u64,
 }
 
 /// The search for the end of the chain.
@@ -115,18 +136,30 @@ impl Replay {
         found.record.seq > self.durable_seq
     }
 
-    /// Looks for later records in bytes near the end. Where one proves that the group that is missing
-    /// there was durable, the log is damaged.
-    pub fn search(&self, bytes: &[u8]) -> Option<Damage> {
-        let later = bytes
-            .chunks_exact(SECTOR_SIZE)
-            .filter_map(|sector| Record::decode(sector, self.key))
-            .filter(|(record, _)| record.seq > self.seq && record.durable_seq >= self.seq);
-        let proof = later.max_by_key(|(record, _)| record.seq)?;
+    /// The records in bytes near the end that are of the group that is missing there, or of later ones.
+    pub fn traces(&self, bytes: &[u8]) -> impl Iterator<Item = Trace> {
+        let sectors = bytes.chunks_exact(SECTOR_SIZE);
+        sectors.filter_map(|sector| {
+            let (record, checksum) = Record::decode(sector, self.key)?;
+            let is_it = record.seq == self.seq && record.previous == self.previous;
+            (is_it || record.seq > self.seq).then_some(Trace {
+                seq: record.seq,
+                previous: record.previous,
+                checksum,
+                next: record.next,
+                durable_seq: record.durable_seq,
+            })
+        })
+    }
+
+    /// Where one of these proves that the group that is missing was durable, the log is damaged.
+    pub fn damage_by<'a>(&self, traces: impl Iterator<Item = &'a Trace>) -> Option<Damage> {
+        let proofs = traces.filter(|trace| trace.seq > self.seq && trace.durable_seq >= self.seq);
+        let proof = proofs.max_by_key(|trace| trace.seq)?;
         Some(Damage {
             seq: self.seq,
             address: self.address,
-            proven_by: proof.0.seq,
+            proven_by: proof.seq,
         })
     }
 }
@@ -167,6 +200,11 @@ mod tests {
         sectors
     }
 
+    fn damage(replay: &Replay, sectors: &[Vec<u8>]) -> Option<Damage> {
+        let traces: Vec<Trace> = replay.traces(&sectors.concat()).collect();
+        replay.damage_by(traces.iter())
+    }
+
     fn replay() -> Replay {
         Replay::new(KEY, 0, Address::new(0, 1), 0)
     }
@@ -185,7 +223,7 @@ mod tests {
         let mut replay = replay();
         assert_eq!(follow_all(&mut replay, &log(5)), 5);
         assert_eq!(replay.durable_seq(), 3);
-        assert_eq!(replay.search(&log(5).concat()), None);
+        assert_eq!(damage(&replay, &log(5)), None);
     }
 
     #[test]
@@ -195,10 +233,22 @@ mod tests {
             sectors[missing - 1].fill(0xee);
             let mut replay = replay();
             assert_eq!(follow_all(&mut replay, &sectors), missing as u64 - 1);
-            let damage = replay.search(&sectors.concat());
+            let damage = damage(&replay, &sectors);
             let is_damage = missing <= 4;
             assert_eq!(damage.is_some(), is_damage, "{missing}: {damage:?}");
         }
+    }
+
+    #[test]
+    fn what_fits_where_a_group_is_missing_leads_on_and_proves_nothing() {
+        let (mut replay, sectors) = (replay(), log(4));
+        replay.follow(&sectors[0]).expect("the first");
+        let of_second = |replay: &Replay| replay.traces(&sectors[1]).next();
+        let trace = of_second(&replay).expect("it is the one that is missing");
+        assert_eq!((trace.seq, trace.next), (2, Address::new(0, 3)));
+        assert_eq!(replay.damage_by([trace].iter()), None);
+        replay.previous ^= 1;
+        assert_eq!(of_second(&replay), None, "it fits behind another past");
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl Pool {
             }
         }
         self.space.begin_checkpoint();
+        self.begin_signposts();
         self.keep_tails();
         self.unmerged.begin_checkpoint();
         let contents = self.contents.iter_mut();

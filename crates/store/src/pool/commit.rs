@@ -208,6 +208,11 @@ impl Pool {
         let (sector, checksum) = record.encode(self.key);
         self.keep_for_log(&record, &blocks);
         let addresses = blocks.iter().map(|(address, _)| *address).collect();
+        if let Some(extent) = self.signpost(place, then) {
+            blocks.push((extent.address(), sector.clone()));
+            self.records.push_back((seq, extent));
+        }
+        self.keep_signpost(then);
         blocks.insert(0, (place, sector));
         self.note_start(seq);
         self.records.push_back((seq + 1, extent));

@@ -53,6 +53,7 @@ mod receive;
 mod request;
 mod scan;
 mod send;
+mod signpost;
 mod spares;
 mod state;
 mod unmerged;

@@ -38,6 +38,7 @@ use super::config::PoolConfig;
 use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
+use super::signpost::Signposts;
 use super::state::{Contents, Limits, Pool, Referenced};
 use super::unmerged::Unmerged;
 use crate::cache::{Cache, Charge};
@@ -126,6 +127,7 @@ pub struct Opening {
     got: BTreeMap<Wanted, Pages>,
     manifest: Option<Manifest>,
     replay: replay::State,
+    search: search::Search,
     copies: copies::Copies,
     /// What may be given up; `None`: nothing.
     rewind: Option<rewind::Rewind>,
@@ -269,6 +271,7 @@ impl Opening {
             reading: HashMap::new(),
             got: BTreeMap::new(),
             manifest: None,
+            search: search::Search::default(),
             copies: copies::Copies::default(),
             rewind: None,
             failed: None,
@@ -611,6 +614,7 @@ fn empty(
         tags: HashMap::default(),
         next_tag: 0,
         records: VecDeque::new(),
+        signposts: Signposts::default(),
         persisted: Persisted::default(),
         suspended: None,
         is_read_only: false,

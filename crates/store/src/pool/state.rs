@@ -14,6 +14,7 @@ use super::manifest::MAX_MANIFEST;
 use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord, ScanState};
+use super::signpost::Signposts;
 use super::unmerged::Unmerged;
 use super::write::Write;
 use crate::cache::{Cache, Charge};
@@ -280,6 +281,7 @@ pub struct Pool {
     pub(super) next_tag: u64,
     /// Where records lie that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
+    pub(super) signposts: Signposts,
     pub(super) persisted: super::manifest::Persisted,
     /// Why no changes are taken.
     pub(super) suspended: Option<String>,

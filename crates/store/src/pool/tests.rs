@@ -16,6 +16,7 @@ mod read_ahead;
 mod reservations;
 mod rewind;
 mod scans;
+mod signposts;
 mod slow_reads;
 mod slow_writes;
 mod spares;

@@ -22,6 +22,7 @@ mod bits;
 mod extents;
 mod flags;
 mod fragmentation;
+mod near;
 mod node_runs;
 mod runs;
 mod sectors;

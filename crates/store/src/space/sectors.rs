@@ -179,6 +179,14 @@ impl Sectors {
         }
     }
 
+    /// Busy sectors come into `view` only after the running checkpoint.
+    pub(super) fn make_young(&mut self, sector: u64, sectors: u32) {
+        self.forget(sector, sectors);
+        for (region, _, _) in parts(sector, sectors.into()) {
+            self.young.insert(region);
+        }
+    }
+
     /// Makes sectors free to be taken; how many were busy.
     pub(super) fn release(&mut self, sector: u64, sectors: u32) -> u32 {
         parts(sector, sectors.into())

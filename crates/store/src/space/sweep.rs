@@ -200,7 +200,7 @@ impl Vdev {
     }
 
     /// Where in a region the sectors end that a stream may have.
-    fn end_in(&self, stream: Stream, reach: Reach, region: u32) -> u32 {
+    pub(super) fn end_in(&self, stream: Stream, reach: Reach, region: u32) -> u32 {
         if !self.may_enter(stream, reach, region) {
             return 0;
         }

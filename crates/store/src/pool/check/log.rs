@@ -23,7 +23,7 @@ pub(super) struct Records {
 }
 
 impl Check<'_> {
-    /// Claims records, the place of the next one, and operations that lie beside their records.
+    /// Claims records, the place of the next one, signposts, and operations that lie beside their records.
     pub(super) fn claim_log(&mut self) {
         let chain = &self.pool.commit.chain;
         let (written_seq, checksum) = (chain.written_seq, Some(chain.previous));
@@ -36,6 +36,11 @@ impl Check<'_> {
             if is_first && seq <= written_seq {
                 places.push((seq, extent.address()));
             }
+        }
+        let seq = self.pool.commit.chain.next_seq;
+        let spare: Vec<_> = self.pool.signposts.spare().collect();
+        for extent in spare {
+            self.claim(Owner::Record { seq }, extent);
         }
         if self.stage == Stage::Walk {
             self.tasks

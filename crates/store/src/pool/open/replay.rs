@@ -33,7 +33,7 @@ pub(super) struct State {
     is_repeated: bool,
     /// The bytes of the next group's operation, where they are not in its record.
     pub(super) stored: Option<Pages>,
-    /// Where the log was last on each vdev.
+    /// Where the last record lies on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
     /// Of the end that was found.
     pub(super) new_mark: Option<NewMark>,
@@ -309,10 +309,8 @@ impl Opening {
             )));
         }
         self.pool.begin_epoch(record.epoch);
-        let places = replay::blocks(record).map(|pointer| pointer.address);
-        for place in std::iter::once(found.address).chain(places) {
-            self.replay.last.insert(place.vdev(), place.sector());
-        }
+        let place = found.address;
+        self.replay.last.insert(place.vdev(), place.sector());
         self.pool.updates += record.entries.len() as u64;
         for entry in &record.entries {
             match entry {

@@ -1,19 +1,21 @@
-//! Looking behind the end of the log for proof that more of it was durable.
+//! Looking around the end of the log for proof that more of it was durable.
 //!
 //! Leaves are read as they are, in long runs, all that miss nothing: a record lies whole on each leaf of a
-//! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough.
+//! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough. What is found there and
+//! proves nothing may lead to what does: its group was sealed before the one that is missing was durable, or it is a
+//! signpost. So it is followed.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::super::anew::Start;
 use super::super::commit::Commit;
 use super::{OpenError, Opening, Stage, Wanted};
-use crate::format::SECTOR_SIZE;
+use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
-use crate::log::replay;
+use crate::log::replay::{SEARCH, Trace};
 use crate::vdev::{ArrayError, DeviceErrorKind, Kind, LeafId, State, layout};
 
-/// Sectors of each vdev that are searched: of that where the log ends behind its end, of the others behind
-/// the last place that it used there. What was under way at once is not more.
-const SEARCH: u64 = replay::SEARCH as u64 / SECTOR_SIZE as u64;
 /// Sectors of a leaf that are read at once.
 const RUN: u64 = 256;
 
@@ -25,37 +27,66 @@ pub(super) struct Run {
     sectors: u64,
 }
 
+/// What was found around the end, and where more is looked for.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Number of each record, and checksum of the one before.
+    found: BTreeSet<(u64, u128)>,
+    /// Places that were read since a record leads there.
+    followed: BTreeSet<Address>,
+}
+
+impl Search {
+    /// Where the records may lie that come behind these, as far as it was not looked there.
+    fn follow(&mut self, traces: &[Trace]) -> Vec<Address> {
+        let found = traces.iter().map(|trace| (trace.seq, trace.previous));
+        self.found.extend(found);
+        let ends = traces.iter().filter(|trace| {
+            let behind = (trace.seq + 1, trace.checksum);
+            !self.found.contains(&behind) && self.followed.insert(trace.next)
+        });
+        ends.map(|trace| trace.next).collect()
+    }
+}
+
 impl Opening {
-    /// Looks for proof that more was durable than was found.
+    /// Looks for proof that more was durable than was found: around the place where the log ended, and around the last
+    /// place that it had on each other vdev.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Search;
         let end = self.replay.replay.address();
         let mut places = std::mem::take(&mut self.replay.last);
         places.insert(end.vdev(), end.sector());
-        let runs = places
-            .into_iter()
-            .map(|(vdev, place)| self.runs_behind(vdev, place));
-        let runs: Vec<Run> = runs.flatten().collect();
-        runs.into_iter().for_each(|run| self.search_run(run));
+        for (vdev, sector) in places {
+            self.search_from((sector + 1).saturating_sub(SEARCH)..sector + SEARCH, vdev);
+        }
+        self.search_goes_on()
+    }
+
+    fn search_goes_on(&mut self) -> Result<(), OpenError> {
         match self.reading.is_empty() {
             true => self.take_search(),
             false => Ok(()),
         }
     }
 
-    /// Where later records may lie behind a sector of a vdev.
-    fn runs_behind(&self, vdev: u16, sector: u64) -> Vec<Run> {
-        let size = self.pool.space.size(vdev);
-        let (first, last) = (sector + 1, (sector + SEARCH).min(size));
+    /// Reads sectors of a vdev from all leaves that miss nothing.
+    fn search_from(&mut self, sectors: Range<u64>, vdev: u16) {
+        let runs = self.runs_of(sectors, vdev);
+        runs.into_iter().for_each(|run| self.search_run(run));
+    }
+
+    fn runs_of(&self, sectors: Range<u64>, vdev: u16) -> Vec<Run> {
         let Some(top) = (self.pool.array.top_levels()).nth(vdev.into()) else {
             return Vec::new();
         };
+        let sectors = sectors.start..sectors.end.min(self.pool.space.size(vdev));
         let rows = match top.kind {
             Kind::Raidz { .. } => {
                 let slots = top.slots.len() as u64;
-                first / slots..last.div_ceil(slots)
+                sectors.start / slots..sectors.end.div_ceil(slots)
             }
-            Kind::Leaf | Kind::Mirror | Kind::Hole => first..last,
+            Kind::Leaf | Kind::Mirror | Kind::Hole => sectors,
         };
         let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
         let whole = leaves.filter(|leaf| leaf.state == State::Online && !leaf.is_incomplete);
@@ -103,11 +134,20 @@ impl Opening {
         let replay = &self.replay.replay;
         let found = std::mem::take(&mut self.got);
         let chunks = found.values().flat_map(|data| data.chunks());
-        let mut damages = chunks.filter_map(|sectors| replay.search(sectors));
-        if let Some(damage) = damages.next() {
+        let traces: Vec<Trace> = chunks
+            .flat_map(|sectors| replay.traces(sectors).collect::<Vec<_>>())
+            .collect();
+        let damage = replay.damage_by(traces.iter());
+        if let Some(damage) = damage.or_else(|| self.damage_by_copies()) {
             self.log_is_damaged(&damage)?;
-        } else if let Some(damage) = self.damage_by_copies() {
-            self.log_is_damaged(&damage)?;
+        } else {
+            let ends = self.search.follow(&traces);
+            for place in &ends {
+                self.search_from(place.sector()..place.sector() + 1, place.vdev());
+            }
+            if !ends.is_empty() {
+                return self.search_goes_on();
+            }
         }
         let replay = &self.replay.replay;
         let (last, next) = (replay.seq() - 1, replay.address());

@@ -488,3 +488,76 @@ fn a_vdev_of_few_regions_has_no_tail() {
         space.size(0)
     );
 }
+
+#[test]
+fn near_a_place_the_shortest_run_is_taken_from_its_end() {
+    let mut space = Space::new(&[1 << 16]);
+    let place = Address::new(0, 10_000);
+    let mut near = |space: &mut Space, sectors| {
+        let found = space.allocate_near(place, 100, sectors, Purpose::Young);
+        found.map(|extent| extent.sector)
+    };
+    assert_eq!(near(&mut space, 2), Some(10_098), "all is one run");
+    let taken = |sector, sectors| Extent {
+        vdev: 0,
+        sector,
+        sectors,
+    };
+    for extent in [taken(9_000, 960), taken(9_963, 30), taken(9_994, 104)] {
+        let marked = space.mark_allocated(extent, Purpose::Young);
+        marked.expect("it is free");
+    }
+    // 9960, 9961 and 9962 are free, and 9993.
+    let found = [1, 2, 1, 1].map(|sectors| near(&mut space, sectors));
+    assert_eq!(found, [Some(9_993), Some(9_961), Some(9_960), None]);
+    let beyond = space.allocate_near(Address::new(0, (1 << 16) - 1), 100, 1, Purpose::Young);
+    assert_eq!(beyond.map(|extent| extent.sector), Some((1 << 16) - 1));
+}
+
+#[test]
+fn near_a_place_no_run_is_broken_that_somebody_needs() {
+    let mut space = Space::new(&[64]);
+    let everything = Extent {
+        vdev: 0,
+        sector: 0,
+        sectors: 64,
+    };
+    space
+        .mark_allocated(everything, Purpose::Young)
+        .expect("it is free");
+    for (sector, sectors) in [(10, 4), (20, 2)] {
+        let extent = Extent {
+            sector,
+            sectors,
+            ..everything
+        };
+        space.give_back(extent);
+    }
+    space.count_node_runs(&[4], 2);
+    let mut near = || {
+        let found = space.allocate_near(Address::new(0, 30), 64, 1, Purpose::Young);
+        found.map(|extent| extent.sector)
+    };
+    assert_eq!([near(), near(), near()], [Some(21), Some(20), None]);
+}
+
+#[test]
+fn what_is_kept_and_not_used_is_known_to_no_checkpoint() {
+    let mut space = Space::new(&[64]);
+    let kept = space
+        .allocate_near(Address::new(0, 30), 64, 1, Purpose::Young)
+        .expect("all is free");
+    let bit = |page: [u8; PAGE_BYTES]| page[kept.sector as usize / 8] >> (kept.sector % 8) & 1;
+    for _ in 0..3 {
+        space.begin_checkpoint();
+        space.make_young(kept);
+        while let Some(page) = space.next_dirty_page() {
+            assert_eq!(bit(space.write_page(page)), 0);
+        }
+        space.commit_checkpoint();
+        while !space.settle(1) {}
+        assert_eq!(space.counts().allocated, 1);
+    }
+    space.give_back(kept);
+    assert_eq!(space.counts().available, 64);
+}
