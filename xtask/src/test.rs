@@ -3,7 +3,7 @@
 //! Every stage runs even when an earlier one failed, so that one run shows all that is wrong; only
 //! what stands on a failed build is left out.
 
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::{crate_root, debian, fuzz, target_folder, tidy};
@@ -87,9 +87,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         ])
     });
     stage("rules", &mut || verdict(tidy::run(&[])));
-    let mut build = OptimisedBuild::start();
     stage("tests", &mut tests);
-    let built = stage("optimised build", &mut || build.finish());
+    let built = stage("optimised build", &mut || {
+        cargo(&[
+            "build",
+            "--quiet",
+            "--profile",
+            LABS_PROFILE,
+            "--locked",
+            "--package",
+            "sandstone",
+            "--package",
+            "conformance",
+        ])
+    });
     stage("fuzz", &mut || {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
         verdict(fuzz::run(&seconds))
@@ -161,29 +172,6 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
         }
         (Verdict::Passed, other) => other,
         (one, _) => one,
-    }
-}
-
-/// The build that the labs run against, made beside the tests of what they leave of the processor: many of them wait for a
-/// daemon.
-struct OptimisedBuild(std::io::Result<Child>);
-
-impl OptimisedBuild {
-    fn start() -> Self {
-        let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(cargo_program());
-        command.args(["build", "--quiet", "--profile", LABS_PROFILE, "--locked"]);
-        command.args(["--package", "sandstone", "--package", "conformance"]);
-        Self(command.current_dir(crate_root()).spawn())
-    }
-
-    fn finish(&mut self) -> Verdict {
-        match self.0.as_mut().map(Child::wait) {
-            Ok(Ok(status)) if status.success() => Verdict::Passed,
-            Ok(Ok(status)) => Verdict::Failed(format!("cargo build: {status}")),
-            Ok(Err(error)) => Verdict::Failed(format!("cargo build: {error}")),
-            Err(error) => Verdict::Failed(format!("cannot run cargo by nice: {error}")),
-        }
     }
 }
 
