@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
 use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{LeafLabels, OpenError, Pool, examine};
+use store::pool::{Back, LeafLabels, OpenError, Pool, examine};
 use utoipa::ToSchema;
 
 use super::disks::Disks;
@@ -19,6 +19,7 @@ use super::found::{Found, describe, find_labels};
 use super::import::open_all;
 use super::opening::Remedy;
 use super::overlay::Drive;
+use super::rewind;
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
@@ -75,13 +76,15 @@ pub struct FindingView {
 }
 
 /// Checks the pool `wanted` (its name or number; the only one there is) on files and devices, and those in
-/// folders. `progress` is told bytes that were proven, and all.
+/// folders; as it is, or as it would be if it went back to a `checkpoint`. `progress` is told bytes that were proven, and
+/// all.
 ///
 /// # Errors
-/// It is not found, is in use, or cannot be opened.
+/// It is not found, is in use, or cannot be opened; or its labels do not know the checkpoint.
 pub fn check(
     paths: &[PathBuf],
     wanted: Option<&str>,
+    checkpoint: Option<u64>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckView, Error> {
     // The disks of other machines are reached by the daemon only, which has no pool checked that is not open.
@@ -108,12 +111,19 @@ pub fn check(
         }
     }
     let mut drive = Drive::new().map_err(|reason| failed(&reason))?;
-    let opened = drive.open(&examined, &leaves, None);
-    let (mut pool, _) = opened.map_err(unopened)?;
+    let steps = checkpoint.map(|number| rewind::steps_to(&examined, number));
+    let steps = steps.transpose()?;
+    let back = steps.map(|checkpoints| Back {
+        checkpoints,
+        without_log: true,
+    });
+    let opened = drive.open(&examined, &leaves, back);
+    let (mut pool, _) = opened.pool.map_err(unopened)?;
+    let root = examined.roots.get(steps.unwrap_or(0));
     let view = CheckView {
         name: described.name,
         guid: described.guid,
-        checkpoint_s: examined.roots.first().map_or(0, |root| root.root.time_s),
+        checkpoint_s: root.map_or(0, |root| root.root.time_s),
         missing: described.missing,
         ..CheckView::default()
     };

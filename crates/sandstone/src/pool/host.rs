@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use store::cache::Cache;
 use store::format::DatasetId;
-use store::pool::{Answer, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request};
+use store::pool::{
+    Answer, Back, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request,
+};
 
 use super::damaged::Damaged;
 use super::devices::Devices;
@@ -45,7 +47,7 @@ pub(super) enum Begin {
         /// What its labels say.
         examined: Box<Examined>,
         /// Give up what is damaged, and so many checkpoints.
-        back: Option<usize>,
+        back: Option<Back>,
     },
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Examined, LeafLabels, OpenErrorKind, PoolConfig, examine};
+use store::pool::{Back, Examined, LeafLabels, OpenErrorKind, PoolConfig, examine};
 use utoipa::ToSchema;
 
 use super::disks::{Disks, is_remote};
@@ -39,6 +39,9 @@ pub struct ImportPool {
     /// How much may be given up where it is damaged.
     #[serde(default)]
     pub rewind: Reach,
+    /// With `rewind`: goes back to the checkpoint of this number, also where newer ones are whole.
+    #[serde(default)]
+    pub checkpoint: Option<u64>,
     /// Only tell what would be given up.
     #[serde(default)]
     pub dry_run: bool,
@@ -107,7 +110,9 @@ impl Pools {
         }
         let mut back = None;
         if request.rewind > Reach::None {
-            let (steps, view) = rewind::plan(&devices.examined, &devices.leaves(), request.rewind)?;
+            let leaves = devices.leaves();
+            let (reach, checkpoint) = (request.rewind, request.checkpoint);
+            let (steps, view) = rewind::plan(&devices.examined, &leaves, reach, checkpoint)?;
             let is_done = !request.dry_run;
             pool.rewind = Some(RewindView { is_done, ..view });
             if request.dry_run {
@@ -219,7 +224,7 @@ impl Pools {
     fn open_on(
         &self,
         devices: Had,
-        back: Option<usize>,
+        back: Option<Back>,
         known: Option<&KnownPool>,
         into: Option<&OpenPool>,
     ) -> Result<(), Error> {

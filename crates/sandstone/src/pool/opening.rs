@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use store::cache::Cache;
-use store::pool::{Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig};
+use store::pool::{
+    Back, Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
+};
 use store::vdev::{self, DeviceOutcome, IoId};
 
 use super::devices::Devices;
@@ -191,7 +193,7 @@ fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mu
 /// Begins to open a pool: whole, or `back` checkpoints behind the newest with what is damaged given up.
 pub(super) fn begin(
     examined: &Examined,
-    back: Option<usize>,
+    back: Option<Back>,
     cache: Arc<Cache>,
     now_us: u64,
 ) -> Result<Opening, OpenError> {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use pages::Pages;
 use store::cache::Cache;
+use store::catalog::Catalog;
 use store::format::SECTOR_SIZE;
-use store::pool::{Examined, OpenError, OpenErrorKind, Pool, Rewound, is_cache_io};
+use store::pool::{Back, Examined, OpenError, OpenErrorKind, Pool, Rewound, is_cache_io};
 use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
@@ -90,6 +91,25 @@ impl Overlay {
     }
 }
 
+/// How an opening went.
+pub(super) struct Opened {
+    /// The pool, and what was given up.
+    pub(super) pool: Result<(Pool, Option<Rewound>), OpenError>,
+    /// Its volumes and snapshots, as far as the opening came; `None` where it did not come to know any.
+    pub(super) names: Option<Vec<String>>,
+}
+
+/// The names of volumes and snapshots, in their order.
+fn names_of(catalog: &Catalog) -> Vec<String> {
+    let datasets = catalog.datasets();
+    let blocks = datasets.filter(|dataset| dataset.geometry().is_some());
+    let mut names: Vec<String> = blocks
+        .map(|dataset| catalog.full_name(dataset.id))
+        .collect();
+    names.sort();
+    names
+}
+
 impl Drive {
     /// # Errors
     /// The system lacks something that it takes to read devices.
@@ -104,15 +124,24 @@ impl Drive {
         })
     }
 
-    /// Opens a pool as it would be opened, whole or `back` checkpoints behind the newest.
-    ///
-    /// # Errors
-    /// It cannot be opened so.
+    /// Opens a pool as it would be opened, whole or at a checkpoint behind the newest.
     pub(super) fn open(
         &mut self,
         examined: &Examined,
         leaves: &[(u64, Arc<dyn BlockDevice>)],
-        back: Option<usize>,
+        back: Option<Back>,
+    ) -> Opened {
+        let mut names = None;
+        let pool = self.try_to_open(examined, leaves, back, &mut names);
+        Opened { pool, names }
+    }
+
+    fn try_to_open(
+        &mut self,
+        examined: &Examined,
+        leaves: &[(u64, Arc<dyn BlockDevice>)],
+        back: Option<Back>,
+        names: &mut Option<Vec<String>>,
     ) -> Result<(Pool, Option<Rewound>), OpenError> {
         let cache = Arc::new(Cache::new(16 << 20, super::random_u64()));
         let mut opening = begin(examined, back, cache, self.now_us())?;
@@ -137,6 +166,7 @@ impl Drive {
                 opening.tick(now_us, wall_clock_s());
             }
         }
+        *names = opening.catalog().map(names_of);
         let rewound = opening.rewound();
         Ok((opening.finish()?, rewound))
     }

@@ -115,6 +115,75 @@ fn a_pool_that_is_whole_gives_nothing_up() {
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
 
+/// Somebody destroyed what he needs: the checkpoint before has it, and says what going there costs.
+#[test]
+fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    process.done("volume create -s -V 64M tank/old");
+    checkpoint(&process);
+    process.done("volume destroy -y tank/old");
+    process.done("volume create -s -V 64M tank/new");
+    process.done("pool export tank");
+    process.kill();
+    let before = contents(&process);
+    process.restart();
+    let path = process.folder().display().to_string();
+    let import = format!("pool import -d {path} tank -F");
+    let told = process.done(&format!("{import} -n"));
+    assert!(told.contains("can be imported as it is"), "{told}");
+    assert!(
+        told.contains("Older checkpoints (-T goes back to one"),
+        "{told}"
+    );
+
+    let rewind = |line: &str| -> serde_json::Value {
+        let text = process.done(line);
+        let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        all[0]["rewind"].clone()
+    };
+    let known = rewind(&format!("{import} -n --json"));
+    let numbers = known["known"].as_array().expect("checkpoints").clone();
+    let numbers = numbers.iter().map(|of| of["number"].to_string());
+    // The newest in which it is still there.
+    let mut previews = numbers.map(|of| (rewind(&format!("{import} -T {of} -n --json")), of));
+    let found = previews.find(|(view, _)| view["back"] == serde_json::json!(["tank/old"]));
+    let (view, number) = found.expect("a checkpoint has it");
+    assert_eq!(view["gone"], serde_json::json!(["tank/new"]), "{view}");
+    assert_eq!(view["is_done"], false);
+    assert_eq!(
+        (&view["groups"], &view["damage"]),
+        (&0.into(), &serde_json::Value::Null)
+    );
+
+    let told = process.done(&format!("{import} -T {number} -n"));
+    for line in [
+        "Gone with that: tank/new",
+        "There again: tank/old",
+        "Nothing was changed",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    let proven = process.done(&format!("pool check -d {path} -T {number} tank"));
+    assert!(proven.contains("every copy is right"), "{proven}");
+    let refused = flat(&process.refused(&format!("{import} -T 999999999")));
+    assert!(
+        refused.contains("the labels know no checkpoint 999999999"),
+        "{refused}"
+    );
+    process.refused(&format!("pool import -d {path} tank -T {number}"));
+    assert!(contents(&process) == before, "so far nothing was changed");
+
+    let told = process.done(&format!("{import} -T {number}"));
+    assert!(told.contains("is back at its checkpoint of"), "{told}");
+    let volumes = process.done("volume list -H -o name");
+    assert_eq!(volumes, "tank\ntank/old\n");
+    scrubbed_clean(&process);
+    process.kill();
+    process.restart();
+    assert_eq!(process.done("volume list -H -o name"), volumes);
+}
+
 /// Bytes of the devices.
 fn contents(process: &Process) -> Vec<Vec<u8>> {
     let devices = devices(process.folder());

@@ -71,7 +71,7 @@ pub use config::PoolConfig;
 pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
-    Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
+    Back, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
     examine,
 };
 pub use padding::Wasteful;

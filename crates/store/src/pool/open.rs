@@ -54,7 +54,7 @@ use crate::vdev::{
 };
 
 pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine};
-pub use rewind::Rewound;
+pub use rewind::{Back, Rewound};
 
 /// The kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,6 +20,9 @@ pub(in super::super) struct CheckArgs {
     /// Look at this file or device, or at those in this folder; may be given several times [default: /dev]
     #[arg(short = 'd', value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
+    /// As it would be if it went back to the checkpoint of this number; `pool import -F -n` lists them
+    #[arg(short = 'T', value_name = "CHECKPOINT")]
+    checkpoint: Option<u64>,
     /// JSON: everything that was found
     #[arg(long)]
     json: bool,
@@ -49,7 +52,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
             let _ = err.flush();
         }
     };
-    let result = check(&paths?, pool, &mut progress);
+    let result = check(&paths?, pool, args.checkpoint, &mut progress);
     if is_shown {
         write!(t.err, "\r{:40}\r", "")?;
     }

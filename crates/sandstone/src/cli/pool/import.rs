@@ -32,6 +32,14 @@ pub(in super::super) struct Import {
     /// With -F: give up as many checkpoints as it takes; blocks of what is left may be lost
     #[arg(short = 'X', long, requires = "rewind")]
     extreme: bool,
+    /// With -F: go back to the checkpoint of this number, also where newer ones are whole; -F -n lists them
+    #[arg(
+        short = 'T',
+        value_name = "CHECKPOINT",
+        requires = "rewind",
+        conflicts_with = "extreme"
+    )]
+    checkpoint: Option<u64>,
     /// With -F: only tell what would be given up
     #[arg(short = 'n', long, requires = "rewind")]
     dry_run: bool,
@@ -65,6 +73,7 @@ fn request(args: &Import) -> Result<ImportPool, Error> {
             (true, false) => Reach::Newest,
             (true, true) => Reach::Extreme,
         },
+        checkpoint: args.checkpoint,
         dry_run: args.dry_run,
         read_only: args.property.as_deref() == Some("readonly=on"),
     })

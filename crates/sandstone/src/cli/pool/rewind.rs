@@ -6,6 +6,9 @@ use super::super::Terminal;
 use crate::date::utc;
 use crate::pool::rewind::RewindView;
 
+/// Checkpoints that are told.
+const TOLD: usize = 12;
+
 /// `is_read_only`: on its devices nothing is given up.
 pub(super) fn tell(
     t: &mut Terminal<'_>,
@@ -21,10 +24,14 @@ pub(super) fn tell(
                 format!("\nNothing was changed; `sandstone pool import {pool}` does it."),
             ),
         };
-        return writeln!(
+        writeln!(
             t.out,
             "Pool {pool} {did} as it is: nothing has to be given up.{next}"
-        );
+        )?;
+        return match rewind.is_done {
+            true => Ok(()),
+            false => write!(t.out, "{}", older(rewind)),
+        };
     }
     let (verb, gave) = match (rewind.is_done, is_read_only) {
         (true, false) => ("is back at", "Given up"),
@@ -74,17 +81,51 @@ pub(super) fn tell(
         false => rewind.datasets.join(", "),
     };
     writeln!(t.out, "Volumes and snapshots there: {volumes}")?;
+    match &rewind.gone {
+        None => writeln!(
+            t.out,
+            "Which of them are new or gone in the newest state is not known: it cannot be read."
+        )?,
+        Some(gone) => {
+            for (what, names) in [("Gone with that", gone), ("There again", &rewind.back)] {
+                if !names.is_empty() {
+                    writeln!(t.out, "{what}: {}", names.join(", "))?;
+                }
+            }
+        }
+    }
     match rewind.is_done {
         true if is_read_only => writeln!(
             t.out,
             "Nothing was changed. Next: copy what is needed, then `sandstone pool export {pool}`."
         ),
         true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
-        false => writeln!(
-            t.out,
-            "Nothing was changed. The same without -n does it; what is given up cannot be had back."
-        ),
+        false => {
+            let told = "Nothing was changed. The same without -n does it; what is given up cannot be had back.";
+            write!(t.out, "{told}\n{}", older(rewind))
+        }
     }
+}
+
+/// The checkpoints that it could go back to instead.
+fn older(rewind: &RewindView) -> String {
+    let others = rewind.known.iter();
+    let others = others.filter(|of| of.number < rewind.checkpoint);
+    let others: Vec<String> = others
+        .map(|of| format!("    {:>8}  {}\n", of.number, utc(of.time_s)))
+        .collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    let mut text = "Older checkpoints (-T goes back to one, `pool check -T` proves first what is left of it):\n".to_owned();
+    text.extend(others.iter().take(TOLD).cloned());
+    if others.len() > TOLD {
+        text.push_str(&format!(
+            "    and {} more; --json tells all\n",
+            others.len() - TOLD
+        ));
+    }
+    text
 }
 
 fn seconds(s: u64) -> String {

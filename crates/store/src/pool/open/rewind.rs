@@ -19,6 +19,7 @@ use super::super::anew::Start;
 use super::super::commit::Commit;
 use super::{Candidate, Examined, OpenError, OpenErrorKind, Opening};
 use crate::cache::Cache;
+use crate::catalog::Catalog;
 use crate::format::Epoch;
 use crate::log::chain::Chain;
 use crate::log::replay::Damage;
@@ -45,6 +46,16 @@ pub(super) struct Rewind {
     damage: Option<String>,
 }
 
+/// Where a pool goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Back {
+    /// So many checkpoints are given up.
+    pub checkpoints: usize,
+    /// The log behind the one that it goes back to is given up, too. Otherwise it is followed as far as it is whole, and
+    /// no further than to the next checkpoint.
+    pub without_log: bool,
+}
+
 /// What going back comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewound {
@@ -63,27 +74,30 @@ pub struct Rewound {
 }
 
 impl Opening {
-    /// Begins to open the pool at the checkpoint that is `back` steps behind the newest, and gives up what
-    /// is damaged behind it.
+    /// Begins to open the pool at a checkpoint behind the newest, and gives up what is damaged behind it, or all.
     ///
     /// # Errors
     /// There is no such checkpoint, or the vdevs are none.
     pub fn rewinding(
         examined: &Examined,
-        back: usize,
+        back: Back,
         limits: super::Limits,
         vdev_limits: vdev::Limits,
         cache: Arc<Cache>,
         now_us: u64,
     ) -> Result<Self, OpenError> {
-        let (Some(newest), Some(root)) = (examined.roots.first(), examined.roots.get(back)) else {
+        let steps = back.checkpoints;
+        let (Some(newest), Some(root)) = (examined.roots.first(), examined.roots.get(steps)) else {
             let context = "the labels hold no older checkpoint";
             return Err(OpenError::damaged(context));
         };
-        let given_up = back
+        let given_up = steps
             .checked_sub(1)
             .and_then(|next| examined.roots.get(next));
-        let last_seq = given_up.map_or(u64::MAX, |next: &Candidate| next.root.seq);
+        let last_seq = match back.without_log {
+            true => root.root.seq,
+            false => given_up.map_or(u64::MAX, |next: &Candidate| next.root.seq),
+        };
         let goes_on = (
             Epoch(newest.root.epoch.0 + EPOCHS),
             newest.root.seq + GROUPS,
@@ -92,7 +106,7 @@ impl Opening {
         opening.rewind = Some(Rewind {
             last_seq,
             goes_on,
-            checkpoints: back,
+            checkpoints: steps,
             newest_s: newest.root.time_s,
             damage: None,
         });
@@ -110,6 +124,13 @@ impl Opening {
             checkpoints: rewind.checkpoints,
             damage: rewind.damage.clone(),
         })
+    }
+
+    /// The datasets of the checkpoint that is opened, with what the log was found to do to them so far; `None` while they
+    /// are not known.
+    pub fn catalog(&self) -> Option<&Catalog> {
+        let is_known = self.pool.persisted.epoch == self.root.epoch;
+        is_known.then_some(&self.pool.catalog)
     }
 
     /// Whether the next record belongs to what is given up.

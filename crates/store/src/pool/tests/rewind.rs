@@ -1,7 +1,7 @@
 //! Going back where what the newest labels lead to is damaged: what was whole is there, what was given up is
 //! told, and nothing that was given up comes back.
 
-use super::super::{Limits, OpenErrorKind, Plan};
+use super::super::{Back, Limits, OpenErrorKind, Plan};
 use super::world::{World, write};
 use crate::catalog::request::TakeSnapshots;
 use crate::format::{DatasetId, SECTOR_SIZE};
@@ -89,6 +89,26 @@ fn a_power_cut_before_the_first_checkpoint_changes_nothing_and_nothing_was_promi
         .reopen_now()
         .expect("what is promised, the labels lead to");
     assert!(has(&mut world, volume, 1) && has(&mut world, volume, 5));
+}
+
+#[test]
+fn an_older_checkpoint_is_had_as_it_was_where_nothing_is_damaged() {
+    for (checkpoints, there) in [(0, [true, true, false]), (1, [true, false, false])] {
+        let (mut world, volume) = world();
+        let back = Back {
+            checkpoints,
+            without_log: true,
+        };
+        let rewound = world.go_back(back).expect("it is whole");
+        assert_eq!((rewound.groups, rewound.damage), (0, None));
+        assert_eq!(rewound.checkpoints, checkpoints);
+        let found = |world: &mut World| [0, 1, 2].map(|block| has(world, volume, block));
+        assert_eq!(found(&mut world), there);
+        write_block(&mut world, volume, 5);
+        world.reopen().expect("the labels lead to the new history");
+        assert_eq!(found(&mut world), there);
+        assert!(has(&mut world, volume, 5));
+    }
 }
 
 #[test]

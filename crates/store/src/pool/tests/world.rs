@@ -551,7 +551,15 @@ impl World {
     }
 
     /// Forgets what is in memory and goes back, to a checkpoint so many steps behind the newest.
-    pub(super) fn rewind(&mut self, back: usize) -> Result<Rewound, OpenError> {
+    pub(super) fn rewind(&mut self, checkpoints: usize) -> Result<Rewound, OpenError> {
+        self.go_back(Back {
+            checkpoints,
+            without_log: false,
+        })
+    }
+
+    /// Forgets what is in memory and goes back.
+    pub(super) fn go_back(&mut self, back: Back) -> Result<Rewound, OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
         let rewound = self.open(&examined, Some(back))?;
@@ -576,7 +584,7 @@ impl World {
     fn open(
         &mut self,
         examined: &Examined,
-        back: Option<usize>,
+        back: Option<Back>,
     ) -> Result<Option<Rewound>, OpenError> {
         let (limits, cache, now_us) = (self.limits, cache(self.cache_bytes), self.now_us);
         let mut opening = match back {

@@ -493,7 +493,7 @@ fn a_vdev_of_few_regions_has_no_tail() {
 fn near_a_place_the_shortest_run_is_taken_from_its_end() {
     let mut space = Space::new(&[1 << 16]);
     let place = Address::new(0, 10_000);
-    let mut near = |space: &mut Space, sectors| {
+    let near = |space: &mut Space, sectors| {
         let found = space.allocate_near(place, 100, sectors, Purpose::Young);
         found.map(|extent| extent.sector)
     };
