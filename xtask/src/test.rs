@@ -3,6 +3,7 @@
 //! Every stage runs even when an earlier one failed, so that one run shows all that is wrong; only
 //! what stands on a failed build is left out.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -136,7 +137,27 @@ fn install() -> Result<(), String> {
     }
 }
 
+/// The tests; those that this machine does not allow are told behind them.
 fn tests() -> Verdict {
+    let skipped = target_folder().join("skipped-tests");
+    let skipped = std::path::absolute(&skipped).unwrap_or(skipped);
+    let _ = std::fs::remove_file(&skipped);
+    let verdict = run_tests(&skipped);
+    if let Ok(skipped) = std::fs::read_to_string(&skipped) {
+        println!("\nNot done, since this machine does not allow it:\n{skipped}");
+    }
+    verdict
+}
+
+/// `skipped`: where tests note that they were not done.
+fn run_tests(skipped: &Path) -> Verdict {
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new(cargo_program());
+        command
+            .args(arguments)
+            .env("SANDSTONE_SKIPPED_TESTS", skipped);
+        ended(&format!("cargo {}", arguments.join(" ")), &mut command)
+    };
     let nextest = Command::new(cargo_program())
         .args(["nextest", "--version"])
         .output();

@@ -1,7 +1,6 @@
 //! The suite over a real block device node: a loop device over a file.
 
-use std::path::{Path as FilePath, PathBuf};
-use std::process::Command;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use sandstone::block::device::{NodeDevice, physical_block_size};
@@ -9,45 +8,35 @@ use sandstone::block::{BlockDevice, Request, open};
 use sandstone::config::model::BackendSpec;
 
 use crate::driver::{Driver, Path};
+use crate::loop_device::Loop;
 use crate::suite;
 
-/// A loop device, detached on drop; `None` where there can be none.
-struct Loop {
-    node: PathBuf,
+/// A disk of 8 MiB; `None` where there can be none.
+struct Disk {
+    device: Loop,
     _folder: tempfile::TempDir,
 }
 
-impl Loop {
+impl Disk {
     fn attach(sector: u32) -> Option<Self> {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let image = folder.path().join("image");
         std::fs::File::create(&image)
             .and_then(|file| file.set_len(8 << 20))
             .expect("an image");
-        let output = Command::new("losetup")
-            .args(["--find", "--show", "--sector-size", &sector.to_string()])
-            .arg(&image)
-            .output();
-        match output {
-            Ok(output) if output.status.success() => {
-                let node = String::from_utf8_lossy(&output.stdout).trim().into();
-                Some(Self {
-                    node,
-                    _folder: folder,
-                })
-            }
-            other => {
-                eprintln!("skipped: no loop device can be attached here: {other:?}");
-                None
-            }
-        }
+        let device = Loop::attach(&image, &["--sector-size", &sector.to_string()])?;
+        Some(Self {
+            device,
+            _folder: folder,
+        })
     }
 
-    /// What the kernel tells of it below /sys/block.
+    fn node(&self) -> &FilePath {
+        self.device.node()
+    }
+
     fn told(&self, what: &str) -> String {
-        let name = self.node.file_name().expect("a name");
-        let file = FilePath::new("/sys/block").join(name).join(what);
-        std::fs::read_to_string(file).expect("told")
+        self.device.told(what)
     }
 
     /// Flushes that it has completed: field 16 of its statistics.
@@ -61,37 +50,28 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.node)
-            .status();
-    }
-}
-
 fn open(node: &FilePath, block_size: u32) -> Arc<dyn BlockDevice> {
     Arc::new(NodeDevice::open(node, block_size).expect("opens"))
 }
 
 #[test]
 fn a_disk_with_512_byte_sectors() {
-    let Some(disk) = Loop::attach(512) else {
+    let Some(disk) = Disk::attach(512) else {
         return;
     };
     for path in [Path::Uring, Path::Pool] {
-        suite::run(&open(&disk.node, 512), path, 8);
+        suite::run(&open(disk.node(), 512), path, 8);
     }
-    suite::run(&open(&disk.node, 4096), Path::Uring, 4);
+    suite::run(&open(disk.node(), 4096), Path::Uring, 4);
 }
 
 #[test]
 fn a_disk_with_4_kib_sectors() {
-    let Some(disk) = Loop::attach(4096) else {
+    let Some(disk) = Disk::attach(4096) else {
         return;
     };
-    suite::run(&open(&disk.node, 4096), Path::Uring, 8);
-    let error = NodeDevice::open(&disk.node, 512).expect_err("sectors are larger");
+    suite::run(&open(disk.node(), 4096), Path::Uring, 8);
+    let error = NodeDevice::open(disk.node(), 512).expect_err("sectors are larger");
     assert!(
         error.to_string().contains("use a block size of 4096"),
         "{error}"
@@ -101,11 +81,11 @@ fn a_disk_with_4_kib_sectors() {
 #[test]
 fn a_disk_tells_its_physical_blocks_and_its_medium() {
     for sector in [512, 4096] {
-        let Some(disk) = Loop::attach(sector) else {
+        let Some(disk) = Disk::attach(sector) else {
             return;
         };
-        assert_eq!(physical_block_size(&disk.node), Some(sector));
-        let geometry = open(&disk.node, sector).geometry();
+        assert_eq!(physical_block_size(disk.node()), Some(sector));
+        let geometry = open(disk.node(), sector).geometry();
         assert_eq!((geometry.physical, geometry.alignment), (sector, 0));
         let rotational = disk.told("queue/rotational");
         let rate = u16::from(rotational.trim() == "0");
@@ -118,12 +98,12 @@ fn a_disk_tells_its_physical_blocks_and_its_medium() {
 
 #[test]
 fn a_disk_is_used_by_one_only() {
-    let Some(disk) = Loop::attach(512) else {
+    let Some(disk) = Disk::attach(512) else {
         return;
     };
-    let first = open(&disk.node, 512);
+    let first = open(disk.node(), 512);
     assert_eq!(first.geometry().len, 8 << 20);
-    let error = NodeDevice::open(&disk.node, 512).expect_err("busy");
+    let error = NodeDevice::open(disk.node(), 512).expect_err("busy");
     assert!(error.to_string().contains("nothing was changed"), "{error}");
 }
 
@@ -146,11 +126,11 @@ fn what_is_no_disk_is_refused() {
 /// The disk itself counts: what is acknowledged as durable has been flushed, and nothing else has.
 #[test]
 fn flushes_and_durable_writes_reach_the_disk() {
-    let Some(disk) = Loop::attach(512) else {
+    let Some(disk) = Disk::attach(512) else {
         return;
     };
     assert_eq!(disk.told("queue/write_cache").trim(), "write back");
-    let device = open(&disk.node, 4096);
+    let device = open(disk.node(), 4096);
     for path in [Path::Uring, Path::Pool] {
         let mut driver = Driver::new(Arc::clone(&device), path);
         let mut flushed = |what: &str, run: &mut dyn FnMut(&mut Driver)| {

@@ -13,6 +13,7 @@ use sandstone::block::{BlockDevice, BlockErrorKind, Lane, Request, Submitted, Ti
 use sandstone::config::model::BackendSpec;
 
 use crate::driver::{Driver, Path};
+use crate::skipped::skipped;
 
 const SPARSE: FileOptions = FileOptions {
     block_size: 4096,
@@ -182,7 +183,7 @@ impl SmallDisk {
         if status.is_ok_and(|status| status.success()) {
             return Some(Self(folder));
         }
-        eprintln!("skipped: mounting a tmpfs needs root");
+        skipped("mounting a tmpfs needs root");
         None
     }
 }
@@ -269,7 +270,7 @@ fn an_edge_triggered_poller_hears_every_completion() {
     let device = FileDevice::open(&path, RESERVED).expect("opens");
     let mut lane = Lane::new(Arc::new(|| {}));
     let Some(ring) = lane.poll_fd() else {
-        eprintln!("skipped: io_uring is not allowed here");
+        skipped("io_uring is not allowed here");
         return;
     };
     let mut poll = Poll::new().expect("a poller");

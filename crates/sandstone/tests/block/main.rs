@@ -5,5 +5,9 @@ mod backends;
 mod device;
 mod driver;
 mod file;
+#[path = "../shared/loop_device.rs"]
+mod loop_device;
+#[path = "../shared/skipped.rs"]
+mod skipped;
 mod suite;
 mod wrappers;

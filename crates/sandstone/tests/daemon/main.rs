@@ -16,10 +16,13 @@ mod hosts;
 mod initiator;
 mod isns;
 mod known_sectors;
+#[path = "../shared/loop_device.rs"]
+mod loop_device;
 mod pool;
 mod pool_administration;
 mod pool_check;
 mod pool_devices;
+mod pool_failing_nodes;
 mod pool_iostat;
 mod pool_logs_and_caches;
 mod pool_over_iscsi;
@@ -34,5 +37,7 @@ mod reinstatement;
 mod sanitize;
 mod saved_write_cache;
 mod served;
+#[path = "../shared/skipped.rs"]
+mod skipped;
 mod small_folder;
 mod stream;

@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
@@ -185,91 +184,6 @@ fn a_pool_that_stopped_goes_on_when_it_is_cleared() {
     );
     verify_all(portal, 0..written + 1);
     scrubbed_clean(&process);
-}
-
-/// A loop device, let go when this is.
-struct Loop(String);
-
-impl Loop {
-    /// `None` where this machine gives none to this user; then it says so.
-    fn new(file: &Path) -> Option<Self> {
-        let made = Command::new("losetup")
-            .args(["-f", "--show"])
-            .arg(file)
-            .output();
-        let made = made.ok().filter(|made| made.status.success());
-        if made.is_none() {
-            eprintln!("skipped: this machine gives this user no loop device");
-        }
-        Some(Self(
-            String::from_utf8(made?.stdout).unwrap().trim().to_owned(),
-        ))
-    }
-
-    fn tell(&self, what: &str) {
-        let told = Command::new("losetup").args([what, &self.0]).status();
-        assert!(told.is_ok_and(|status| status.success()), "losetup {what}");
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.0]).status();
-    }
-}
-
-/// A device node whose medium is gone while it is open and written to: every request fails from then on.
-#[test]
-fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
-    let process = Process::start();
-    let path = process.folder().join("back");
-    let back = File::create(&path).unwrap();
-    back.set_len(128 << 20).unwrap();
-    let Some(node) = Loop::new(&path) else {
-        return;
-    };
-    process.done(&format!(
-        "pool create --size 128M tank mirror d0 {}",
-        node.0
-    ));
-    let portal = serve(&process, "64M");
-    write_all(portal, 0..40);
-    let writer = std::thread::spawn(move || write_all(portal, 40..120));
-    back.set_len(0).unwrap();
-    node.tell("-c");
-    writer
-        .join()
-        .expect("nothing fails that the other half has");
-    verify_all(portal, 0..120);
-    write_all(portal, 120..140);
-    let name = Path::new(&node.0).file_name().unwrap().to_str().unwrap();
-    let start = Instant::now();
-    while line_of(&process, name)[0] != "FAULTED" {
-        let waited = start.elapsed();
-        assert!(
-            waited < Duration::from_secs(60),
-            "{:?}",
-            line_of(&process, name)
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(
-        process
-            .done("pool status tank")
-            .contains(" state: DEGRADED\n")
-    );
-
-    back.set_len(128 << 20).unwrap();
-    node.tell("-c");
-    let refused = process.refused(&format!("pool online tank {}", node.0));
-    assert!(refused.contains("no label of the pool"), "{refused}");
-    process.done(&format!("pool replace -w tank {}", node.0));
-    scrubbed_clean(&process);
-    verify_all(portal, 0..140);
-    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
-    // The device is let go before it is.
-    process.done("pool detach tank d0");
-    verify_all(portal, 0..140);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::skipped::skipped;
+
 const INSIDE: &str = "SANDSTONE_TEST_SMALL_FOLDER";
 
 /// A folder on a file system with room for 16 MiB. The test is run a second time for it, in a namespace where it
@@ -22,7 +24,7 @@ pub(crate) fn inside_small_folder(test: &str) -> Option<PathBuf> {
     let mount = format!("mount -t tmpfs -o size=16m none \"${INSIDE}\"");
     let tried = small().arg(&mount).status();
     if !tried.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this machine lets no ordinary user mount a tmpfs in a namespace");
+        skipped("this machine lets no ordinary user mount a tmpfs in a namespace");
         return None;
     }
     let mut inside = small();

@@ -1,9 +1,9 @@
 //! What initiators are told of a disk beneath a unit: its physical blocks, its limits, its medium.
 
 use std::path::Path;
-use std::process::Command;
 
 use super::{DEVICE, SIZE, front, log_in, run};
+use crate::loop_device::Loop;
 use crate::served::{Served, log_in as session, settings, unit};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 use sandstone::initiator::connection::Connection;
@@ -42,30 +42,9 @@ fn told(served: &Served) -> Told {
     }
 }
 
-/// A loop device, detached on drop.
-struct Loop(String);
-
-impl Loop {
-    /// `None` where this machine gives none to this user; then it says so.
-    fn new(image: &Path, sector: u32) -> Option<Self> {
-        let made = Command::new("losetup")
-            .args(["--find", "--show", "--sector-size", &sector.to_string()])
-            .arg(image)
-            .output();
-        let made = made.ok().filter(|made| made.status.success());
-        if made.is_none() {
-            eprintln!("skipped: this machine gives this user no loop device");
-        }
-        Some(Self(
-            String::from_utf8(made?.stdout).unwrap().trim().to_owned(),
-        ))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
+/// A disk with sectors of so many bytes.
+fn disk(image: &Path, sector: u32) -> Option<Loop> {
+    Loop::attach(image, &["--sector-size", &sector.to_string()])
 }
 
 #[test]
@@ -77,20 +56,20 @@ fn a_unit_on_a_device_has_the_physical_blocks_of_the_device() {
             .unwrap()
             .set_len(SIZE)
             .unwrap();
-        let Some(disk) = Loop::new(&image, sector) else {
+        let Some(disk) = disk(&image, sector) else {
             return;
         };
         let served = front();
         let state = served.folder();
-        let create = format!("lu create a --device {} --block-size {sector}", disk.0);
+        let create = format!(
+            "lu create a --device {} --block-size {sector}",
+            disk.node().display()
+        );
         run(state, &create).good();
         run(state, "map add a --every-host --lun 0").good();
         let listed = run(state, "lu list -H -p -o physical").good();
         assert_eq!(listed, format!("{sector}\n"));
-        let rotational = Path::new("/sys/block")
-            .join(disk.0.trim_start_matches("/dev/"))
-            .join("queue/rotational");
-        let rotational = std::fs::read_to_string(rotational).unwrap();
+        let rotational = disk.told("queue/rotational");
         let whole = Told {
             block_len: sector,
             exponent: 0,
@@ -110,12 +89,15 @@ fn what_the_administrator_says_of_a_device_counts() {
         .unwrap()
         .set_len(SIZE)
         .unwrap();
-    let Some(disk) = Loop::new(&image, 512) else {
+    let Some(disk) = disk(&image, 512) else {
         return;
     };
     let served = front();
     let state = served.folder();
-    let create = format!("lu create a --device {} --physical-block-size 64K", disk.0);
+    let create = format!(
+        "lu create a --device {} --physical-block-size 64K",
+        disk.node().display()
+    );
     run(state, &create).good();
     run(state, "map add a --every-host --lun 0").good();
     assert_eq!(told(&served).exponent, 7);
