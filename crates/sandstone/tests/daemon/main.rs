@@ -41,3 +41,4 @@ mod served;
 mod skipped;
 mod small_folder;
 mod stream;
+mod stream_rest;

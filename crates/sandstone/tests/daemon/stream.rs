@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use iscsi::pdu::Isid;
 const KEY: &str = "5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e";
 
 /// A verb under way.
-fn begin(process: &Process, line: &str, input: Stdio, output: Stdio) -> Child {
+pub(super) fn begin(process: &Process, line: &str, input: Stdio, output: Stdio) -> Child {
     Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .arg("--state")
         .arg(process.folder())
@@ -28,19 +29,19 @@ fn begin(process: &Process, line: &str, input: Stdio, output: Stdio) -> Child {
         .unwrap()
 }
 
-fn end(child: Child) -> (bool, String) {
+pub(super) fn end(child: Child) -> (bool, String) {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.success(), text)
 }
 
-fn well(child: Child) {
+pub(super) fn well(child: Child) {
     let (is_done, text) = end(child);
     assert!(is_done, "{text}");
 }
 
 /// `send | receive`
-fn pipe(from: &Process, send: &str, to: &Process, receive: &str) {
+pub(super) fn pipe(from: &Process, send: &str, to: &Process, receive: &str) {
     let mut sender = begin(from, send, Stdio::null(), Stdio::piped());
     let stream = sender.stdout.take().unwrap();
     let receiver = begin(to, receive, stream.into(), Stdio::null());
@@ -49,12 +50,21 @@ fn pipe(from: &Process, send: &str, to: &Process, receive: &str) {
 }
 
 /// A daemon with a volume `tank/vm1` that was written before its snapshots `one` and `two`.
-fn source() -> Process {
+pub(super) fn source() -> Process {
     let process = Process::start();
-    let portal = free_portal();
     process.done("pool create --size 256M tank a");
-    process.done("volume create -s -V 64M tank/vm1");
-    process.done("lu create vm1 --volume tank/vm1");
+    let portal = written(&process, "tank/vm1");
+    process.done("volume snapshot tank/vm1@one");
+    change(portal, 99);
+    process.done("volume snapshot tank/vm1@two");
+    process
+}
+
+/// A new volume with something in each of its pieces, served at the portal that this returns; only one.
+pub(super) fn written(process: &Process, volume: &str) -> SocketAddr {
+    let portal = free_portal();
+    process.done(&format!("volume create -s -V 64M {volume}"));
+    process.done(&format!("lu create vm1 --volume {volume}"));
     process.done(&format!("target create {TARGET} --portal {portal}"));
     process.done(&format!(
         "map add vm1 --every-host --target {TARGET} --lun 0"
@@ -64,15 +74,17 @@ fn source() -> Process {
         let told = write(&mut session, u64::from(number) * 64, &pattern(number));
         assert_eq!(sense(&told), None, "{number}");
     }
-    process.done("volume snapshot tank/vm1@one");
-    assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(99))), None);
-    process.done("volume snapshot tank/vm1@two");
-    drop(session);
-    process
+    portal
+}
+
+/// Writes something else into the one piece that [`assert_holds`] tells apart.
+pub(super) fn change(portal: SocketAddr, tag: u8) {
+    let mut session = log_in(portal);
+    assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(tag))), None);
 }
 
 /// What a daemon's volumes hold, as a client reads them.
-fn assert_holds(process: &Process, volume: &str, changed: u8) {
+pub(super) fn assert_holds(process: &Process, volume: &str, changed: u8) {
     let portal = free_portal();
     let target = format!("{TARGET}-{}", portal.port());
     process.done(&format!("lu create look --volume {volume}"));

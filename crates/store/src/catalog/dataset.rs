@@ -109,6 +109,13 @@ pub struct Receiving {
     pub is_resumable: bool,
     /// Whether properties come with it.
     pub with_properties: bool,
+    /// Of how many folders above the volume, where it comes from, what they pass on is among these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub folders: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What only snapshots have.

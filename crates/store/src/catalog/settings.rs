@@ -136,23 +136,16 @@ impl Catalog {
         })
     }
 
-    /// Where an interrupted receive goes on; `-` where there is none.
-    fn resume_token(&self, volume: &Dataset) -> String {
-        let receiving = volume
-            .as_volume()
-            .and_then(|volume| volume.receiving.as_ref());
-        receiving.map_or_else(
-            || "-".to_owned(),
-            |receiving| {
-                let token = ResumeToken {
-                    snapshot: receiving.snapshot,
-                    from: receiving.from,
-                    position: receiving.position,
-                    with_properties: receiving.with_properties,
-                };
-                token.to_string()
-            },
-        )
+    /// Where an interrupted receive into a volume goes on.
+    pub fn resume_token(&self, volume: DatasetId) -> Option<ResumeToken> {
+        let receiving = self.receiving(volume)?;
+        Some(ResumeToken {
+            snapshot: receiving.snapshot,
+            from: receiving.from,
+            position: receiving.position,
+            with_properties: receiving.with_properties,
+            folders: receiving.folders,
+        })
     }
 
     /// What a dataset is by itself, whatever was set.
@@ -174,7 +167,10 @@ impl Catalog {
             Native::Clones => names(self.clones(dataset.id)),
             Native::SnapshotCount => Value::Number(self.count_snapshots(dataset.id)),
             Native::Userrefs => Value::Number(dataset.as_snapshot()?.holds.len() as u64),
-            Native::ReceiveResumeToken => Value::Text(self.resume_token(dataset)),
+            Native::ReceiveResumeToken => {
+                let token = self.resume_token(dataset.id);
+                Value::Text(token.map_or_else(|| "-".to_owned(), |token| token.to_string()))
+            }
             Native::Createtxg => Value::Number(dataset.as_snapshot()?.epoch.0),
             Native::Readonly if matches!(dataset.kind, Kind::Snapshot(_)) => Value::Switch(true),
             _ => return None,

@@ -49,6 +49,12 @@ impl Begin {
         self.size / u64::from(self.block_size.max(1))
     }
 
+    /// Of how many folders above the volume what they pass on is among its properties: those that were sent.
+    pub fn folders(&self) -> u32 {
+        let parts = self.path.split('/').filter(|part| !part.is_empty());
+        parts.count() as u32
+    }
+
     /// What cannot be.
     pub(super) fn fault(&self) -> Option<String> {
         let sizes = MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE;

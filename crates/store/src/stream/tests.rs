@@ -295,6 +295,7 @@ fn tokens_are_read_as_they_were_written() {
             from,
             position: 1 << 40,
             with_properties: from.is_some(),
+            folders: from.map_or(0, |from| from as u32 & 3),
         };
         let text = token.to_string();
         assert_eq!(text.parse(), Ok(token));
@@ -306,6 +307,21 @@ fn tokens_are_read_as_they_were_written() {
         }
     }
     "".parse::<ResumeToken>().expect_err("nothing");
+}
+
+/// One that a build wrote that knew of no folders, and that somebody has kept.
+#[test]
+fn tokens_of_earlier_builds_are_read() {
+    let token = ResumeToken {
+        snapshot: 0x5b41_3931_9d4c_2ca1,
+        from: None,
+        position: 0,
+        with_properties: true,
+        folders: 0,
+    };
+    let text = "1-5b4139319d4c2ca1--0-1-4d3bede5";
+    assert_eq!(text.parse(), Ok(token));
+    assert_eq!(token.to_string(), text);
 }
 
 /// It was made by a program that knows `docs/stream.md` and nothing of this code.

@@ -16,6 +16,8 @@ pub struct ResumeToken {
     pub position: u64,
     /// Whether properties were sent too.
     pub with_properties: bool,
+    /// Of how many folders above the volume what they pass on was sent with them.
+    pub folders: u32,
 }
 
 /// What a token begins with: its version.
@@ -27,7 +29,8 @@ impl ResumeToken {
     }
 }
 
-/// `1-SNAPSHOT-FROM-POSITION-FLAGS-CHECK`, in hexadecimal; without a FROM there is nothing.
+/// `1-SNAPSHOT-FROM-POSITION-FLAGS-FOLDERS-CHECK`, in hexadecimal; without a FROM there is nothing, without FOLDERS not even its
+/// hyphen, as in the first tokens.
 impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self
@@ -35,7 +38,10 @@ impl fmt::Display for ResumeToken {
             .map_or_else(String::new, |from| format!("{from:x}"));
         let flags = u8::from(self.with_properties);
         let (snapshot, position) = (self.snapshot, self.position);
-        let body = format!("{VERSION}-{snapshot:x}-{from}-{position:x}-{flags:x}");
+        let mut body = format!("{VERSION}-{snapshot:x}-{from}-{position:x}-{flags:x}");
+        if self.folders > 0 {
+            body.push_str(&format!("-{:x}", self.folders));
+        }
         write!(f, "{body}-{:08x}", Self::check(&body))
     }
 }
@@ -60,12 +66,19 @@ impl FromStr for ResumeToken {
         let position = number(parts.next()).ok_or_else(broken)?;
         let flags = number(parts.next()).filter(|flags| *flags < 2);
         let with_properties = flags.ok_or_else(broken)? == 1;
+        let folders = match parts.next() {
+            None => 0,
+            folders => number(folders)
+                .and_then(|folders| u32::try_from(folders).ok())
+                .ok_or_else(broken)?,
+        };
         match parts.next() {
             None => Ok(Self {
                 snapshot,
                 from,
                 position,
                 with_properties,
+                folders,
             }),
             Some(_) => Err(broken()),
         }

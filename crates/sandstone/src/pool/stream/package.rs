@@ -73,7 +73,7 @@ pub(super) fn parts(
         let prefix = catalog.name(root);
         for part in &mut parts {
             part.begin.path = below(catalog, &prefix, part.snapshot);
-            part.begin.properties = properties(catalog, part.snapshot, Some(root));
+            part.begin.properties = properties(catalog, part.snapshot, part.begin.folders());
         }
     } else {
         let to = catalog.find_snapshot(name)?;
@@ -91,7 +91,7 @@ pub(super) fn parts(
     for part in &mut parts {
         part.begin.pool = pool;
         if request.properties && !request.recursive {
-            part.begin.properties = properties(catalog, part.snapshot, None);
+            part.begin.properties = properties(catalog, part.snapshot, 0);
         }
     }
     Ok(parts)
@@ -126,7 +126,7 @@ pub(super) fn rest(
     part.begin.pool = pool;
     part.begin.start = token.position.min(part.begin.blocks());
     if token.with_properties {
-        part.begin.properties = properties(catalog, part.snapshot, None);
+        part.begin.properties = properties(catalog, part.snapshot, token.folders);
     }
     Ok(part)
 }
@@ -226,17 +226,17 @@ fn below(catalog: &Catalog, prefix: &str, snapshot: DatasetId) -> String {
     rest.trim_start_matches('/').to_owned()
 }
 
-/// What was set on a snapshot's volume and may go with it. Folders do not travel: of those up to `top`, what the volume
+/// What was set on a snapshot's volume and may go with it. Folders do not travel: of so many above it, what the volume
 /// inherits goes as its own.
-fn properties(catalog: &Catalog, snapshot: DatasetId, top: Option<DatasetId>) -> Texts {
+fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -> Texts {
     let mut texts = Texts::new();
     let mut next = catalog.volume_of(snapshot);
-    let mut is_own = true;
+    let mut above = 0;
     while let Some(dataset) = next.and_then(|id| catalog.dataset(id)) {
         // What was set here counts more than what came with a stream.
         for set in [&dataset.properties, &dataset.received] {
             let travels = set.0.iter().filter(|(property, _)| {
-                property.travels() && (is_own || property.is_inheritable())
+                property.travels() && (above == 0 || property.is_inheritable())
             });
             for (property, value) in travels {
                 texts
@@ -244,9 +244,9 @@ fn properties(catalog: &Catalog, snapshot: DatasetId, top: Option<DatasetId>) ->
                     .or_insert_with(|| value.to_string());
             }
         }
-        let is_last = top.is_none_or(|top| top == dataset.id || dataset.id == ROOT);
+        let is_last = above == folders || dataset.id == ROOT;
         next = (!is_last).then_some(dataset.parent);
-        is_own = false;
+        above += 1;
     }
     texts
 }

@@ -11,7 +11,7 @@ use store::catalog::request::ReceiveInto;
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer, PoolError, Received, Request};
-use store::stream::{Begin, Decoder, Item, Packed, ResumeToken, StreamError};
+use store::stream::{Begin, Decoder, Item, Packed, StreamError};
 use utoipa::{IntoParams, ToSchema};
 
 use super::apply;
@@ -339,6 +339,24 @@ impl Receiver<'_> {
         Ok(())
     }
 
+    /// What to do about a part that is kept. The catalogue knows more of how it began than the rest of a rest says.
+    fn how_to_go_on(&self, volume: &str, id: DatasetId) -> String {
+        let token = self
+            .pool
+            .host
+            .ask(move |pool| pool.catalog().resume_token(id));
+        let send = match token {
+            Ok(Some(token)) => format!("`sandstone volume send -t {token}`"),
+            _ => format!(
+                "`sandstone volume send -t` and the token of `sandstone volume get receive_resume_token {volume}`"
+            ),
+        };
+        format!(
+            "send the rest with {send} into `sandstone volume receive -s {volume}`, or give it up with \
+             `sandstone volume receive -A {volume}`"
+        )
+    }
+
     /// What becomes of a part without an end, and what to do about it.
     fn leave(&self, volume: &str, begin: &Begin, mut into: Target) -> (String, Option<String>) {
         // As far as the pool took all of it. Behind a change that it refused nothing counts.
@@ -347,19 +365,10 @@ impl Receiver<'_> {
         if self.request.resumable {
             // Where it cannot be noted, what was noted before counts.
             let _ = into.note(&self.pool);
-            let token = ResumeToken {
-                snapshot: begin.snapshot,
-                from: begin.from,
-                position: into.noted,
-                with_properties: !begin.properties.is_empty(),
-            };
             let kept = format!(
                 "what was received of {volume} is kept, and nobody sees it until the rest is there"
             );
-            let next = format!(
-                "send the rest with `sandstone volume send -t {token}`, or give it up with `sandstone volume receive -A {volume}`"
-            );
-            return (kept, Some(next));
+            return (kept, Some(self.how_to_go_on(volume, into.volume)));
         }
         let (id, attempt) = (into.volume, into.attempt);
         let aborted = apply(&self.pool, move |catalog| {

@@ -157,8 +157,14 @@ impl Catalog {
                 ),
             ));
         }
+        // The rest comes as of one volume: how much was sent at first, only what is there already knows.
+        let folders = match begin.start {
+            0 => begin.folders(),
+            _ => before.folders,
+        };
         Ok(Receiving {
             is_new: before.is_new,
+            folders,
             ..receiving(request, begin.start)
         })
     }
@@ -335,6 +341,7 @@ fn receiving(request: &ReceiveInto, position: u64) -> Receiving {
         is_new: false,
         is_resumable: request.is_resumable,
         with_properties: !begin.properties.is_empty(),
+        folders: begin.folders(),
     }
 }
 
