@@ -7,6 +7,7 @@
 )]
 
 mod data_out_length;
+mod dataset_names;
 mod dataset_sources;
 mod datasets;
 mod demo;
@@ -41,4 +42,5 @@ mod served;
 mod skipped;
 mod small_folder;
 mod stream;
+mod stream_names;
 mod stream_rest;
