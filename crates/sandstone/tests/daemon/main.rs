@@ -30,6 +30,7 @@ mod pool_over_iscsi;
 mod pool_returning;
 mod pool_rewind;
 mod pool_scrub;
+mod pool_scrub_pause;
 mod pool_under_load;
 mod pool_units;
 mod process;

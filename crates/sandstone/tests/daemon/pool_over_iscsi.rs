@@ -13,8 +13,8 @@ use crate::served::free_portal;
 pub(crate) struct Array {
     pub(crate) process: Process,
     pub(crate) naa: String,
-    portal: std::net::SocketAddr,
-    target: String,
+    pub(crate) portal: std::net::SocketAddr,
+    pub(crate) target: String,
 }
 
 impl Array {

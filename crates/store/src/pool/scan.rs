@@ -7,7 +7,8 @@
 //! are read forwards.
 //!
 //! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
-//! is thrown away, and a smaller one gathered in its place.
+//! is thrown away, and a smaller one gathered in its place. What a scrub verified of it is known by where it lies and when
+//! it was born, and is not read again: a scrub that is paused for long goes on where it was.
 //!
 //! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that has its blocks
 //! from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume, in what builds on a snapshot that
@@ -32,6 +33,7 @@ use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::{Block, LeafId, Resilver, State, VdevEvent};
 
+use gather::identity;
 use outcome::Short;
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
@@ -73,8 +75,12 @@ pub(super) struct Scan {
     chunk: Option<((Address, Epoch), Chunk)>,
     /// How many blocks of the batch were begun.
     next: usize,
-    /// Their sectors.
+    /// Their sectors, but for those that a scrub verified: these count for good.
     batch_examined: u64,
+    /// What a scrub verified of the batch, or of one that was thrown away: it is not read again.
+    verified: BTreeSet<(Address, Epoch)>,
+    /// Blocks that were in the batch that was thrown away, and have not been gathered again.
+    again: usize,
     /// What of the batch cannot be read, and whose it is; it counts when the batch is done.
     batch_lost: Vec<Option<Place>>,
     /// Leaves that did not get something of the batch.
@@ -105,6 +111,7 @@ pub(super) struct Scan {
 pub(super) struct ScanBlock {
     /// The scan that asked for it.
     number: u64,
+    of: (Address, Epoch),
     sectors: u64,
     /// Checkpoints that were durable when it was found.
     gathered: u64,
@@ -220,6 +227,8 @@ impl Pool {
             chunk: None,
             next: 0,
             batch_examined: 0,
+            verified: BTreeSet::new(),
+            again: 0,
             batch_lost: Vec::new(),
             batch_short: BTreeMap::new(),
             short: BTreeMap::new(),
@@ -392,6 +401,11 @@ impl Pool {
                 if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
+                // When as many were gathered as were thrown away, none of those is still to come.
+                scan.again = scan.again.saturating_sub(scan.batch.len());
+                if scan.again == 0 {
+                    scan.verified.clear();
+                }
                 scan.batch.clear();
                 (scan.next, scan.batch_examined) = (0, 0);
                 self.tell_lost();
@@ -419,9 +433,12 @@ impl Pool {
             return;
         };
         let Found { pointer, place } = found;
-        let sectors = self.sectors_of(&pointer);
+        let (of, sectors) = (identity(&pointer), self.sectors_of(&pointer));
         let Some(scan) = &mut self.scan else { return };
         scan.next += 1;
+        if scan.verified.contains(&of) {
+            return;
+        }
         scan.batch_examined += sectors;
         scan.status.examined_sectors += sectors;
         let (kind, number, gathered) = (scan.status.kind, scan.number, scan.batch_checkpoints);
@@ -434,6 +451,7 @@ impl Pool {
         let tag = |leaf| {
             Tag::Scan(ScanBlock {
                 number,
+                of,
                 sectors,
                 gathered,
                 place,

@@ -11,6 +11,7 @@ mod log_vdevs;
 mod manifest_room;
 mod opening;
 mod padding;
+mod paused_scrubs;
 mod prepared;
 mod read_ahead;
 mod reservations;

@@ -7,7 +7,7 @@ mod driver;
 mod failover;
 pub(crate) mod fake_target;
 mod hostile;
-mod proxy;
+pub(crate) mod proxy;
 mod requests;
 mod unanswered;
 mod units;

@@ -1,4 +1,4 @@
-//! A link between initiator and portal that can be cut, reset and silenced.
+//! A link between initiator and portal that can be cut, reset, silenced and slowed down.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,6 +32,10 @@ struct Shared {
     over: AtomicBool,
     /// Bytes from the initiator.
     bytes: AtomicU64,
+    /// Bytes from the portal.
+    from_portal: AtomicU64,
+    /// Bytes per second that come from the portal on each connection; 0: as many as there are.
+    pace: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
 }
 
@@ -53,6 +57,8 @@ impl Proxy {
             weather: AtomicU8::new(0),
             over: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
+            from_portal: AtomicU64::new(0),
+            pace: AtomicU64::new(0),
             connections: Mutex::new(Vec::new()),
         });
         let address = listener.local_addr().unwrap();
@@ -84,6 +90,16 @@ impl Proxy {
         }
     }
 
+    /// Lets so many bytes a second come from the portal on each connection; 0: as many as there are.
+    pub(crate) fn set_pace(&self, bytes: u64) {
+        self.shared.pace.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that came from the portal.
+    pub(crate) fn bytes_from_portal(&self) -> u64 {
+        self.shared.from_portal.load(Ordering::Relaxed)
+    }
+
     /// Bytes that came from the initiator.
     pub(crate) fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
@@ -107,23 +123,31 @@ fn join(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
     let ends = [(&client, &server, true), (&server, &client, false)];
-    for (from, to, counts) in ends {
+    for (from, to, is_from_initiator) in ends {
         let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         let shared = Arc::clone(shared);
-        std::thread::spawn(move || pump(&shared, from, to, counts));
+        std::thread::spawn(move || pump(&shared, from, to, is_from_initiator));
     }
     shared.connections.lock().unwrap().extend([client, server]);
 }
 
-fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, counts: bool) {
+fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, is_from_initiator: bool) {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let count = from.read(&mut buffer).unwrap_or(0);
         while shared.weather() == Weather::Silent && !shared.over.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        if counts {
+        if is_from_initiator {
             shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        } else {
+            shared
+                .from_portal
+                .fetch_add(count as u64, Ordering::Relaxed);
+            let pace = shared.pace.load(Ordering::Relaxed);
+            if pace > 0 {
+                std::thread::sleep(Duration::from_secs_f64(count as f64 / pace as f64));
+            }
         }
         if count == 0 || shared.weather() == Weather::Cut || to.write_all(&buffer[..count]).is_err()
         {

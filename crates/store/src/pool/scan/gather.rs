@@ -234,6 +234,7 @@ impl Pool {
     /// The batch took too long: what it names may be something else by now.
     pub(super) fn gather_again(&mut self) {
         let Some(scan) = &mut self.scan else { return };
+        scan.again = scan.again.max(scan.batch.len());
         scan.batch.clear();
         scan.next = 0;
         scan.status.examined_sectors -= std::mem::take(&mut scan.batch_examined);
@@ -251,6 +252,6 @@ impl Pool {
 }
 
 /// Two blocks that lie in the same place one after the other are born in different epochs.
-fn identity(pointer: &Pointer) -> (Address, Epoch) {
+pub(super) fn identity(pointer: &Pointer) -> (Address, Epoch) {
     (pointer.address, pointer.birth)
 }

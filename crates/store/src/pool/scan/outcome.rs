@@ -57,6 +57,11 @@ impl Pool {
             Ok(scrubbed) => {
                 scan.status.bad += u64::from(scrubbed.bad);
                 scan.status.repaired += u64::from(scrubbed.repaired);
+                let is_of_batch = block.gathered == scan.batch_checkpoints;
+                if is_of_batch && scan.status.kind == ScanKind::Scrub {
+                    scan.batch_examined = scan.batch_examined.saturating_sub(block.sectors);
+                    scan.verified.insert(block.of);
+                }
             }
             // It may be free by now; where it is not, it is gathered and examined again.
             Err(_) if self.checkpoints > block.gathered + 1 => {}

@@ -1,0 +1,156 @@
+//! A scrub that is paused for long goes on where it was: what it has verified is not read again, what changed meanwhile
+//! is not mistaken for it, and what is lost is told once.
+
+use super::super::{Limits, ScanState};
+use super::vdevs::run_scrub;
+use super::world::World;
+use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::vdev::{Kind, layout};
+
+const BLOCK: u64 = 64 << 10;
+/// Blocks of the volume: 40 MiB, more than twice of what a scrub has under way at once.
+const BLOCKS: u64 = 640;
+
+fn write(world: &mut World, volume: DatasetId, block: u64, version: u64) {
+    let bytes: Vec<u8> = (0..BLOCK)
+        .map(|at| (at.wrapping_mul(block * 2 + version) >> 5) as u8)
+        .collect();
+    world.write(volume, block * BLOCK, &bytes, false);
+}
+
+fn filled(limits: Limits) -> (World, DatasetId) {
+    let mut world = World::new(Kind::Mirror, 2, limits);
+    let volume = world.create_volume("v", BLOCKS * BLOCK, BLOCK as u32);
+    for block in 0..BLOCKS {
+        write(&mut world, volume, block, 1);
+    }
+    // Without freed blocks that wait to be free.
+    (0..3).for_each(|_| world.advance());
+    (world, volume)
+}
+
+/// Bytes that were read from the disks.
+fn read(world: &World) -> u64 {
+    let tops = world.pool.status().top_levels;
+    let leaves = tops.iter().flat_map(|top| &top.slots);
+    let leaves = leaves.flat_map(|slot| &slot.leaves);
+    leaves.map(|leaf| leaf.io.read.bytes).sum()
+}
+
+fn examined(world: &World) -> u64 {
+    world.pool.scan_status().expect("a scrub").examined_sectors
+}
+
+/// Begins a scrub, and pauses it when it has worked off so many sectors.
+fn paused(world: &mut World, sectors: u64) {
+    let now = world.now_us;
+    world.pool.scrub(now);
+    while examined(world) < sectors {
+        assert!(world.do_one(), "it ended");
+    }
+    world.pool.pause_scrub();
+    world.settle();
+    let state = world.pool.scan_status().expect("a scrub").state;
+    assert_eq!(state, ScanState::Paused);
+}
+
+/// Lets a scrub come to its end; returns the fewest sectors that it tells of on the way.
+fn go_on(world: &mut World) -> u64 {
+    let mut fewest = examined(world);
+    let now = world.now_us;
+    world.pool.scrub(now);
+    while world.pool.scan_status().expect("a scrub").state == ScanState::Running {
+        world.do_one();
+        fewest = fewest.min(examined(world));
+    }
+    let state = world.pool.scan_status().expect("a scrub").state;
+    assert_eq!(state, ScanState::Finished);
+    fewest
+}
+
+#[test]
+fn what_was_verified_before_a_pause_is_not_read_again() {
+    for batch in [1 << 16, 700, 100] {
+        let limits = Limits {
+            scan_batch: batch,
+            ..Limits::default()
+        };
+        let (mut world, volume) = filled(limits);
+        let before = read(&world);
+        let status = run_scrub(&mut world);
+        let (whole, total) = (read(&world) - before, status.examined_sectors);
+
+        let before = read(&world);
+        paused(&mut world, total * 2 / 3);
+        let at_pause = examined(&world);
+        // Some blocks are written anew, where they were verified and where they were not.
+        for _ in 0..4 {
+            for block in [3, 200, BLOCKS - 2] {
+                write(&mut world, volume, block, 2);
+            }
+            world.advance();
+        }
+        assert_eq!(examined(&world), at_pause, "{batch}");
+        assert!(go_on(&mut world) >= at_pause, "{batch}: it fell back");
+        let (found, read) = (examined(&world), read(&world) - before);
+        let few = total / 20;
+        assert!(
+            (total - few..total + few).contains(&found),
+            "{found} of {total}"
+        );
+        // The checkpoints read a little, too.
+        assert!(read < whole + whole / 8, "{batch}: {read} of {whole}");
+    }
+}
+
+/// Sectors of a block of the volume on each disk.
+fn sectors(world: &mut World, volume: DatasetId, block: u64) -> std::ops::Range<u64> {
+    let pool = &mut world.pool;
+    let map = &pool.contents[&volume].map;
+    let pointer = map.look_up(&mut pool.nodes, block).expect("in memory");
+    let first = layout::sector_offset(pointer.address.sector()) / SECTOR_SIZE as u64;
+    first..first + u64::from(pointer.sectors)
+}
+
+#[test]
+fn what_rots_is_counted_once_whenever_a_scrub_is_paused() {
+    let (mut world, volume) = filled(Limits::default());
+    let total = run_scrub(&mut world).examined_sectors;
+    let rot = |world: &mut World, disk: usize, block: u64| {
+        let first = sectors(world, volume, block).start;
+        world.disks[disk].get_mut(&first).expect("written")[9] ^= 1;
+    };
+    // Of both kinds some on either side of the pause.
+    for block in [5, 300, BLOCKS - 5] {
+        rot(&mut world, 1, block);
+    }
+    for block in [7, BLOCKS - 7] {
+        rot(&mut world, 0, block);
+        rot(&mut world, 1, block);
+    }
+    world.unrecoverable.clear();
+    paused(&mut world, total * 2 / 3);
+    (0..4).for_each(|_| world.advance());
+    go_on(&mut world);
+    let status = world.pool.scan_status().expect("a scrub");
+    // Both copies of what is lost are wrong.
+    assert_eq!(
+        (status.repaired, status.unrecoverable),
+        (3, 2),
+        "{status:?}"
+    );
+    let mut lost: Vec<u64> = world
+        .unrecoverable
+        .iter()
+        .map(|of| of.offset / BLOCK)
+        .collect();
+    lost.sort_unstable();
+    assert_eq!(lost, [7, BLOCKS - 7]);
+    // Nothing is left but that.
+    let status = run_scrub(&mut world);
+    assert_eq!(
+        (status.repaired, status.unrecoverable),
+        (0, 2),
+        "{status:?}"
+    );
+}
