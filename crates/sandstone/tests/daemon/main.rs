@@ -24,6 +24,7 @@ mod pool_administration;
 mod pool_check;
 mod pool_devices;
 mod pool_failing_nodes;
+mod pool_growth;
 mod pool_iostat;
 mod pool_logs_and_caches;
 mod pool_over_iscsi;

@@ -38,6 +38,11 @@ impl Ring {
         }
     }
 
+    /// Its vdev has so many sectors now.
+    pub fn grow(&mut self, sectors: u64) {
+        self.sectors = self.sectors.max(sectors.min(MOST_SECTORS));
+    }
+
     /// Sectors that it uses of its vdev.
     pub fn sectors(&self) -> u64 {
         self.sectors
@@ -95,10 +100,16 @@ mod tests {
     proptest! {
         /// Nothing that is needed is given a second time, and what is free is found again.
         #[test]
-        fn no_place_is_given_twice(sizes in prop::collection::vec((1..40_u64, 0..4_u64), 1..200)) {
+        fn no_place_is_given_twice(
+            sizes in prop::collection::vec((1..40_u64, 0..4_u64), 1..200),
+            grows_at in 0..200_u64,
+        ) {
             let mut ring = Ring::new(100);
             let mut model: VecDeque<(u64, std::ops::Range<u64>)> = VecDeque::new();
             for (seq, (sectors, settled)) in (1..).zip(sizes) {
+                if seq == grows_at {
+                    ring.grow(150);
+                }
                 if let Some(start) = ring.take(seq, sectors) {
                     let range = start..start + sectors;
                     prop_assert!(range.end <= ring.sectors());
@@ -126,5 +137,13 @@ mod tests {
         ring.settle(1);
         assert_eq!((ring.take(3, 7), ring.take(3, 6)), (None, Some(0)));
         assert_eq!(Ring::new(10).take(1, 11), None);
+        ring.grow(14);
+        assert_eq!((ring.take(3, 4), ring.take(4, 1)), (None, None));
+        ring.settle(3);
+        assert_eq!((ring.take(5, 8), ring.sectors()), (Some(6), 14));
+        ring.grow(12);
+        assert_eq!(ring.sectors(), 14);
+        ring.grow(MOST_SECTORS + 1);
+        assert_eq!(ring.sectors(), MOST_SECTORS);
     }
 }

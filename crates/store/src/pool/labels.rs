@@ -169,13 +169,16 @@ impl Pool {
 
     /// Sectors of vdevs that were added or grew: the labels know them, so they may be used.
     fn take_new_space(&mut self) {
+        let tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
         let sectors = |top: &TopLevelStatus| match top.class {
             Class::Normal => top.sectors,
             // No block ever gets a place there.
             Class::Log => 0,
         };
-        let tops = self.array.top_levels();
-        let sizes: Vec<(u16, u64)> = tops.map(|top| (top.vdev, sectors(&top))).collect();
+        let sizes: Vec<(u16, u64)> = tops.iter().map(|top| (top.vdev, sectors(top))).collect();
+        for log in tops.iter().filter(|top| top.class == Class::Log) {
+            self.logs.grow(log.vdev, log.sectors);
+        }
         for (vdev, sectors) in sizes {
             if vdev >= self.space.vdevs() {
                 self.space.add_vdev(sectors);

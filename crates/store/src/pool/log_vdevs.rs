@@ -123,6 +123,13 @@ impl LogVdevs {
         });
     }
 
+    /// A log vdev has so many sectors now, and the labels say so.
+    pub(super) fn grow(&mut self, vdev: u16, sectors: u64) {
+        if let Some(log) = self.vdev_mut(vdev) {
+            log.ring.grow(sectors);
+        }
+    }
+
     /// Groups up to this one are there, in the chain.
     pub(super) fn opened_at(&mut self, seq: u64) {
         (self.opened_seq, self.promised_seq) = (seq, seq);

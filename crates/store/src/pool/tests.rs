@@ -7,6 +7,7 @@ mod datasets;
 mod durable;
 mod foreign_bugs;
 mod full;
+mod growth;
 mod log_vdevs;
 mod manifest_room;
 mod opening;

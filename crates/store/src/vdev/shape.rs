@@ -268,7 +268,9 @@ impl Array {
             ));
         };
         let top = &mut self.top_levels[usize::from(vdev)];
-        top.leaf_sectors = top.leaf_sectors.max(smallest);
+        // What lies further back has no address.
+        let most = Address::SECTORS / (top.slots.len() as u64).max(1);
+        top.leaf_sectors = top.leaf_sectors.max(smallest.min(most));
         Ok(top.sectors())
     }
 

@@ -254,6 +254,29 @@ fn a_vdev_grows_when_it_is_told_to() {
     assert_eq!(kind_of(result), ShapeErrorKind::TooSmall);
 }
 
+/// A file can pretend to be larger than anything that has an address.
+#[test]
+fn a_vdev_grows_no_further_than_addresses_reach() {
+    for (kind, leaves) in [
+        (Kind::Leaf, 1),
+        (Kind::Mirror, 2),
+        (Kind::Raidz { parity: 1 }, 3),
+    ] {
+        let mut rig = Rig::new(kind, leaves);
+        for leaf in 0..leaves as u32 {
+            rig.array
+                .resize_leaf(LeafId(leaf), u64::MAX / 2)
+                .expect("larger");
+        }
+        let after = rig.array.grow(0).expect("a vdev");
+        assert!(after <= Address::SECTORS, "{after}");
+        assert!(after > Address::SECTORS / 3, "{after}");
+        // So that it is a tree that can be opened again.
+        let again = Array::new(&rig.array.tree(), Epoch(1), Limits::default()).expect("a tree");
+        assert_eq!(again.tree(), rig.array.tree());
+    }
+}
+
 #[test]
 fn trees_that_are_none_are_refused() {
     let refused = |kind, count, size| {
