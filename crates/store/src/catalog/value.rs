@@ -71,7 +71,7 @@ impl ChecksumChoice {
 pub enum CachePolicy {
     /// Data and the trees above it.
     All,
-    /// The trees only.
+    /// The trees only; on cache vdevs nothing, since these keep no trees.
     Metadata,
     /// Nothing.
     None,

@@ -1,6 +1,7 @@
 //! The pool on disks in memory that do what they are asked.
 
 mod basics;
+mod cache_choice;
 mod cache_vdevs;
 mod checks;
 mod datasets;

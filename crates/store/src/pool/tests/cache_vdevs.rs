@@ -9,13 +9,13 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::Limits;
 use crate::vdev::{Kind, LeafSpec, State};
 
-const BLOCK: usize = 128 << 10;
-const BLOCKS: usize = 384;
+pub(super) const BLOCK: usize = 128 << 10;
+pub(super) const BLOCKS: usize = 384;
 const SIZE: u64 = 256 << 20;
 /// Memory has room for two thirds of the volume, beside the second level.
 const MEMORY: usize = 44 << 20;
 
-fn content(block: usize, version: u64) -> Vec<u8> {
+pub(super) fn content(block: usize, version: u64) -> Vec<u8> {
     let mut state = block as u64 ^ version << 32 | 1;
     let mut word = || {
         state = state
@@ -27,7 +27,7 @@ fn content(block: usize, version: u64) -> Vec<u8> {
 }
 
 /// A pool with a cache vdev, and a volume that is larger than memory.
-fn with_cache() -> (World, DatasetId) {
+pub(super) fn with_cache() -> (World, DatasetId) {
     let mut world = World::of_size(Kind::Leaf, 1, SIZE, Limits::default());
     world.cache_bytes = MEMORY;
     world.pool.cache = Arc::new(Cache::new(MEMORY, 7));
@@ -51,7 +51,7 @@ fn is_block(world: &mut World, volume: DatasetId, block: usize, version: u64) {
 }
 
 /// Reads everything twice, in time.
-fn read_all(world: &mut World, volume: DatasetId, version: u64) {
+pub(super) fn read_all(world: &mut World, volume: DatasetId, version: u64) {
     for block in 0..BLOCKS {
         world.now_us += 10_000;
         is_block(world, volume, block, version);
@@ -59,7 +59,7 @@ fn read_all(world: &mut World, volume: DatasetId, version: u64) {
     }
 }
 
-fn cache(world: &World) -> CacheStatus {
+pub(super) fn cache(world: &World) -> CacheStatus {
     world.pool.status().caches[0].clone()
 }
 
