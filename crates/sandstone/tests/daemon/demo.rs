@@ -6,6 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use iscsi::initiator::LoginSettings;
+use rustix::process::{Pid, Signal};
+
+use crate::served::{BLOCK, log_in, read, sense, settings, write};
+
 /// A demo that serves, and what it said first.
 struct Demo {
     child: Child,
@@ -38,7 +43,8 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
+        // It may have ended already.
+        let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 }
@@ -107,6 +113,37 @@ fn a_demo_tells_what_to_type_on_every_client() {
     }
     let all = ["Linux", "VMware", "Windows", "Proxmox", "QEMU", "libiscsi"];
     assert_eq!(names, all, "{said}");
+}
+
+/// Ctrl-C and `kill`, with a client that has written and does not log out: what it was told to be written is there again.
+#[test]
+fn a_signal_ends_a_demo_in_order_and_nothing_is_lost() {
+    let state = tempfile::tempdir().unwrap();
+    let log_in = |demo: &Demo, port| {
+        let settings = LoginSettings {
+            target_name: Some("iqn.2026-01.io.sandstone:demo".to_owned()),
+            ..settings(port)
+        };
+        log_in(demo.portal(), settings)
+    };
+    let data = |number: u8| vec![number; 64 * BLOCK];
+    for (number, signal) in [(1, Signal::TERM), (2, Signal::INT)] {
+        let mut demo = Demo::start(state.path(), &["--json", "--size", "16M"]);
+        let mut session = log_in(&demo, number);
+        let lba = u64::from(number) * 64;
+        assert_eq!(sense(&write(&mut session, lba, &data(number))), None);
+        rustix::process::kill_process(Pid::from_child(&demo.child), signal).unwrap();
+        let ended = demo.child.wait().unwrap();
+        assert!(ended.success(), "{signal:?}: {ended:?}");
+        let log = std::fs::read_to_string(state.path().join("log")).unwrap();
+        assert_eq!(log, "", "{signal:?}");
+    }
+    let demo = Demo::start(state.path(), &["--json"]);
+    let mut session = log_in(&demo, 3);
+    for number in 1..=2 {
+        let found = read(&mut session, u64::from(number) * 64, 64);
+        assert!(found == data(number), "what was written before {number}");
+    }
 }
 
 #[test]
