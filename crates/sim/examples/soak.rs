@@ -1,6 +1,6 @@
 //! Attacks the store's pool with the histories of many seeds, or replays one.
 //!
-//! Seeds from 4294967296 on are hard. The family `receive` is of streams that are received; it can only be run.
+//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is of streams that are received; it can only be run.
 //!
 //! ```text
 //! soak [--family NAME] [--first SEED] [--histories N] [--minutes N]

@@ -62,6 +62,15 @@ pub enum Step {
     Kill,
     /// The store is let go in order, with everything that it took; then the power fails, and it is opened again.
     Export,
+    /// All is written out and scrubbed; then no copy of anything is bad.
+    Heal,
+    /// Disks get so many sectors more; the pool is not told.
+    Grow {
+        /// Which disk; `None`: all of them.
+        disk: Option<usize>,
+        /// How many.
+        sectors: u64,
+    },
     /// What would be found if the power failed now, for so many ways in which it may fail. The history
     /// goes on as if it had not.
     TryCuts {
@@ -98,8 +107,12 @@ pub struct History {
     pub lacks_only_space: bool,
     /// Before every answered flush of a disk, try so many ways in which the power may fail.
     pub cuts_per_flush: usize,
+    /// So many flushes of a thousand; every one with 1000.
+    pub cut_flushes_per_mille: u64,
     /// And also before those of openings.
     pub cuts_openings: bool,
+    /// What has space and what is a hole is asked of everything after each opening.
+    pub asks_extents: bool,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -188,6 +201,18 @@ pub struct Climate {
     pub cut_histories_per_mille: u64,
     /// In how many ways at each.
     pub cuts_per_flush: usize,
+    /// At how many of a thousand of their flushes.
+    pub cut_flushes_per_mille: u64,
+    /// How many of a thousand steps ask what has space and what is a hole.
+    pub extents_per_mille: u64,
+    /// How many of a thousand steps let disks grow, or tell the pool so.
+    pub grows_per_mille: u64,
+    /// How many of a thousand steps change how much of a volume space is kept for.
+    pub reserves_per_mille: u64,
+    /// How many of a thousand steps turn over bits of disks that may come back with old contents.
+    pub rots_per_mille: u64,
+    /// Whether power cuts tear most often, and treat what a flush covers otherwise than what came later.
+    pub cuts_at_flushes: bool,
     /// Whether the seed may also choose disks that stall or keep what was trimmed, openings that are cut late, and all
     /// kinds of administration.
     pub is_hard: bool,
@@ -223,6 +248,12 @@ impl Default for Climate {
             troubled: None,
             cut_histories_per_mille: 150,
             cuts_per_flush: 4,
+            cut_flushes_per_mille: 1000,
+            extents_per_mille: 0,
+            grows_per_mille: 0,
+            reserves_per_mille: 0,
+            rots_per_mille: 0,
+            cuts_at_flushes: false,
             is_hard: false,
             ruins: false,
         }

@@ -13,7 +13,7 @@ mod shrink;
 
 pub use family::{Defeat, Summary, attack};
 pub(crate) use machine::prove;
-pub use report::{Failure, FailureKind, Report};
+pub use report::{CutInto, Failure, FailureKind, Report};
 pub use shrink::shrink;
 
 use crate::history::History;

@@ -14,6 +14,7 @@
 //! changed. Where it cannot be read, what was certainly there is pinned; the rest may be there or not, whatever was
 //! answered before the power failed.
 
+pub mod extents;
 mod judge;
 pub mod pattern;
 #[cfg(test)]
@@ -36,6 +37,8 @@ pub struct ChangeId(pub u32);
 pub type Moment = u64;
 
 const NEVER: Moment = Moment::MAX;
+/// Space is kept for as many blocks as a volume has.
+const ALL_OF_IT: u64 = u64::MAX;
 
 /// What survives together with a change that survived a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +88,8 @@ struct Change {
     /// To become durable when it is acknowledged.
     wants_durable: bool,
     volume: VolumeId,
+    /// Space was kept for it when it was submitted.
+    has_space: bool,
 }
 
 const BEGINNING: Change = Change {
@@ -96,6 +101,7 @@ const BEGINNING: Change = Change {
     is_durable: true,
     wants_durable: false,
     volume: VolumeId(u32::MAX),
+    has_space: false,
 };
 
 /// Whether a change of a block is there.
@@ -135,8 +141,8 @@ struct Volume {
     unit: u64,
     existence: Existence,
     is_snapshot: bool,
-    /// Space is kept for all of it.
-    is_thick: bool,
+    /// Blocks of 4 KiB for which space is kept; [`ALL_OF_IT`] where that follows its size.
+    kept: u64,
     /// More than one while a rollback or resize is not acknowledged, and where what was found after a power cut
     /// does not tell which of them it is.
     alternatives: Vec<Contents>,
@@ -159,6 +165,15 @@ pub struct Model {
     admin: BTreeMap<AdminId, Admin>,
     /// When the reads in flight were submitted.
     reads: Vec<Moment>,
+}
+
+impl Volume {
+    /// It gets another size, to which what is kept is cut, unless that follows it.
+    fn keep_at_most(&mut self, blocks: u64) {
+        if self.kept != ALL_OF_IT {
+            self.kept = self.kept.min(blocks);
+        }
+    }
 }
 
 impl Model {
@@ -189,7 +204,7 @@ impl Model {
                 unit,
                 existence: Existence::Certain,
                 is_snapshot: false,
-                is_thick: false,
+                kept: 0,
                 alternatives: vec![contents],
             },
         );
@@ -200,18 +215,32 @@ impl Model {
     /// # Panics
     /// Where there is no such volume.
     pub fn keep_space(&mut self, volume: VolumeId) {
-        self.volume_mut(volume).is_thick = true;
+        self.volume_mut(volume).kept = ALL_OF_IT;
     }
 
     /// Whether space is kept for some volume.
     pub fn keeps_space(&self) -> bool {
-        self.volumes.values().any(|volume| volume.is_thick)
+        self.volumes.values().any(|volume| volume.kept > 0)
     }
 
     /// Whether space was kept for a change, so that on disks that do not fail it cannot.
     pub fn has_space_for(&self, change: ChangeId) -> bool {
-        let volume = self.volumes.get(&self.change(change).volume);
-        volume.is_some_and(|volume| volume.is_thick)
+        let change = self.change(change);
+        let volume = self.volumes.get(&change.volume);
+        // What was kept when it was submitted, and still is.
+        change.has_space && volume.is_some_and(|volume| self.fits_in_kept(volume))
+    }
+
+    /// Whether all that a volume may hold is within what is kept for it. What it wrote since its newest snapshot, for
+    /// which space is kept anew, is no more than that.
+    fn fits_in_kept(&self, volume: &Volume) -> bool {
+        let is_written = |entry: &Entry| !self.change(entry.change).is_zero;
+        let is_used = |unit: &[Vec<Entry>]| unit.iter().flatten().any(is_written);
+        let fits = |contents: &Contents| {
+            let used = contents.chunks(volume.unit as usize);
+            used.filter(|unit| is_used(unit)).count() as u64 * volume.unit <= volume.kept
+        };
+        volume.kept == ALL_OF_IT || volume.kept > 0 && volume.alternatives.iter().all(fits)
     }
 
     fn tick(&mut self) -> Moment {
@@ -260,6 +289,7 @@ impl Model {
             is_durable: false,
             wants_durable: durable,
             volume,
+            has_space: false,
         };
         self.changes.push(change);
         let mut target = self.volumes.remove(&volume).expect("the volume exists");
@@ -278,6 +308,7 @@ impl Model {
             }
             entries.push(entry);
         }
+        self.changes[id.0 as usize].has_space = self.fits_in_kept(&target);
         self.volumes.insert(volume, target);
         id
     }
@@ -355,7 +386,7 @@ impl Model {
             unit,
             existence: Existence::Perhaps,
             is_snapshot: contents.is_none(),
-            is_thick: false,
+            kept: 0,
             alternatives: contents.into_iter().collect(),
         };
         match admin {
@@ -377,15 +408,23 @@ impl Model {
             }
             Admin::Rollback { volume, snapshot } => {
                 let contents = self.volumes[snapshot].alternatives[0].clone();
-                self.volume_mut(*volume).alternatives.push(contents);
+                let volume = self.volume_mut(*volume);
+                volume.keep_at_most(contents.len() as u64);
+                volume.alternatives.push(contents);
             }
             Admin::Resize { volume, blocks } => {
                 let volume = self.volume_mut(*volume);
+                volume.keep_at_most(*blocks);
                 let mut contents = volume.alternatives[0].clone();
                 contents.resize(*blocks as usize, Vec::new());
                 volume.alternatives.push(contents);
             }
             Admin::Destroy { volume } => self.volume_mut(*volume).existence = Existence::Doomed,
+            Admin::Reserve { volume, blocks } => {
+                // Until that is answered nobody knows which of the two it is.
+                let volume = self.volume_mut(*volume);
+                volume.kept = volume.kept.min(*blocks);
+            }
             Admin::Promote { .. } | Admin::Rename { .. } | Admin::SetProperty { .. } => {}
             Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}
         }
@@ -422,6 +461,15 @@ impl Model {
             }
             Admin::Destroy { volume } => {
                 self.volumes.remove(&volume);
+            }
+            Admin::Reserve { volume, blocks } => {
+                let others = self.admin.values();
+                let of_it = |admin: &&Admin| matches!(admin, Admin::Reserve { volume: other, .. } if *other == volume);
+                let least = others.filter(of_it).filter_map(Admin::reserved).min();
+                let target = self.volume_mut(volume);
+                let is_all = target.alternatives[0].len() as u64 == blocks;
+                let kept = if is_all { ALL_OF_IT } else { blocks };
+                target.kept = least.map_or(kept, |least| kept.min(least));
             }
             Admin::Promote { .. } | Admin::Rename { .. } | Admin::SetProperty { .. } => {}
             Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => {}

@@ -54,6 +54,13 @@ pub enum Operation {
         /// Not answered before it survives a power cut.
         durable: bool,
     },
+    /// Tells which slices have space, and which are holes.
+    Extents {
+        /// Of this volume.
+        volume: VolumeId,
+        /// Which; not empty.
+        slices: Range<u64>,
+    },
     /// Makes all changes of a volume durable that were answered before.
     Flush {
         /// Of this volume.
@@ -121,6 +128,13 @@ pub enum Admin {
         /// The number of a property and its value.
         choice: u32,
     },
+    /// Keeps space for so much of a volume: no content changes.
+    Reserve {
+        /// Which volume.
+        volume: VolumeId,
+        /// Blocks of 4 KiB; 0 is none.
+        blocks: u64,
+    },
     /// Writes out what the log holds: no content changes.
     Checkpoint,
     /// Reads and repairs every copy: no content changes.
@@ -148,9 +162,21 @@ pub enum Reshape {
     AddLog,
     /// A log vdev is taken away.
     RemoveLog(u32),
+    /// The pool is told how large a disk is by now.
+    Expand(u32),
+    /// The same of all disks, one after the other.
+    ExpandAll,
 }
 
 impl Admin {
+    /// The blocks for which it keeps space, where that is what it does.
+    pub fn reserved(&self) -> Option<u64> {
+        match self {
+            Self::Reserve { blocks, .. } => Some(*blocks),
+            _ => None,
+        }
+    }
+
     /// Whether other operations may run beside it.
     pub fn is_concurrent(&self) -> bool {
         matches!(
@@ -160,6 +186,7 @@ impl Admin {
                 | Self::Scrub
                 | Self::Reshape(_)
                 | Self::Create { .. }
+                | Self::Reserve { .. }
         )
     }
 }
@@ -168,6 +195,9 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { volume, slices } => write!(f, "read {volume} {}", Span(slices)),
+            Self::Extents { volume, slices } => {
+                write!(f, "extents of {volume} {}", Span(slices))
+            }
             Self::Change {
                 volume,
                 slices,

@@ -3,6 +3,7 @@
 //! Shaped as the store's engine is: nothing waits, requests for disks come out, their answers and the
 //! time go in. The engine's adapter implements it; so do the toys that prove the laboratory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use pages::Pages;
@@ -32,6 +33,25 @@ pub struct Geometry {
     pub disk_sectors: u64,
     /// The volumes of the beginning.
     pub volumes: Vec<VolumeSpec>,
+    /// Sectors of the disks that have another size by now.
+    pub grown: BTreeMap<usize, u64>,
+}
+
+impl Geometry {
+    /// Sectors of a disk.
+    pub fn sectors(&self, disk: usize) -> u64 {
+        self.grown.get(&disk).copied().unwrap_or(self.disk_sectors)
+    }
+
+    /// The same on disks as large as these.
+    pub fn on(&self, disks: &[Disk]) -> Self {
+        let sizes = disks.iter().map(Disk::sectors).enumerate();
+        let others = sizes.filter(|(_, sectors)| *sectors != self.disk_sectors);
+        Self {
+            grown: others.collect(),
+            ..self.clone()
+        }
+    }
 }
 
 /// Whether a subject takes operations.
@@ -61,8 +81,34 @@ pub struct DiskRequest {
 pub struct Answer {
     /// What it was submitted with.
     pub tag: u64,
-    /// A read's bytes; nothing for all others; or why it failed.
-    pub outcome: Result<Pages, String>,
+    /// What came of it, or why it failed.
+    pub outcome: Result<Outcome, String>,
+}
+
+/// How an operation ended well.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// A read's bytes.
+    Data(Pages),
+    /// Runs of a non-empty part of what was asked about, from its start on: length in bytes, and whether it holds data.
+    Extents(Vec<(u64, bool)>),
+}
+
+/// What a store does besides serving, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// What a leaf lacks is rebuilt on it.
+    pub resilver: bool,
+    /// Every copy is read.
+    pub scrub: bool,
+    /// Blocks of what was destroyed become free.
+    pub freeing: bool,
+    /// What the log holds is written out.
+    pub checkpoint: bool,
+    /// The labels do not say yet that the pool is larger.
+    pub growth: bool,
 }
 
 /// What a [`Flaw`] costs.
@@ -101,6 +147,8 @@ pub struct Moves {
     pub takeovers: u64,
     /// A [`Reshape`](crate::operation::Reshape) was taken.
     pub reshapes: u64,
+    /// A vdev became larger.
+    pub growths: u64,
 }
 
 impl std::ops::Add for Moves {
@@ -110,6 +158,7 @@ impl std::ops::Add for Moves {
         Self {
             takeovers: self.takeovers + other.takeovers,
             reshapes: self.reshapes + other.reshapes,
+            growths: self.growths + other.growths,
         }
     }
 }
@@ -137,6 +186,22 @@ pub trait Subject: Sized {
     /// Whether that is done.
     fn is_closed(&self) -> bool {
         true
+    }
+
+    /// A disk has so many sectors now.
+    fn resized(&mut self, disk: usize, sectors: u64) {
+        let _ = (disk, sectors);
+    }
+
+    /// Sectors that it has for blocks: those in use, and those of them that it will have after any power cut. `None` where
+    /// it does not know by now.
+    fn sectors(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// What it does besides.
+    fn under_way(&self) -> UnderWay {
+        UnderWay::default()
     }
 
     /// What became of its disks.

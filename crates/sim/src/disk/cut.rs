@@ -75,7 +75,9 @@ impl LooseWrite {
     }
 
     /// The part that the seed says.
-    fn tear(&self, medium: &mut Medium, tearing: Tearing, random: &mut Random) {
+    fn tear(&self, image: &mut Image, tearing: Tearing, random: &mut Random) {
+        let medium = &mut image.medium;
+        let mut masks = Vec::new();
         for (sector, page) in self.sectors() {
             let whole = if random.per_mille(500) { u8::MAX } else { 0 };
             let slices = match tearing {
@@ -89,9 +91,97 @@ impl LooseWrite {
             if torn && tearing == Tearing::Ruin && random.per_mille(500) {
                 medium.ruin(sector);
             }
+            masks.push(slices);
         }
+        image.count(&masks);
+    }
+
+    /// A part that is neither all of it nor nothing, where that can be: so many of the first or of the last sectors, any
+    /// of them, or all but one; and of one of them some slices.
+    fn tear_surely(&self, image: &mut Image, tearing: Tearing, random: &mut Random) {
+        let count = self.count;
+        let some = random.within(0..count + 1);
+        let way = random.within(0..4);
+        let mut is_kept = |at: u64| match way {
+            0 => at < some,
+            1 => at >= some,
+            2 => random.per_mille(500),
+            _ => at != some % count,
+        };
+        let kept = (0..count).map(|at| if is_kept(at) { u8::MAX } else { 0 });
+        let mut masks: Vec<u8> = kept.collect();
+        if count > 1 && masks.iter().all(|mask| *mask == masks[0]) {
+            let other = random.within(0..count) as usize;
+            masks[other] = !masks[other];
+        }
+        let is_fine = matches!(tearing, Tearing::Slices | Tearing::Ruin);
+        if is_fine && (count == 1 || random.per_mille(600)) {
+            let torn = random.within(0..count) as usize;
+            masks[torn] = random.within(1..u64::from(u8::MAX)) as u8;
+        }
+        for ((sector, page), mask) in self.sectors().zip(&masks) {
+            image.medium.put_slices(sector, &page, *mask);
+            let is_torn = ![0, u8::MAX].contains(mask);
+            if is_torn && tearing == Tearing::Ruin && random.per_mille(500) {
+                image.medium.ruin(sector);
+            }
+        }
+        image.count(&masks);
     }
 }
+
+/// What may be found when the power is back.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// It.
+    pub medium: Medium,
+    /// Writes of which some sectors or slices are there and others not.
+    pub torn_writes: u64,
+    /// Sectors of which some slices are there and others not.
+    pub torn_sectors: u64,
+}
+
+impl Image {
+    fn of(medium: Medium) -> Self {
+        Self {
+            medium,
+            ..Self::default()
+        }
+    }
+
+    /// Counts a write of which these slices of each sector are there.
+    fn count(&mut self, masks: &[u8]) {
+        let is_part = |mask: &&u8| ![0, u8::MAX].contains(*mask);
+        let parts = masks.iter().filter(is_part).count() as u64;
+        let is_torn = parts > 0 || masks.iter().any(|mask| *mask != masks[0]);
+        self.torn_sectors += parts;
+        self.torn_writes += u64::from(is_torn);
+    }
+}
+
+/// What a power cut at a flush does to the writes that the flush covers, or to those that came later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Lost,
+    /// Each is kept or lost.
+    Any,
+    /// One at least is torn, and each other one kept, lost or torn.
+    Torn,
+}
+
+/// What comes of the writes that a flush covers, and of later ones. That later ones are kept where earlier ones are
+/// lost is what volatile caches do, and what nobody expects.
+const FATES: [(Fate, Fate); 8] = [
+    (Fate::Torn, Fate::Torn),
+    (Fate::Torn, Fate::Kept),
+    (Fate::Torn, Fate::Lost),
+    (Fate::Torn, Fate::Any),
+    (Fate::Kept, Fate::Torn),
+    (Fate::Lost, Fate::Torn),
+    (Fate::Lost, Fate::Kept),
+    (Fate::Any, Fate::Any),
+];
 
 /// The page at an offset of sectors, by reference where it can be.
 fn page_at(data: &Pages, offset: usize) -> Page {
@@ -113,12 +203,14 @@ pub struct Cut {
     pub durable: Medium,
     /// What is not, in the order in which it took effect; what was in flight comes last.
     pub loose: Vec<LooseWrite>,
+    /// So many of the first of these the flush makes safe that is under way, when it ends well.
+    pub covered: usize,
 }
 
 impl Cut {
     /// One of the media that may be found when the power is back.
-    pub fn image(&self, tearing: Tearing, random: &mut Random) -> Medium {
-        let mut medium = self.durable.clone();
+    pub fn image(&self, tearing: Tearing, random: &mut Random) -> Image {
+        let mut image = Image::of(self.durable.clone());
         // Cuts after which nearly all or nearly nothing is there find what even odds never find.
         let survive_per_mille = random.one_of(&[0, 60, 500, 500, 940, 1000]);
         let tear_per_mille = match tearing {
@@ -127,17 +219,50 @@ impl Cut {
         };
         for write in &self.loose {
             if random.per_mille(tear_per_mille) {
-                write.tear(&mut medium, tearing, random);
+                write.tear(&mut image, tearing, random);
             } else if random.per_mille(survive_per_mille) {
-                write.apply(&mut medium);
+                write.apply(&mut image.medium);
             }
         }
-        medium
+        image
+    }
+
+    /// One of those that may be found after a power cut at a flush: what the flush covers has one fate, what came later
+    /// another, and most often some of it is torn.
+    pub fn image_at_flush(&self, tearing: Tearing, random: &mut Random) -> Image {
+        let mut image = Image::of(self.durable.clone());
+        let fates = random.one_of(&FATES);
+        let (covered, later) = self.loose.split_at(self.covered);
+        for (writes, fate) in [(covered, fates.0), (later, fates.1)] {
+            let fate = match fate {
+                Fate::Torn if tearing == Tearing::Never => Fate::Any,
+                fate => fate,
+            };
+            let surely = random.within(0..writes.len().max(1) as u64) as usize;
+            let torn_per_mille = random.one_of(&[0, 200, 700]);
+            let survive_per_mille = random.one_of(&[0, 500, 1000]);
+            for (number, write) in writes.iter().enumerate() {
+                let is_torn = number == surely || random.per_mille(torn_per_mille);
+                if fate == Fate::Torn && is_torn {
+                    write.tear_surely(&mut image, tearing, random);
+                    continue;
+                }
+                let is_there = match fate {
+                    Fate::Kept => true,
+                    Fate::Lost => false,
+                    Fate::Any | Fate::Torn => random.per_mille(survive_per_mille),
+                };
+                if is_there {
+                    write.apply(&mut image.medium);
+                }
+            }
+        }
+        image
     }
 
     /// Up to `limit` media that may be found: all subsets of whole writes where they are that few; else
     /// those with none, all, all but one, only one, and all before one. The rest is torn by the seed.
-    pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Medium> {
+    pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Image> {
         let count = self.loose.len();
         let mut subsets: Vec<BTreeSet<usize>> = Vec::new();
         if count < usize::BITS as usize - 1 && 1 << count <= limit {
@@ -155,7 +280,8 @@ impl Cut {
             subsets.extend(order[..share].iter().copied().flat_map(near));
         }
         subsets.truncate(limit);
-        let mut media: Vec<Medium> = subsets.iter().map(|subset| self.with(subset)).collect();
+        let whole = subsets.iter().map(|subset| Image::of(self.with(subset)));
+        let mut media: Vec<Image> = whole.collect();
         if tearing != Tearing::Never && count > 0 {
             media.extend((media.len()..limit).map(|_| self.image(tearing, random)));
         }

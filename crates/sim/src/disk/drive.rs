@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pages::Pages;
 
-use super::cut::{Cut, LooseWrite};
+use super::cut::{Cut, Image, LooseWrite, Tearing};
 use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Kind, Struck};
 use super::medium::{Medium, SECTOR_SIZE};
 use crate::random::Random;
@@ -367,9 +367,11 @@ impl Disk {
         let covered = self.loose.drain(..covered).collect();
         let partial = Cut {
             durable: self.safe.clone(),
+            covered: 0,
             loose: covered,
         };
-        self.safe = partial.image(self.behaviour.tearing, &mut self.random);
+        let left = partial.image(self.behaviour.tearing, &mut self.random);
+        self.safe = left.medium;
         match dirty {
             Dirty::Dropped => self.drop_forgotten(),
             _ => self.has_forgotten = true,
@@ -458,7 +460,7 @@ impl Disk {
             Return::Unharmed => {}
             Return::AfterPowerCut => {
                 let image = self.cut().image(self.behaviour.tearing, &mut self.random);
-                self.replace(image);
+                self.replace(image.medium);
             }
             Return::Old(medium) => self.replace(medium),
             Return::Mixed(medium) => {
@@ -490,9 +492,29 @@ impl Disk {
     /// The power fails and returns: requests in flight are never answered, and of what is not safe the
     /// seed decides what is left.
     pub fn power_cut(&mut self) {
+        let (cut, tearing) = (self.cut(), self.behaviour.tearing);
+        let at_flush = self.behaviour.cuts_at_flushes && self.random.per_mille(500);
+        let image = match at_flush {
+            true => cut.image_at_flush(tearing, &mut self.random),
+            false => cut.image(tearing, &mut self.random),
+        };
+        self.restore(image.medium);
+    }
+
+    /// The disk gets so many sectors more.
+    pub fn grow(&mut self, sectors: u64) {
+        self.sectors += sectors;
+    }
+
+    /// Up to `limit` media that may be found after a power cut at this moment.
+    pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Image> {
         let cut = self.cut();
-        let image = cut.image(self.behaviour.tearing, &mut self.random);
-        self.restore(image);
+        match self.behaviour.cuts_at_flushes && !cut.loose.is_empty() {
+            true => (0..limit)
+                .map(|_| cut.image_at_flush(tearing, random))
+                .collect(),
+            false => cut.images(limit, tearing, random),
+        }
     }
 
     /// The program that used it ends: requests in flight are never answered, but the power stays, so that
@@ -521,11 +543,17 @@ impl Disk {
     /// The disk as a power cut would meet it now.
     pub fn cut(&self) -> Cut {
         let mut loose = self.loose.clone();
+        let mut in_flight = self.in_flight.values();
+        let flush =
+            in_flight.find(|request| !request.doomed && matches!(request.op, DeviceOp::Flush));
+        let is_covered = |write: &LooseWrite| flush.is_some_and(|flush| write.number < flush.below);
+        let covered = loose.partition_point(is_covered);
         let in_flight = self.in_flight.values();
         loose.extend(in_flight.filter_map(|request| as_write(request, &self.behaviour)));
         Cut {
             durable: self.safe.clone(),
             loose,
+            covered,
         }
     }
 

@@ -19,7 +19,7 @@ pub mod drive;
 pub mod fault;
 pub mod medium;
 
-pub use cut::{Cut, LooseWrite, Tearing};
+pub use cut::{Cut, Image, LooseWrite, Tearing};
 pub use drive::{Completion, Disk, Return};
 pub use fault::{Behaviour, Chances, Dirty, Fault, Struck};
 pub use medium::{Medium, SECTOR_SIZE, SLICE_SIZE};

@@ -292,7 +292,7 @@ fn few_loose_writes_are_cut_in_every_way_and_many_at_their_edges() {
         (0..writes).for_each(|at| bench.write(at, 1).map(drop).unwrap());
         let images = bench.disk.cut();
         let images = images.images(limit, Tearing::Never, &mut Random::new(1));
-        let sets = images.iter().map(|image| image.written().collect());
+        let sets = images.iter().map(|image| image.medium.written().collect());
         let sets: BTreeSet<Vec<u64>> = sets.collect();
         (sets.len(), images.len())
     };
@@ -318,4 +318,52 @@ fn a_seed_is_one_disk() {
         (bytes.collect::<Vec<_>>(), bench.disk.struck(), bench.now_us)
     };
     assert_eq!(life(), life());
+}
+
+/// What a flush covers has one fate, and what came after it another: of both everything is found, nothing, and parts,
+/// at sectors and within them.
+#[test]
+fn cuts_at_flushes_keep_lose_and_tear_what_the_flush_covers_and_what_came_later() {
+    let outcome = |tearing, seed| {
+        let mut bench = Bench::new(seed);
+        bench.run(write(1, 1, 4)).unwrap();
+        bench.submit(DeviceOp::Flush);
+        bench.submit(write(9, 2, 4));
+        let image = bench
+            .disk
+            .cut()
+            .image_at_flush(tearing, &mut Random::new(seed));
+        let part = |first: u64| {
+            let sectors = (first..first + 4).map(|at| image.medium.sector(at));
+            let bytes: Vec<u8> = sectors.flat_map(|of| of.to_vec()).collect();
+            let slices: Vec<bool> = bytes.chunks(SLICE_SIZE).map(|of| of[0] != 0).collect();
+            let whole: Vec<bool> = slices.chunks(8).map(|of| of.iter().all(|is| *is)).collect();
+            let none = |of: &[bool]| of.iter().all(|is| !is);
+            match slices
+                .chunks(8)
+                .all(|of| none(of) || of.iter().all(|is| *is))
+            {
+                _ if none(&slices) => "lost",
+                true if whole.iter().all(|is| *is) => "kept",
+                true if whole.is_sorted_by(|one, other| one >= other) => "first",
+                true if whole.is_sorted() => "last",
+                true => "some",
+                false => "within",
+            }
+        };
+        let (covered, later) = (part(1), part(9));
+        let is_torn = |of: &str| !["kept", "lost"].contains(&of);
+        let torn = u64::from(is_torn(covered)) + u64::from(is_torn(later));
+        assert_eq!(image.torn_writes, torn, "{covered}, {later}");
+        let within = u64::from(covered == "within") + u64::from(later == "within");
+        assert_eq!(image.torn_sectors, within, "{covered}, {later}");
+        (covered, later)
+    };
+    let all = |tearing| (0..1000).map(|seed| outcome(tearing, seed)).collect();
+    let fine: BTreeSet<(&str, &str)> = all(Tearing::Slices);
+    assert!(fine.len() >= 28, "of 36 there are {fine:?}");
+    let never: BTreeSet<(&str, &str)> = all(Tearing::Never);
+    assert_eq!(never.len(), 4, "{never:?}");
+    let coarse: BTreeSet<(&str, &str)> = all(Tearing::Sectors);
+    assert!(coarse.iter().all(|of| of.0 != "within" && of.1 != "within"));
 }

@@ -3,6 +3,7 @@
 //! The generator knows roughly what exists at each step. What does not any more, because something
 //! failed or was cut out of the history, the run leaves out.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Climate, History, Step, Trouble};
@@ -47,6 +48,13 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     if climate.is_hard {
         harden(&mut behaviour, climate, &mut random);
     }
+    if climate.cuts_at_flushes {
+        behaviour.cuts_at_flushes = true;
+        // Where nothing is ever torn, little is attacked at flushes.
+        if behaviour.tearing == Tearing::Never && random.per_mille(750) {
+            behaviour.tearing = random.one_of(&[Tearing::Sectors, Tearing::Slices]);
+        }
+    }
     let cut = random.per_mille(climate.cut_histories_per_mille);
     let known = volumes.iter().map(|spec| Known {
         id: spec.id,
@@ -80,6 +88,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
             disks: climate.disks,
             disk_sectors: climate.disk_sectors,
             volumes,
+            grown: BTreeMap::new(),
         },
         behaviour,
         unreliable,
@@ -87,7 +96,9 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         tolerates_errors: climate.tolerates_errors,
         lacks_only_space: climate.lacks_only_space,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
+        cut_flushes_per_mille: climate.cut_flushes_per_mille,
         cuts_openings: cut && climate.is_hard,
+        asks_extents: climate.extents_per_mille > 0,
         steps,
     }
 }
@@ -157,6 +168,21 @@ impl Author<'_> {
         }
         if climate.reshapes_per_mille > 0 && self.random.per_mille(climate.reshapes_per_mille) {
             return Step::Submit(Operation::Admin(Admin::Reshape(self.reshape())));
+        }
+        // Nothing is drawn for what a family does not have: the histories of others stay what they are.
+        if climate.grows_per_mille > 0 && self.random.per_mille(climate.grows_per_mille) {
+            return self.grow();
+        }
+        if climate.reserves_per_mille > 0 && self.random.per_mille(climate.reserves_per_mille) {
+            return Step::Submit(Operation::Admin(self.reserve()));
+        }
+        if climate.rots_per_mille > 0 && self.random.per_mille(climate.rots_per_mille) {
+            return self.rot();
+        }
+        if climate.extents_per_mille > 0 && self.random.per_mille(climate.extents_per_mille) {
+            let known = self.any_volume(true);
+            let (volume, slices) = (known.id, self.asked(known));
+            return Step::Submit(Operation::Extents { volume, slices });
         }
         if self.random.per_mille(climate.admin_per_mille) {
             return Step::Submit(Operation::Admin(self.admin()));
@@ -244,6 +270,53 @@ impl Author<'_> {
     fn is_losable(&self, disk: usize) -> bool {
         let disks = self.climate.disks;
         (disk + self.first_losable) % disks < self.climate.losable.min(disks)
+    }
+
+    /// Some disks grow, or the pool is told that some did: both in any order and number.
+    fn grow(&mut self) -> Step {
+        let disks = self.climate.disks as u64;
+        let one = self.random.within(0..disks);
+        let tell = |reshape| Step::Submit(Operation::Admin(Admin::Reshape(reshape)));
+        match self.random.within(0..10) {
+            0..2 => tell(Reshape::Expand(one as u32)),
+            2..6 => tell(Reshape::ExpandAll),
+            way => {
+                // Less than the grain of the data area, so that labels move and nothing else; or some MiB.
+                let sectors = self.random.one_of(&[1, 64, 128, 256, 512, 1024]);
+                let disk = (way < 8).then_some(one as usize);
+                Step::Grow { disk, sectors }
+            }
+        }
+    }
+
+    fn reserve(&mut self) -> Admin {
+        let known = self.any_volume(false);
+        let units = known.blocks / known.unit;
+        let some = self.random.within(0..units + 1);
+        let units = self.random.one_of(&[0, some, some, units]);
+        Admin::Reserve {
+            volume: known.id,
+            blocks: units * known.unit,
+        }
+    }
+
+    fn rot(&mut self) -> Step {
+        let disks = self.climate.disks;
+        let mut disk = self.random.within(0..disks as u64) as usize;
+        while !self.is_losable(disk) {
+            disk = (disk + 1) % disks;
+        }
+        let sectors = self.random.one_of(&[1, 3, 20, 200]);
+        let trouble = Trouble::Rot { sectors };
+        Step::Trouble { disk, trouble }
+    }
+
+    /// Mostly all of a volume.
+    fn asked(&mut self, known: Known) -> Range<u64> {
+        match self.random.per_mille(600) {
+            true => 0..known.blocks * SLICES_PER_BLOCK,
+            false => self.slices(known),
+        }
     }
 
     fn any_volume(&mut self, or_snapshot: bool) -> Known {
@@ -529,6 +602,52 @@ mod tests {
             ..climate
         };
         assert_eq!(kinds(&easy), BTreeSet::from(["another"]));
+    }
+
+    #[test]
+    fn histories_have_what_their_climate_asks_for_and_nothing_else() {
+        let kinds = |climate: &Climate| {
+            let mut kinds = BTreeSet::new();
+            for step in (0..30).flat_map(|seed| generate(seed, climate).steps) {
+                kinds.insert(match step {
+                    Step::Grow { disk: None, .. } => "all grow",
+                    Step::Grow { .. } => "one grows",
+                    Step::Submit(Operation::Extents { .. }) => "extents",
+                    Step::Submit(Operation::Admin(Admin::Reserve { blocks: 0, .. })) => "none",
+                    Step::Submit(Operation::Admin(Admin::Reserve { .. })) => "some",
+                    Step::Submit(Operation::Admin(Admin::Reshape(Reshape::Expand(_)))) => "expand",
+                    Step::Submit(Operation::Admin(Admin::Reshape(_))) => "expand all",
+                    Step::Trouble { disk, trouble } => {
+                        assert!(
+                            matches!(trouble, Trouble::Rot { .. }) && disk < 4,
+                            "{trouble:?}"
+                        );
+                        "rot"
+                    }
+                    _ => "another",
+                });
+            }
+            kinds
+        };
+        let climate = Climate {
+            disks: 4,
+            losable: 2,
+            grows_per_mille: 100,
+            reserves_per_mille: 100,
+            rots_per_mille: 100,
+            extents_per_mille: 100,
+            ..Climate::default()
+        };
+        assert_eq!(kinds(&climate).len(), 9);
+        assert_eq!(kinds(&Climate::default()), BTreeSet::from(["another"]));
+        for seed in 0..30 {
+            let steps = generate(seed, &climate).steps.into_iter();
+            let rotten = steps.filter_map(|step| match step {
+                Step::Trouble { disk, .. } => Some(disk),
+                _ => None,
+            });
+            assert!(rotten.collect::<BTreeSet<usize>>().len() <= 2);
+        }
     }
 
     #[test]

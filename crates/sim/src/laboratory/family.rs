@@ -23,6 +23,8 @@ pub struct Summary {
     pub total: Report,
     /// How many the store refused to open, where it may.
     pub refused: u64,
+    /// How many a tried cut at a flush tore a write in.
+    pub tearing: u64,
 }
 
 impl fmt::Display for Summary {
@@ -30,16 +32,24 @@ impl fmt::Display for Summary {
         let total = &self.total;
         write!(
             f,
-            "{} histories: {} operations, {} failed; {} crashes, {} more tried; {} proofs; {} takeovers, {} reshapes; {} refused to open",
+            "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
+             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} changes within what is kept; {:?}",
             self.histories,
             total.operations,
             total.errors,
             total.crashes,
             total.tried_cuts,
+            total.flush_cuts,
+            total.torn_cuts,
+            self.tearing,
             total.proofs,
             total.moves.takeovers,
             total.moves.reshapes,
-            self.refused
+            total.moves.growths,
+            self.refused,
+            total.extents,
+            total.kept,
+            total.cut
         )
     }
 }
@@ -137,6 +147,7 @@ impl std::ops::AddAssign for Summary {
     fn add_assign(&mut self, other: Self) {
         self.histories += other.histories;
         self.refused += other.refused;
+        self.tearing += other.tearing;
         self.total.add(&other.total);
     }
 }
@@ -146,6 +157,7 @@ impl Summary {
     pub fn add(&mut self, report: &Report) {
         self.histories += 1;
         self.refused += u64::from(report.refused);
+        self.tearing += u64::from(report.torn_cuts > 0);
         self.total.add(report);
     }
 }

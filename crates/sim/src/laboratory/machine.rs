@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::FailureKind;
-use crate::disk::{Disk, Medium, Struck, Tearing};
+use crate::disk::{Disk, Image, Struck, Tearing};
 use crate::history::History;
 use crate::model::{FoundVolume, Model};
 use crate::operation::{Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
-use crate::subject::{Answer, DiskRequest, Flaw, Geometry, State, Subject};
+use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Outcome, State, Subject};
 use pages::Pages;
 
 /// Tags of the reads that look at everything after an opening.
@@ -23,6 +23,14 @@ const ENDLESS: u32 = 10_000_000;
 enum Next {
     Disk(usize),
     Tick,
+}
+
+/// Disks as a power cut may leave them.
+pub(super) struct Way {
+    pub disks: Vec<Disk>,
+    /// Writes and sectors that were torn on them.
+    pub torn_writes: u64,
+    pub torn_sectors: u64,
 }
 
 /// A subject on its disks.
@@ -87,23 +95,31 @@ impl<S: Subject> Machine<S> {
     }
 
     /// The disks as power cuts at this moment may leave them, in so many ways.
-    pub(super) fn cut(&self, ways: usize, tearing: Tearing, random: &mut Random) -> Vec<Vec<Disk>> {
+    pub(super) fn cut(&self, ways: usize, tearing: Tearing, random: &mut Random) -> Vec<Way> {
         let images = self.disks.iter().map(|disk| {
-            let mut of_disk = disk.cut().images(ways, tearing, random);
+            let mut of_disk = disk.images(ways, tearing, random);
             if self.disks.len() > 1 {
                 random.shuffle(&mut of_disk);
             }
             of_disk
         });
-        let images: Vec<Vec<Medium>> = images.collect();
+        let images: Vec<Vec<Image>> = images.collect();
         let most = images.iter().map(Vec::len).max().unwrap_or(0);
         let disks_of = |way: usize| {
+            let (mut torn_writes, mut torn_sectors) = (0, 0);
             let disks = images.iter().zip(&self.disks);
             let disks = disks.map(|(images, disk)| {
-                let medium = images[way % images.len()].clone();
-                disk.with_medium(medium, random.fork())
+                let image = &images[way % images.len()];
+                torn_writes += image.torn_writes;
+                torn_sectors += image.torn_sectors;
+                disk.with_medium(image.medium.clone(), random.fork())
             });
-            disks.collect()
+            let disks = disks.collect();
+            Way {
+                disks,
+                torn_writes,
+                torn_sectors,
+            }
         };
         (0..most).map(disks_of).collect()
     }
@@ -176,7 +192,8 @@ impl<S: Subject> Machine<S> {
                     return Err(FailureKind::UnknownAnswer(tag));
                 };
                 match outcome {
-                    Ok(data) => part.2 = Some(data),
+                    Ok(Outcome::Data(data)) => part.2 = Some(data),
+                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
                     Err(_) if tolerates_errors => {}
                     Err(why) => return Err(FailureKind::Failed("read after opening".into(), why)),
                 }
@@ -199,6 +216,49 @@ impl<S: Subject> Machine<S> {
         }
         Ok(found)
     }
+
+    /// Asks of everything what has space and what is a hole.
+    pub(super) fn ask_extents(
+        &mut self,
+        found: &mut BTreeMap<VolumeId, FoundVolume>,
+        tolerates_errors: bool,
+    ) -> Result<(), FailureKind> {
+        for (volume, blocks) in self.subject.volumes() {
+            let found = found.entry(volume).or_default();
+            let end = blocks * SLICES_PER_BLOCK;
+            let mut start = 0;
+            while start < end {
+                let slices = start..end;
+                let operation = Operation::Extents { volume, slices };
+                self.submit(VERIFYING, &operation, Pages::new());
+                let outcome = self.wait_for(VERIFYING)?;
+                let runs = match outcome {
+                    Ok(Outcome::Extents(runs)) => runs,
+                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
+                    Err(_) if tolerates_errors => break,
+                    Err(why) => {
+                        return Err(FailureKind::Failed("extents after opening".into(), why));
+                    }
+                };
+                start += found
+                    .push_extents(&runs, end - start)
+                    .map_err(FailureKind::NoAnswer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for(&mut self, tag: u64) -> Result<Result<Outcome, String>, FailureKind> {
+        for _ in 0..ENDLESS {
+            match self.answers.pop() {
+                Some(answer) if answer.tag == tag => return Ok(answer.outcome),
+                Some(answer) => return Err(FailureKind::UnknownAnswer(answer.tag)),
+                None if self.advance() => {}
+                None => break,
+            }
+        }
+        Err(FailureKind::Hangs("extents after opening".into()))
+    }
 }
 
 /// Opens copies of disks that tell no lies, and proves what lies there. What is read from the disks themselves, and
@@ -209,8 +269,9 @@ pub(crate) fn prove<S: Subject>(
     disks: &[Disk],
     now_us: u64,
 ) -> Result<Vec<Flaw>, FailureKind> {
-    let copies = disks.iter().map(Disk::honest_copy).collect();
-    let mut machine = Machine::new(S::open(setup, geometry, now_us), copies, now_us);
+    let copies: Vec<Disk> = disks.iter().map(Disk::honest_copy).collect();
+    let geometry = geometry.on(&copies);
+    let mut machine = Machine::new(S::open(setup, &geometry, now_us), copies, now_us);
     machine.wait_until_open()?;
     let Machine {
         subject,
@@ -225,6 +286,8 @@ pub(crate) fn prove<S: Subject>(
 pub(super) struct Recovery<'a> {
     pub history: &'a History,
     pub now_us: u64,
+    /// Sectors for blocks that the pool has for good.
+    pub promised_sectors: u64,
     /// Answers of disks after which the power is cut again, one for each opening that is cut.
     pub interruptions: &'a [u32],
     /// What the power may leave behind at each flush of the opening is opened as well.
@@ -250,7 +313,7 @@ impl Recovery<'_> {
         setup: &S::Setup,
         mut disks: Vec<Disk>,
     ) -> Result<Machine<S>, FailureKind> {
-        let geometry = &self.history.geometry;
+        let geometry = &self.history.geometry.on(&disks);
         let mut now_us = self.now_us;
         for answers in self.interruptions {
             let subject = S::open(setup, geometry, now_us);
@@ -263,12 +326,24 @@ impl Recovery<'_> {
         let mut machine = Machine::new(subject, disks, now_us);
         self.try_cuts(setup, &mut machine)?;
         let opened = machine.wait_until_open();
-        let found = opened.and_then(|()| machine.read_all(self.history.reads_may_fail()));
+        let may_fail = self.history.reads_may_fail();
+        let mut found = opened.and_then(|()| machine.read_all(may_fail));
+        if self.history.asks_extents
+            && let Ok(volumes) = &mut found
+            && let Err(failure) = machine.ask_extents(volumes, may_fail)
+        {
+            found = Err(failure);
+        }
         *self.struck = machine.struck();
         self.model
             .judge_recovered(&found?)
             .map_err(FailureKind::Wrong)?;
-        Ok(machine)
+        match machine.subject.sectors() {
+            Some((now, _)) if now < self.promised_sectors => {
+                Err(FailureKind::Shrunk(now, self.promised_sectors))
+            }
+            _ => Ok(machine),
+        }
     }
 
     /// Opens, and before each flush what a power cut would leave there.
@@ -281,11 +356,18 @@ impl Recovery<'_> {
             return Ok(());
         };
         let tearing = self.history.behaviour.tearing;
+        let per_mille = self.history.cut_flushes_per_mille;
         while machine.subject.state() == State::Opening {
-            if machine.is_flush_next() {
+            let is_chosen = |random: &mut Random| per_mille >= 1000 || random.per_mille(per_mille);
+            if machine.is_flush_next() && is_chosen(&mut cuts.random) {
                 let all = machine.cut(cuts.ways, tearing, &mut cuts.random);
-                let tried = try_all::<S>(setup, self.history, self.model, all, machine.now_us);
-                cuts.tried += tried.map_err(|(_, kind)| kind)?;
+                let tried = Trying {
+                    history: self.history,
+                    model: self.model,
+                    promised_sectors: self.promised_sectors,
+                    now_us: machine.now_us,
+                };
+                cuts.tried += tried.all::<S>(setup, all).map_err(|(_, kind)| kind)?;
             }
             if !machine.advance() {
                 break;
@@ -295,29 +377,38 @@ impl Recovery<'_> {
     }
 }
 
-/// Opens and judges what lies on disks after power cuts that are only tried; how many, or in which way it fails.
-pub(super) fn try_all<S: Subject>(
-    setup: &S::Setup,
-    history: &History,
-    model: &Model,
-    all: Vec<Vec<Disk>>,
-    now_us: u64,
-) -> Result<u64, (usize, FailureKind)> {
-    let tried = all.len() as u64;
-    for (way, disks) in all.into_iter().enumerate() {
-        let mut recovery = Recovery {
-            history,
-            now_us,
-            interruptions: &[],
-            cuts: None,
-            model: &mut model.clone(),
-            struck: &mut Struck::default(),
-        };
-        match recovery.run::<S>(setup, disks) {
-            Err(FailureKind::Refused(_)) if history.tolerates_errors => {}
-            Err(kind) => return Err((way, kind)),
-            Ok(_) => {}
+/// What power cuts may leave, of which each is opened and judged.
+pub(super) struct Trying<'a> {
+    pub history: &'a History,
+    pub model: &'a Model,
+    pub promised_sectors: u64,
+    pub now_us: u64,
+}
+
+impl Trying<'_> {
+    /// Tries all; how many they are, or in which way it fails.
+    pub(super) fn all<S: Subject>(
+        &self,
+        setup: &S::Setup,
+        all: Vec<Way>,
+    ) -> Result<u64, (usize, FailureKind)> {
+        let tried = all.len() as u64;
+        for (way, Way { disks, .. }) in all.into_iter().enumerate() {
+            let mut recovery = Recovery {
+                history: self.history,
+                now_us: self.now_us,
+                promised_sectors: self.promised_sectors,
+                interruptions: &[],
+                cuts: None,
+                model: &mut self.model.clone(),
+                struck: &mut Struck::default(),
+            };
+            match recovery.run::<S>(setup, disks) {
+                Err(FailureKind::Refused(_)) if self.history.tolerates_errors => {}
+                Err(kind) => return Err((way, kind)),
+                Ok(_) => {}
+            }
         }
+        Ok(tried)
     }
-    Ok(tried)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::disk::Struck;
 use crate::model::Wrong;
-use crate::subject::{Flaw, Moves};
+use crate::subject::{Flaw, Moves, UnderWay};
 
 /// Flaws of which a failure tells.
 const MAX_FLAWS: usize = 8;
@@ -20,8 +20,24 @@ pub struct Report {
     pub crashes: u64,
     /// Power cuts that were only tried, each opened and read.
     pub tried_cuts: u64,
+    /// Those of them at flushes.
+    pub flush_cuts: u64,
+    /// Those at flushes that tore a write on some disk.
+    pub torn_cuts: u64,
+    /// Sectors that these tore.
+    pub torn_sectors: u64,
+    /// What moments of power cuts fell into, tried or not.
+    pub cut: CutInto,
+    /// Times that it was asked what has space and what is a hole.
+    pub extents: u64,
+    /// How many of those found that there are both.
+    pub mixed_extents: u64,
     /// Times that what lay on the disks was proven.
     pub proofs: u64,
+    /// Times that all was scrubbed, and no copy was bad then.
+    pub heals: u64,
+    /// Changes for which space was kept, of those that may lack it.
+    pub kept: u64,
     /// What became of its disks.
     pub moves: Moves,
     /// Whether it ended early because the store refused to open, where it may.
@@ -32,6 +48,47 @@ pub struct Report {
     pub time_us: u64,
 }
 
+/// Moments of power cuts by what a store did then, besides serving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutInto {
+    /// A resilver.
+    pub resilvers: u64,
+    /// A scrub.
+    pub scrubs: u64,
+    /// What was destroyed became free.
+    pub freeing: u64,
+    /// A checkpoint.
+    pub checkpoints: u64,
+    /// The pool became larger.
+    pub growths: u64,
+}
+
+impl CutInto {
+    /// Counts one.
+    pub(super) fn count(&mut self, under_way: UnderWay) {
+        let UnderWay {
+            resilver,
+            scrub,
+            freeing,
+            checkpoint,
+            growth,
+        } = under_way;
+        self.resilvers += u64::from(resilver);
+        self.scrubs += u64::from(scrub);
+        self.freeing += u64::from(freeing);
+        self.checkpoints += u64::from(checkpoint);
+        self.growths += u64::from(growth);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.resilvers += other.resilvers;
+        self.scrubs += other.scrubs;
+        self.freeing += other.freeing;
+        self.checkpoints += other.checkpoints;
+        self.growths += other.growths;
+    }
+}
+
 impl Report {
     /// Counts what another history went through too.
     pub(super) fn add(&mut self, other: &Self) {
@@ -39,6 +96,14 @@ impl Report {
         self.errors += other.errors;
         self.crashes += other.crashes;
         self.tried_cuts += other.tried_cuts;
+        self.flush_cuts += other.flush_cuts;
+        self.torn_cuts += other.torn_cuts;
+        self.torn_sectors += other.torn_sectors;
+        self.cut.add(&other.cut);
+        self.extents += other.extents;
+        self.heals += other.heals;
+        self.kept += other.kept;
+        self.mixed_extents += other.mixed_extents;
         self.proofs += other.proofs;
         self.moves = self.moves + other.moves;
         self.struck = self.struck + other.struck;
@@ -59,10 +124,14 @@ pub enum FailureKind {
     Failed(String, String),
     /// An answer to nothing that was asked.
     UnknownAnswer(u64),
+    /// An answer that is none to what was asked.
+    NoAnswer(String),
     /// A read of another length.
     WrongLength(usize),
     /// What lies on the disks has flaws that it must not have, by the store's own proof.
     Flawed(Vec<Flaw>),
+    /// The pool has fewer sectors than it said that it has for good: so many, and so many before.
+    Shrunk(u64, u64),
     /// The store panicked.
     Panicked(String),
 }
@@ -75,11 +144,15 @@ impl fmt::Display for FailureKind {
             Self::Refused(why) => write!(f, "does not open: {why}"),
             Self::Failed(what, why) => write!(f, "{what} failed: {why}"),
             Self::UnknownAnswer(tag) => write!(f, "answered {tag}, which was not asked"),
+            Self::NoAnswer(what) => write!(f, "no answer to what was asked: {what}"),
             Self::WrongLength(len) => write!(f, "a read returned {len} bytes"),
             Self::Flawed(flaws) => {
                 write!(f, "{} flaws after an opening", flaws.len())?;
                 let told = flaws.iter().take(MAX_FLAWS);
                 told.into_iter().try_for_each(|flaw| write!(f, "; {flaw}"))
+            }
+            Self::Shrunk(now, before) => {
+                write!(f, "the pool has {now} sectors, and had {before} for good")
             }
             Self::Panicked(words) => write!(f, "panicked: {words}"),
         }

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pages::Pages;
 
-use super::machine::{Cuts, Machine, Recovery, prove, try_all};
+use super::machine::{Cuts, Machine, Recovery, Trying, Way, prove};
 use super::{Failure, FailureKind, Report};
 use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE};
 use crate::history::{History, Step, Trouble};
-use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, pattern};
+use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, extents, pattern};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
-use crate::subject::{Answer, State, Subject};
+use crate::subject::{Answer, Outcome, State, Subject};
 
 /// What the model was told about an operation that was not answered yet.
 #[derive(Debug)]
 enum Pending {
     Read(VolumeId, u64, u64, Moment),
+    Extents(VolumeId, u64, u64, Moment),
     Change {
         change: ChangeId,
         /// It may fail in a pool that is full.
@@ -36,7 +37,7 @@ impl Pending {
     /// Whether it works in a pool that is full.
     fn needs_no_space(&self) -> bool {
         match self {
-            Self::Read(..) | Self::Flush(..) => true,
+            Self::Read(..) | Self::Extents(..) | Self::Flush(..) => true,
             Self::Change { needs_space, .. } | Self::Admin { needs_space, .. } => !needs_space,
         }
     }
@@ -66,6 +67,8 @@ pub(super) struct Runner<'a, S: Subject> {
     /// Clones that were promoted, and what they stemmed from.
     promoted: BTreeSet<VolumeId>,
     remembered: Vec<Medium>,
+    /// Sectors for blocks that the pool said that it has for good.
+    promised_sectors: u64,
     random: Random,
     step: usize,
     next_tag: u64,
@@ -105,6 +108,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             changes: BTreeMap::new(),
             origins: BTreeMap::new(),
             promoted: BTreeSet::new(),
+            promised_sectors: 0,
             random,
             step: 0,
             next_tag: 0,
@@ -198,7 +202,9 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::PowerCut { again_after } => self.crash(again_after, true)?,
             Step::Kill => self.crash(&[], false)?,
             Step::Export => self.export()?,
-            Step::TryCuts { ways } => self.try_cuts(*ways)?,
+            Step::TryCuts { ways } => drop(self.try_cuts(*ways)?),
+            Step::Heal => self.heal()?,
+            Step::Grow { disk, sectors } => self.grow(*disk, *sectors),
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
         }
         Ok(())
@@ -241,6 +247,10 @@ impl<'a, S: Subject> Runner<'a, S> {
             Operation::Read { volume, slices } => {
                 let moment = self.model.submit_read();
                 Pending::Read(*volume, slices.start, slices.end, moment)
+            }
+            Operation::Extents { volume, slices } => {
+                let moment = self.model.submit_read();
+                Pending::Extents(*volume, slices.start, slices.end, moment)
             }
             Operation::Change {
                 volume,
@@ -290,7 +300,9 @@ impl<'a, S: Subject> Runner<'a, S> {
         let is_new = |volume: VolumeId| self.model.volumes().all(|known| known != volume);
         let is_snapshot = |volume| self.model.is_snapshot(volume);
         match operation {
-            Operation::Read { volume, slices } => holds(*volume, slices.end),
+            Operation::Read { volume, slices } | Operation::Extents { volume, slices } => {
+                holds(*volume, slices.end)
+            }
             Operation::Change { volume, slices, .. } => {
                 holds(*volume, slices.end) && !is_snapshot(*volume)
             }
@@ -326,6 +338,12 @@ impl<'a, S: Subject> Runner<'a, S> {
                 Admin::Rename { volume } => blocks(*volume).is_some(),
                 Admin::SetProperty { volume, .. } => {
                     blocks(*volume).is_some() && !is_snapshot(*volume)
+                }
+                Admin::Reserve {
+                    volume,
+                    blocks: wanted,
+                } => {
+                    blocks(*volume).is_some_and(|blocks| *wanted <= blocks) && !is_snapshot(*volume)
                 }
                 Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
             },
@@ -372,12 +390,21 @@ impl<'a, S: Subject> Runner<'a, S> {
 
     /// Lets the next thing happen, trying cuts before flushes; false where nothing ever will.
     fn advance(&mut self) -> Result<bool, FailureKind> {
-        if self.history.cuts_per_flush > 0 && self.machine.is_flush_next() {
-            self.try_cuts(self.history.cuts_per_flush)?;
+        if self.history.cuts_per_flush > 0 && self.machine.is_flush_next() && self.is_cut_here() {
+            let (tried, torn_cuts, torn_sectors) = self.try_cuts(self.history.cuts_per_flush)?;
+            self.report.flush_cuts += tried;
+            self.report.torn_cuts += torn_cuts;
+            self.report.torn_sectors += torn_sectors;
         }
         let goes_on = self.machine.advance();
         self.take_answers()?;
         Ok(goes_on)
+    }
+
+    fn is_cut_here(&mut self) -> bool {
+        // Nothing is drawn where all are: such histories stay what they are.
+        let per_mille = self.history.cut_flushes_per_mille;
+        per_mille >= 1000 || self.random.per_mille(per_mille)
     }
 
     /// Waits for everything, as far as disks that answer allow.
@@ -411,17 +438,32 @@ impl<'a, S: Subject> Runner<'a, S> {
             });
             match pending {
                 Pending::Read(volume, first, end, moment) => match outcome {
-                    Ok(data) => {
+                    Ok(Outcome::Data(data)) => {
                         if data.len() as u64 != (end - first) * SLICE_SIZE as u64 {
                             return Err(FailureKind::WrongLength(data.len()));
                         }
                         let judged = self.model.judge_read(volume, first, &data, moment);
                         judged.map_err(FailureKind::Wrong)?;
                     }
+                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
+                    Err(_) => self.model.end_read(moment),
+                },
+                Pending::Extents(volume, first, end, moment) => match outcome {
+                    Ok(Outcome::Extents(runs)) => {
+                        self.report.extents += 1;
+                        self.report.mixed_extents += u64::from(runs.len() > 1);
+                        let told = extents::slices(&runs, end - first);
+                        let told = told.map_err(FailureKind::NoAnswer)?;
+                        let judged = self.model.judge_extents(volume, first, &told, moment);
+                        judged.map_err(FailureKind::Wrong)?;
+                    }
+                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
                     Err(_) => self.model.end_read(moment),
                 },
                 Pending::Change { change, .. } => {
                     self.model.settle_change(change, failed.is_none());
+                    let is_kept = self.history.lacks_only_space && self.model.has_space_for(change);
+                    self.report.kept += u64::from(is_kept);
                     if let Some(why) = &failed
                         && self.model.has_space_for(change)
                     {
@@ -451,6 +493,10 @@ impl<'a, S: Subject> Runner<'a, S> {
             true => format!("the power fails, and again after {again_after:?} answers"),
             false => "the program is killed".to_owned(),
         });
+        if power {
+            self.report.cut.count(self.machine.subject.under_way());
+        }
+        self.note_sectors();
         let mut disks = std::mem::take(&mut self.machine.disks);
         for disk in &mut disks {
             match power {
@@ -475,6 +521,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             history: self.history,
             now_us: self.machine.now_us,
             interruptions: again_after,
+            promised_sectors: self.promised_sectors,
             cuts: self.history.cuts_openings.then_some(cuts),
             model: &mut self.model,
             struck: &mut self.report.struck,
@@ -484,6 +531,52 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.report.tried_cuts += recovery.cuts.map_or(0, |cuts| cuts.tried);
         self.machine = recovered?;
         Ok(())
+    }
+
+    fn wait_for_scrub(&mut self) -> Result<(), FailureKind> {
+        let mut left = ENDLESS;
+        while self.machine.subject.under_way().scrub {
+            left -= 1;
+            if left == 0 || !self.advance()? {
+                return Err(FailureKind::Hangs("a scrub".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn heal(&mut self) -> Result<(), FailureKind> {
+        // One that is at work already has passed what went bad behind it.
+        for admin in [Admin::Checkpoint, Admin::Scrub] {
+            self.submit(&Operation::Admin(admin))?;
+            self.drain()?;
+            self.wait_for_scrub()?;
+        }
+        let mut disks = self.machine.disks.clone();
+        disks.iter_mut().for_each(Disk::detach);
+        let (geometry, now_us) = (&self.history.geometry, self.machine.now_us);
+        let flaws = prove::<S>(self.setup, geometry, &disks, now_us)?;
+        self.report.heals += 1;
+        match flaws.is_empty() {
+            true => Ok(()),
+            false => Err(FailureKind::Flawed(flaws)),
+        }
+    }
+
+    fn note_sectors(&mut self) {
+        if let Some((_, promised)) = self.machine.subject.sectors() {
+            self.promised_sectors = self.promised_sectors.max(promised);
+        }
+    }
+
+    fn grow(&mut self, disk: Option<usize>, sectors: u64) {
+        self.tell(|| format!("disks grow by {sectors} sectors: {disk:?}"));
+        let machine = &mut self.machine;
+        for (number, target) in machine.disks.iter_mut().enumerate() {
+            if disk.is_none_or(|disk| disk == number) {
+                target.grow(sectors);
+                machine.subject.resized(number, target.sectors());
+            }
+        }
     }
 
     /// The store is let go with everything that was answered; nothing of that goes with the power.
@@ -505,26 +598,39 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.crash(&[], true)
     }
 
-    /// Opens and judges what so many power cuts at this moment might leave.
-    fn try_cuts(&mut self, ways: usize) -> Result<(), FailureKind> {
+    /// Opens and judges what so many power cuts at this moment might leave: how many were tried, how many of them tore a
+    /// write, and how many sectors.
+    fn try_cuts(&mut self, ways: usize) -> Result<(u64, u64, u64), FailureKind> {
         if self.machine.subject.state() != State::Open {
-            return Ok(());
+            return Ok((0, 0, 0));
         }
         let tearing = self.history.behaviour.tearing;
         let all = self.machine.cut(ways, tearing, &mut self.random);
         if let Some(first) = all.first()
             && self.proves()
         {
-            self.prove(first)?;
+            self.prove(&first.disks)?;
         }
         let mut model = self.model.clone();
         model.crash();
-        let tried = try_all::<S>(self.setup, self.history, &model, all, self.machine.now_us);
-        self.report.tried_cuts += tried.map_err(|(way, kind)| {
+        let torn = all.iter().filter(|way| way.torn_writes > 0).count() as u64;
+        let sectors = all.iter().map(|way: &Way| way.torn_sectors).sum();
+        self.note_sectors();
+        let tried = Trying {
+            history: self.history,
+            model: &model,
+            promised_sectors: self.promised_sectors,
+            now_us: self.machine.now_us,
+        };
+        let tried = tried.all::<S>(self.setup, all);
+        let tried = tried.map_err(|(way, kind)| {
             self.tell(|| format!("the power fails in way {way}"));
             kind
         })?;
-        Ok(())
+        self.report.tried_cuts += tried;
+        let under_way = self.machine.subject.under_way();
+        self.report.cut.count(under_way);
+        Ok((tried, torn, sectors))
     }
 
     fn trouble(&mut self, disk: usize, trouble: &Trouble) {
@@ -601,6 +707,7 @@ fn told(pending: &Pending) -> String {
     match pending {
         Pending::Change { change, .. } => format!("(change {})", change.0),
         Pending::Read(..) => "(read)".to_owned(),
+        Pending::Extents(..) => "(extents)".to_owned(),
         Pending::Flush(..) => "(flush)".to_owned(),
         Pending::Admin { .. } => "(administration)".to_owned(),
     }

@@ -22,6 +22,10 @@ pub enum WrongKind {
     Torn(ChangeId),
     /// Something survived although this change, which came before it, did not.
     Order(ChangeId),
+    /// A hole where something was written.
+    Hole,
+    /// Space where nothing but zeros can be.
+    Space,
     /// A volume is not there.
     Missing,
     /// A volume is there that was destroyed, or never made.
@@ -54,6 +58,12 @@ impl fmt::Display for Wrong {
             WrongKind::Size(blocks) => {
                 return write!(f, "{volume} has {blocks} blocks, which it must not");
             }
+            WrongKind::Space => {
+                return write!(
+                    f,
+                    "{volume}, slice {slice}: space was told where zeros must be"
+                );
+            }
             _ => {}
         }
         write!(
@@ -72,6 +82,7 @@ impl fmt::Display for Wrong {
         }
         match self.kind {
             WrongKind::Torn(change) => write!(f, ", beside a part of change {}", change.0)?,
+            WrongKind::Hole => write!(f, ", where a hole was told")?,
             WrongKind::Order(change) => write!(f, ", though change {} survived", change.0)?,
             _ => {}
         }
@@ -89,6 +100,8 @@ impl fmt::Display for Wrong {
 pub struct FoundVolume {
     /// What each of its slices holds.
     pub slices: Vec<Found>,
+    /// Whether each has space, as far as that was asked and told.
+    pub space: Vec<bool>,
 }
 
 impl FoundVolume {
@@ -101,6 +114,18 @@ impl FoundVolume {
     pub fn push_unreadable(&mut self, count: u64) {
         let len = self.slices.len() + count as usize;
         self.slices.resize(len, Found::Unreadable);
+    }
+}
+
+impl FoundVolume {
+    /// Adds what was told of the next of `asked` slices; of how many that was.
+    ///
+    /// # Errors
+    /// It is no answer.
+    pub fn push_extents(&mut self, runs: &[(u64, bool)], asked: u64) -> Result<u64, String> {
+        let told = super::extents::slices(runs, asked)?;
+        self.space.extend_from_slice(&told);
+        Ok(told.len() as u64)
     }
 }
 
@@ -125,13 +150,24 @@ fn recognise_scattered(data: &Pages, found: &mut Vec<Found>) {
 
 /// What counts as certainly there.
 #[derive(Clone, Copy)]
-struct Sight {
+pub(super) struct Sight {
     /// What was acknowledged before this.
     acknowledged_before: Moment,
     /// What was submitted before this and did not fail.
     submitted_before: Moment,
     /// What was durable.
     durable: bool,
+}
+
+impl Sight {
+    /// That of whatever was asked then.
+    pub(super) fn of_read(submitted: Moment) -> Self {
+        Self {
+            acknowledged_before: submitted,
+            submitted_before: 0,
+            durable: false,
+        }
+    }
 }
 
 impl Model {
@@ -149,11 +185,7 @@ impl Model {
         self.end_read(submitted);
         let mut slices = vec![Found::Unreadable; first as usize];
         recognise_all(data, &mut slices);
-        let sight = Sight {
-            acknowledged_before: submitted,
-            submitted_before: 0,
-            durable: false,
-        };
+        let sight = Sight::of_read(submitted);
         let (unit, contents) = match self.volumes.get(&volume) {
             Some(target) => (target.unit, &target.alternatives[0]),
             None => return Err(whole_volume(WrongKind::Undead, volume)),
@@ -215,6 +247,7 @@ impl Model {
                 })?
                 .0;
         }
+        self.judge_found_extents(found)?;
         self.pin(found, &possible, ordered);
         self.opened = self.tick();
         Ok(())
@@ -362,7 +395,7 @@ impl Model {
             })
     }
 
-    fn oldest_allowed(
+    pub(super) fn oldest_allowed(
         &self,
         entries: &[Entry],
         slice: u64,
@@ -409,7 +442,7 @@ impl Model {
         }
     }
 
-    fn wrong(
+    pub(super) fn wrong(
         &self,
         kind: WrongKind,
         volume: VolumeId,
@@ -499,7 +532,7 @@ impl Model {
     }
 }
 
-fn entries_of(contents: &Contents, slice: u64) -> &[Entry] {
+pub(super) fn entries_of(contents: &Contents, slice: u64) -> &[Entry] {
     &contents[(slice / SLICES_PER_BLOCK) as usize]
 }
 
@@ -507,7 +540,7 @@ fn covers(entry: &Entry, slice: u64) -> bool {
     entry.slices >> (slice % SLICES_PER_BLOCK) & 1 == 1
 }
 
-fn whole_volume(kind: WrongKind, volume: VolumeId) -> Wrong {
+pub(super) fn whole_volume(kind: WrongKind, volume: VolumeId) -> Wrong {
     Wrong {
         kind,
         volume,

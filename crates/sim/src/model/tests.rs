@@ -418,3 +418,116 @@ fn a_volume_that_went_where_flushes_lie_may_be_back_as_it_was() {
     let gone = pool.found(&[]).expect("it never was");
     assert_eq!(gone.holds(&[]).err(), Some(WrongKind::Undead));
 }
+
+fn told(pool: &mut Pool, spaces: &[bool]) -> Result<(), WrongKind> {
+    let submitted = pool.0.submit_read();
+    let slices: Vec<bool> = spaces.iter().flat_map(|space| [*space; 8]).collect();
+    let judged = pool.0.judge_extents(V, 0, &slices, submitted);
+    judged.map_err(|wrong| wrong.kind)
+}
+
+fn zero(pool: &mut Pool, blocks: Range<u64>) {
+    let slices = blocks.start * SLICES_PER_BLOCK..blocks.end * SLICES_PER_BLOCK;
+    let change = pool.0.submit_change(V, slices, ChangeKind::Unmap, false);
+    pool.0.settle_change(change, true);
+}
+
+#[test]
+fn what_was_written_has_space_and_what_is_zeros_has_none() {
+    let mut pool = Pool::new(Order::Free);
+    assert_eq!(told(&mut pool, &[false; 8]), Ok(()));
+    assert_eq!(
+        told(&mut pool, &[false, false, true]),
+        Err(WrongKind::Space)
+    );
+    // A volume block is two blocks.
+    pool.write(1..2);
+    assert_eq!(told(&mut pool, &[true, true, false, false]), Ok(()));
+    assert_eq!(told(&mut pool, &[false, true]), Ok(()));
+    assert_eq!(told(&mut pool, &[true, false]), Err(WrongKind::Hole));
+    zero(&mut pool, 0..1);
+    assert_eq!(told(&mut pool, &[false; 8]), Err(WrongKind::Hole));
+    zero(&mut pool, 1..2);
+    assert_eq!(told(&mut pool, &[false; 8]), Ok(()));
+    assert_eq!(told(&mut pool, &[true; 2]), Err(WrongKind::Space));
+    pool.submit(0..2);
+    for space in [false, true] {
+        assert_eq!(told(&mut pool, &[space; 2]), Ok(()), "in flight");
+    }
+}
+
+#[test]
+fn after_a_power_cut_space_is_where_something_is_read() {
+    let mut pool = Pool::new(Order::Free);
+    pool.write_durably(0..2);
+    for (space, expected) in [
+        (vec![], Ok(())),
+        (vec![true, true, false, false], Ok(())),
+        (vec![false; 4], Err(WrongKind::Hole)),
+        (vec![true; 4], Err(WrongKind::Space)),
+    ] {
+        let mut model = pool.0.clone();
+        model.crash();
+        let mut found = FoundVolume::default();
+        (0..BLOCKS).for_each(|block| found.push(&block_of(block, u32::from(block < 2))));
+        found.space = space.iter().flat_map(|space| [*space; 8]).collect();
+        let judged = model.judge_recovered(&BTreeMap::from([(V, found)]));
+        assert_eq!(judged.map_err(|wrong| wrong.kind), expected, "{space:?}");
+    }
+}
+
+#[test]
+fn no_answer_is_taken_for_one() {
+    use super::extents::slices;
+    assert_eq!(
+        slices(&[(512, true), (1024, false)], 3),
+        Ok(vec![true, false, false])
+    );
+    for runs in [
+        &[][..],
+        &[(0, true)],
+        &[(700, true)],
+        &[(1024, true), (1024, false)],
+    ] {
+        assert!(slices(runs, 3).is_err(), "{runs:?}");
+    }
+}
+
+/// Whether a change of these blocks may fail for lack of space, where so much is kept.
+#[test]
+fn space_is_kept_for_as_many_blocks_as_were_asked_for() {
+    let reserve = |pool: &mut Pool, blocks, ok| {
+        let id = pool.0.submit_admin(&Admin::Reserve { volume: V, blocks });
+        pool.0.settle_admin(id, ok);
+    };
+    let has_space = |pool: &mut Pool, blocks| {
+        let change = pool.submit(blocks);
+        pool.0.has_space_for(change)
+    };
+    let mut pool = Pool::new(Order::Free);
+    assert!(!has_space(&mut pool, 0..1));
+    reserve(&mut pool, 4, true);
+    // A volume block is two blocks, of which one is in use.
+    assert!(has_space(&mut pool, 0..4));
+    assert!(!has_space(&mut pool, 4..5));
+    reserve(&mut pool, 6, false);
+    assert!(!has_space(&mut pool, 4..5), "it was refused");
+    let mut pool = Pool::new(Order::Free);
+    reserve(&mut pool, BLOCKS, true);
+    let change = pool.submit(0..8);
+    assert!(pool.0.has_space_for(change));
+    let lowering = pool.0.submit_admin(&Admin::Reserve {
+        volume: V,
+        blocks: 0,
+    });
+    assert!(!pool.0.has_space_for(change), "it may have come first");
+    pool.0.settle_admin(lowering, true);
+    reserve(&mut pool, BLOCKS, true);
+    let resize = Admin::Resize {
+        volume: V,
+        blocks: 16,
+    };
+    let id = pool.0.submit_admin(&resize);
+    pool.0.settle_admin(id, true);
+    assert!(has_space(&mut pool, 8..16), "what is kept follows the size");
+}

@@ -1,14 +1,13 @@
 //! What an administrator asks of a pool: volumes, snapshots and their properties.
 
-use pages::Pages;
 use store::catalog::request::{
-    CloneSnapshot, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
+    CloneSnapshot, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots, Texts,
 };
 use store::pool::{Plan, RequestId};
 
 use super::{PoolSubject, Stage};
 use crate::operation::{Admin, BLOCK_SIZE, VolumeId};
-use crate::subject::{Answer, VolumeSpec};
+use crate::subject::{Answer, Outcome, VolumeSpec};
 
 impl PoolSubject {
     pub(super) fn administer(&mut self, tag: u64, admin: &Admin) {
@@ -30,7 +29,7 @@ impl PoolSubject {
                     Admin::Reshape(reshape) => self.reshape(&mut pool, *reshape),
                     _ => pool.scrub(self.now_us),
                 }
-                let outcome = Ok(Pages::new());
+                let outcome = Ok(Outcome::Done);
                 self.answers.push(Answer { tag, outcome });
             }
         }
@@ -106,6 +105,18 @@ impl PoolSubject {
                 let request = SetProperties {
                     name: self.name(*volume),
                     properties: self.setup.changed_property(*choice),
+                    ..SetProperties::default()
+                };
+                Box::new(move |catalog, _| catalog.plan_set(&request))
+            }
+            Admin::Reserve { volume, blocks } => {
+                let reserved = match blocks {
+                    0 => "none".to_owned(),
+                    blocks => (blocks * BLOCK_SIZE as u64).to_string(),
+                };
+                let request = SetProperties {
+                    name: self.name(*volume),
+                    properties: Texts::from([("refreservation".to_owned(), reserved)]),
                     ..SetProperties::default()
                 };
                 Box::new(move |catalog, _| catalog.plan_set(&request))

@@ -90,10 +90,18 @@ pub enum Family {
     /// The same where the disks of log vdevs fail, hang and vanish: no change may fail, and nothing that
     /// was promised may be missing without a word.
     FailingLogs,
+    /// Power cuts and kills while disks grow, are replaced by larger ones, and the pool is told so; every second pool is
+    /// full most of the time.
+    Growing,
+    /// The same in a full pool in which the space that is kept for volumes becomes more, less, and none.
+    Reserving,
+    /// Bits turn over on as many disks as redundancy covers, hundreds at a time, while these are honest otherwise: nothing may
+    /// fail.
+    Rotting,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 13] = [
+pub const FAMILIES: [Family; 16] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -107,11 +115,18 @@ pub const FAMILIES: [Family; 13] = [
     Family::FailingReshaped,
     Family::Logs,
     Family::FailingLogs,
+    Family::Growing,
+    Family::Reserving,
+    Family::Rotting,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
 /// repeated.
 pub const HARD: u64 = 1 << 32;
+
+/// Those of seeds from here on are hard, and besides: each is cut at some of its flushes, where writes are torn most often; and
+/// is asked what has space and what is a hole.
+pub const HARDER: u64 = 1 << 40;
 
 const LOGS: &[&Shape] = &[
     &[(Kind::Leaf, 1)],
@@ -148,6 +163,9 @@ impl Family {
             Self::FailingReshaped => "failing-reshaped",
             Self::Logs => "logs",
             Self::FailingLogs => "failing-logs",
+            Self::Growing => "growing",
+            Self::Reserving => "reserving",
+            Self::Rotting => "rotting",
         }
     }
 
@@ -155,8 +173,9 @@ impl Family {
         match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
+            Self::Growing | Self::Reserving => ANY,
             Self::Failing | Self::Lying => PLAIN,
-            Self::Covered | Self::Beyond | Self::Spared => REDUNDANT,
+            Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::Apart => PARTING,
         }
     }
@@ -169,6 +188,12 @@ impl Family {
         if matches!(self, Self::Reshaped | Self::FailingReshaped) {
             setup.spare_disks = 3;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
+        }
+        if self == Self::Growing {
+            setup.spare_disks = 2;
+            if seed.is_multiple_of(3) {
+                setup.logs = LOGS[(seed / 3 % 3) as usize].to_vec();
+            }
         }
         if self == Self::Spared || self == Self::FailingReshaped && !seed.is_multiple_of(2) {
             setup.spares = 1 + (seed / 8 % 2) as usize;
@@ -201,23 +226,21 @@ impl Family {
                 climate.admin_per_mille = 350;
                 climate.volumes = 1..4;
             }
-            Self::Full => {
+            Self::Full => fill(&mut setup, &mut climate, 1 + seed % 2),
+            Self::Growing => grow(&mut setup, &mut climate, seed.is_multiple_of(2)),
+            Self::Reserving => {
+                fill(&mut setup, &mut climate, 2 + seed % 2);
+                // What is full from the beginning has no room for more promises.
+                climate.fills = seed.is_multiple_of(4);
+                climate.reserves_per_mille = 150;
+                climate.thick_per_mille = 200;
+            }
+            Self::Rotting => {
                 setup.must_open = true;
                 setup.never_suspends = true;
-                let data_mib = 1 + seed % 2;
-                climate.disk_sectors = disk_sectors(data_mib);
-                // Two or three volumes, half as large on average, need nearly all.
-                climate.blocks = data_mib * 200 * setup.columns();
-                climate.steps = 20..80;
+                climate.rots_per_mille = 80;
                 climate.admin_per_mille = 120;
-                climate.tolerates_errors = true;
-                climate.lacks_only_space = true;
-                climate.thick_per_mille = 400;
-                climate.thick_blocks = 100;
-                climate.volumes = 2..4;
-                climate.fills = true;
-                // There is much to read after each.
-                climate.cut_histories_per_mille = 40;
+                climate.steps = 20..80;
             }
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
@@ -267,6 +290,9 @@ impl Family {
         if seed >= HARD {
             self.harden(seed, &mut setup, &mut climate);
         }
+        if seed >= HARDER || self >= Self::Growing {
+            self.harden_more(&mut climate);
+        }
         (setup, climate)
     }
 
@@ -298,6 +324,24 @@ impl Family {
             }
             // Here the pool must open, or little is left of the history.
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
+            Self::Growing | Self::Reserving | Self::Rotting => {}
+        }
+    }
+
+    fn harden_more(self, climate: &mut Climate) {
+        climate.cuts_at_flushes = true;
+        climate.extents_per_mille = 60;
+        // Few at each, in all histories: what is torn is another thing each time.
+        climate.cut_histories_per_mille = 1000;
+        climate.cuts_per_flush = 3;
+        // There is much to read after each in a pool that is full.
+        climate.cut_flushes_per_mille = match climate.reshapes_per_mille {
+            _ if climate.lacks_only_space => 20,
+            0 => 90,
+            _ => 40,
+        };
+        if matches!(self, Self::Covered | Self::Spared) {
+            climate.rots_per_mille = 30;
         }
     }
 
@@ -312,6 +356,12 @@ impl Family {
     fn finish(self, setup: &PoolSetup, history: &mut History) {
         if self == Self::Apart {
             part(setup, history);
+        }
+        if self == Self::Rotting {
+            // Now and then, and at the end.
+            let middle = history.steps.len() / 2;
+            history.steps.insert(middle, Step::Heal);
+            history.steps.push(Step::Heal);
         }
     }
 
@@ -363,6 +413,37 @@ fn part(setup: &PoolSetup, history: &mut History) {
     }
     let again_after = vec![random.within(1..30) as u32];
     history.steps.push(Step::PowerCut { again_after });
+}
+
+fn grow(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    climate.steps = 20..80;
+    climate.admin_per_mille = 100;
+    climate.reshapes_per_mille = 60;
+    climate.grows_per_mille = 120;
+    if is_full {
+        fill(setup, climate, 2);
+    }
+}
+
+/// Disks with so many MiB for data, in which there is little room for more.
+fn fill(setup: &mut PoolSetup, climate: &mut Climate, data_mib: u64) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    climate.disk_sectors = disk_sectors(data_mib);
+    // Two or three volumes, half as large on average, need nearly all.
+    climate.blocks = data_mib * 200 * setup.columns();
+    climate.steps = 20..80;
+    climate.admin_per_mille = 120;
+    climate.tolerates_errors = true;
+    climate.lacks_only_space = true;
+    climate.thick_per_mille = 400;
+    climate.thick_blocks = 100;
+    climate.volumes = 2..4;
+    climate.fills = true;
+    // There is much to read after each.
+    climate.cut_histories_per_mille = 40;
 }
 
 fn fail(climate: &mut Climate) {

@@ -17,15 +17,15 @@ pub(super) struct Labels {
 impl Labels {
     /// With the requests that read them.
     pub(super) fn new(geometry: &Geometry) -> (Self, Vec<DiskRequest>) {
-        let size = geometry.disk_sectors * BLOCK_SIZE as u64;
-        let leaf = LeafLabels {
-            size,
+        let size = |disk: usize| geometry.sectors(disk) * BLOCK_SIZE as u64;
+        let leaf = |disk: usize| LeafLabels {
+            size: size(disk),
             ..LeafLabels::default()
         };
         let mut requests = Vec::new();
         for disk in 0..geometry.disks {
             for copy in 0..COPIES {
-                if let Some(offset) = label_offset(copy, size) {
+                if let Some(offset) = label_offset(copy, size(disk)) {
                     let len = LABEL_SIZE as u32;
                     let (id, op) = (copy, DeviceOp::Read { offset, len });
                     requests.push(DiskRequest { disk, id, op });
@@ -33,7 +33,7 @@ impl Labels {
             }
         }
         let labels = Self {
-            leaves: vec![leaf; geometry.disks],
+            leaves: (0..geometry.disks).map(leaf).collect(),
             waiting: requests.len(),
         };
         (labels, requests)

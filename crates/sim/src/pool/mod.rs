@@ -7,12 +7,14 @@
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | disks that come and go | [`reshape`] |
+//! | disks that grow | [`growth`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
 mod administer;
 pub mod families;
+mod growth;
 mod labels;
 mod proof;
 pub mod receive;
@@ -28,12 +30,15 @@ use store::catalog::request::CreateVolume;
 use store::catalog::{Catalog, CatalogError, Operation as Change, Settings, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
-use store::pool::{PoolConfig, Recipe, Request, RequestId};
+use store::pool::{PoolConfig, Recipe, Request, RequestId, ScanKind, ScanState};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
 use crate::disk::{Disk, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
-use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Moves, State, Subject, VolumeSpec};
+use crate::subject::{
+    Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, State, Subject, UnderWay, VolumeSpec,
+};
+use growth::Growth;
 use labels::Labels;
 pub use setup::PoolSetup;
 
@@ -95,7 +100,8 @@ pub struct PoolSubject {
     moves: Moves,
     now_us: u64,
     /// Bytes of each disk.
-    disk_size: u64,
+    sizes: Vec<u64>,
+    growth: Growth,
 }
 
 /// A write; of whole blocks every other one made ready by the settings that volumes have at first, whatever they
@@ -204,6 +210,30 @@ impl Subject for PoolSubject {
         self.moves
     }
 
+    fn resized(&mut self, disk: usize, sectors: u64) {
+        self.sizes[disk] = sectors * BLOCK_SIZE as u64;
+    }
+
+    fn sectors(&self) -> Option<(u64, u64)> {
+        let pool = self.pool()?;
+        Some((growth::sectors(pool), self.growth.durable))
+    }
+
+    fn under_way(&self) -> UnderWay {
+        let Some(pool) = self.pool() else {
+            return UnderWay::default();
+        };
+        let scan = pool.scan_state();
+        let runs = |kind| scan == Some((kind, ScanState::Running));
+        UnderWay {
+            resilver: runs(ScanKind::Resilver),
+            scrub: runs(ScanKind::Scrub),
+            freeing: pool.is_freeing(),
+            checkpoint: pool.is_making_checkpoint(),
+            growth: self.growth.is_under_way,
+        }
+    }
+
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {
         self.now_us = now_us;
         if let Stage::Open(pool) = &mut self.stage
@@ -263,7 +293,11 @@ impl Subject for PoolSubject {
 
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
         match &mut self.stage {
-            Stage::Open(pool) => proof::prove(pool, &self.disks, disks, now_us),
+            Stage::Open(pool) => {
+                let mut flaws = growth::check(pool, &self.disks, disks);
+                flaws.extend(proof::prove(pool, &self.disks, disks, now_us));
+                flaws
+            }
             _ => Vec::new(),
         }
     }
@@ -288,7 +322,10 @@ impl PoolSubject {
             plans: 0,
             moves: Moves::default(),
             now_us,
-            disk_size: geometry.disk_sectors * BLOCK_SIZE as u64,
+            sizes: (0..geometry.disks)
+                .map(|disk| geometry.sectors(disk) * BLOCK_SIZE as u64)
+                .collect(),
+            growth: Growth::default(),
         }
     }
 
@@ -303,6 +340,7 @@ impl PoolSubject {
                 Stage::Open(mut pool) => {
                     self.pass_on(&mut pool);
                     self.wipe_detached(&pool);
+                    self.growth.go_on(&pool);
                     (Stage::Open(pool), false)
                 }
                 stage => (stage, false),
@@ -477,8 +515,9 @@ impl PoolSubject {
 
     fn answer(&mut self, tag: u64, result: Result<PoolAnswer, PoolError>) {
         let outcome = match result {
-            Ok(PoolAnswer::Data(data)) => Ok(data),
-            Ok(_) => Ok(Pages::new()),
+            Ok(PoolAnswer::Data(data)) => Ok(Outcome::Data(data)),
+            Ok(PoolAnswer::Extents(runs)) => Ok(Outcome::Extents(runs)),
+            Ok(_) => Ok(Outcome::Done),
             Err(error) => Err(error.to_string()),
         };
         self.answers.push(Answer { tag, outcome });
@@ -510,6 +549,7 @@ impl PoolSubject {
 
     fn request(&mut self, tag: u64, operation: &Operation, data: Pages) {
         let (Operation::Read { volume, .. }
+        | Operation::Extents { volume, .. }
         | Operation::Change { volume, .. }
         | Operation::Flush { volume }) = operation
         else {
@@ -525,6 +565,11 @@ impl PoolSubject {
                 dataset,
                 offset: slices.start * slice,
                 len: ((slices.end - slices.start) * slice) as u32,
+            },
+            Operation::Extents { slices, .. } => Request::Extents {
+                dataset,
+                offset: slices.start * slice,
+                len: (slices.end - slices.start) * slice,
             },
             Operation::Change {
                 slices,

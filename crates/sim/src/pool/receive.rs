@@ -17,7 +17,7 @@ use store::pool::{Answer, Pool, PoolError, PoolErrorKind, Received, Request, Req
 use store::pool::{Changes, WantedChanges};
 use store::stream::{Begin, Decoder, Encoder, Item};
 
-use super::families::{Family, HARD};
+use super::families::{Family, HARD, HARDER};
 use super::{PoolSetup, PoolSubject};
 use crate::disk::{Chances, Disk};
 use crate::laboratory::{FailureKind, prove};
@@ -163,9 +163,11 @@ impl World {
             setup.never_suspends = hardship != Hardship::Failing;
             setup.must_open = hardship != Hardship::Failing;
         }
+        behaviour.cuts_at_flushes = seed >= HARDER;
         let mut random = Random::new(seed ^ 0x7374_7265_616d).fork();
         let unit = random.one_of(&[1, 2, 4, 8]);
         let geometry = Geometry {
+            grown: Default::default(),
             disks: setup.disks(),
             disk_sectors: climate.disk_sectors.max(8 << 8),
             volumes: vec![VolumeSpec {

@@ -63,12 +63,17 @@ impl PoolSubject {
                     pool.remove_log(id, logs[number as usize % logs.len()], now_us);
                 }
             }
+            Reshape::Expand(number) => self.expand(pool, &[chosen(number).0]),
+            Reshape::ExpandAll => {
+                let all: Vec<LeafId> = leaves.iter().map(|(leaf, ..)| *leaf).collect();
+                self.expand(pool, &all);
+            }
             Reshape::Replace(number) | Reshape::Attach(number) => {
                 let (leaf, _, in_slot) = chosen(number);
                 let Some(disk) = self.unused_disk().filter(|_| in_slot == 1) else {
                     return;
                 };
-                let spec = LeafSpec::new(self.new_guid(), self.disk_size);
+                let spec = LeafSpec::new(self.new_guid(), self.sizes[disk]);
                 let joined = match reshape {
                     Reshape::Replace(_) => pool.replace(leaf, &spec),
                     _ => pool.attach(leaf, &spec),
@@ -96,7 +101,7 @@ impl PoolSubject {
             };
             self.labelled.insert(disk);
             disks.push(disk);
-            leaves.push(LeafSpec::new(self.new_guid(), self.disk_size));
+            leaves.push(LeafSpec::new(self.new_guid(), self.sizes[disk]));
         }
         let guids: Vec<u64> = leaves.iter().map(|leaf| leaf.guid).collect();
         let is_added =
@@ -148,7 +153,7 @@ impl PoolSubject {
             self.plans += 1;
             let op = DeviceOp::Trim {
                 offset: 0,
-                len: self.disk_size,
+                len: self.sizes[disk],
             };
             let id = WIPING + self.plans;
             self.requests.push(DiskRequest { disk, id, op });

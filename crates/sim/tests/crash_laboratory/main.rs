@@ -214,3 +214,49 @@ fn a_seed_is_one_history() {
         );
     }
 }
+
+fn asking() -> Climate {
+    Climate {
+        extents_per_mille: 100,
+        ..honest()
+    }
+}
+
+#[test]
+fn a_correct_store_tells_what_has_space() {
+    let total = withstands(&asking(), 200).total;
+    let all = seeds(2).end - seeds(2).start > 1;
+    assert!(!all || total.mixed_extents > 50, "{total:?}");
+}
+
+#[test]
+fn a_hole_where_something_was_written_is_caught() {
+    caught(Bug::TellsHolesOnly, &asking(), 100);
+}
+
+#[test]
+fn space_where_nothing_was_written_is_caught() {
+    caught(Bug::TellsSpaceOnly, &asking(), 100);
+}
+
+/// Cuts at flushes tear: half of them, since not every flush has something to make safe.
+#[test]
+fn cuts_at_flushes_tear() {
+    let climate = Climate {
+        cuts_at_flushes: true,
+        cut_histories_per_mille: 1000,
+        cut_flushes_per_mille: 300,
+        ..honest()
+    };
+    let summary = withstands(&climate, 200);
+    let total = summary.total;
+    let all = summary.histories > 1;
+    assert!(
+        !all || 5 * total.torn_cuts > 2 * total.flush_cuts,
+        "{summary}"
+    );
+    assert!(
+        !all || total.torn_sectors > total.torn_cuts / 2,
+        "{total:?}"
+    );
+}

@@ -1,17 +1,18 @@
 //! A store of one disk that is a log from its first sector on, and all of whose contents lie in memory:
-//! the least that keeps every promise, and eleven ways to break one.
+//! the least that keeps every promise, and thirteen ways to break one.
 //!
 //! A record is a sector of header and the sectors of its data. Its header holds a checksum of both and
 //! the checksum of the record before, so that what an older log left behind is never taken for a
 //! continuation.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pages::{Pages, PagesMut};
 use sim::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE, SLICE_SIZE};
 use sim::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
-use sim::subject::{Answer, DiskRequest, Geometry, State, Subject};
+use sim::subject::{Answer, DiskRequest, Geometry, Outcome, State, Subject};
 
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub(crate) enum Bug {
     SharesSnapshots,
     /// An unmap is done in memory only.
     ForgetsUnmaps,
+    /// All is told to be a hole.
+    TellsHolesOnly,
+    /// All is told to have space.
+    TellsSpaceOnly,
     /// A record that is not whole is believed impossible.
     PanicsAtTornRecords,
 }
@@ -167,7 +172,11 @@ impl Subject for Toy {
             let bytes = self.volumes.get(&source).map(|source| &source.bytes);
             let bytes = bytes.unwrap_or(&self.volumes[volume].bytes);
             let range = slices.start as usize * SLICE_SIZE..slices.end as usize * SLICE_SIZE;
-            let outcome = Ok(Pages::from_bytes(&bytes[range]));
+            let outcome = Ok(Outcome::Data(Pages::from_bytes(&bytes[range])));
+            return self.answers.push(Answer { tag, outcome });
+        }
+        if let Operation::Extents { volume, slices } = operation {
+            let outcome = Ok(Outcome::Extents(self.extents(*volume, slices.clone())));
             return self.answers.push(Answer { tag, outcome });
         }
         if let Some(why) = self.failed.clone() {
@@ -218,7 +227,7 @@ impl Subject for Toy {
                 }
                 self.wait(tag);
             }
-            Operation::Read { .. } => {}
+            Operation::Read { .. } | Operation::Extents { .. } => {}
         }
         self.go_on();
     }
@@ -269,8 +278,24 @@ impl Subject for Toy {
 }
 
 impl Toy {
+    /// Slices that are not zeros have space.
+    fn extents(&self, volume: VolumeId, slices: Range<u64>) -> Vec<(u64, bool)> {
+        let bytes = &self.volumes[&volume].bytes;
+        let range = slices.start as usize * SLICE_SIZE..slices.end as usize * SLICE_SIZE;
+        let told = bytes[range].chunks(SLICE_SIZE).map(|slice| {
+            let has_space = slice.iter().any(|byte| *byte != 0);
+            match self.bug {
+                Bug::TellsHolesOnly => false,
+                Bug::TellsSpaceOnly => true,
+                _ => has_space,
+            }
+        });
+        told.map(|has_space| (SLICE_SIZE as u64, has_space))
+            .collect()
+    }
+
     fn answer(&mut self, tag: u64, outcome: Result<(), String>) {
-        let outcome = outcome.map(|()| Pages::new());
+        let outcome = outcome.map(|()| Outcome::Done);
         self.answers.push(Answer { tag, outcome });
     }
 
@@ -490,6 +515,7 @@ impl Record {
             Admin::Promote { .. }
             | Admin::Rename { .. }
             | Admin::SetProperty { .. }
+            | Admin::Reserve { .. }
             | Admin::Checkpoint
             | Admin::Scrub
             | Admin::Reshape(_) => {

@@ -544,7 +544,7 @@ impl Pool {
     }
 
     /// Whether blocks of deleted datasets are still to be freed. While a checkpoint is made it has a part of that.
-    pub(super) fn is_freeing(&self) -> bool {
+    pub fn is_freeing(&self) -> bool {
         let making = self.checkpoint.as_ref();
         !self.jobs.is_empty() || !self.dying.is_empty() || making.is_some_and(Making::is_freeing)
     }

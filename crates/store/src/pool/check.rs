@@ -82,6 +82,11 @@ enum Wanted {
 }
 
 impl Pool {
+    /// Whether what was taken is being written out as a checkpoint.
+    pub fn is_making_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
     /// Whether nothing is under way in it: no change waits, no checkpoint is being made, no
     /// scan is at work.
     pub fn is_at_rest(&self) -> bool {
