@@ -8,6 +8,7 @@ use crate::disk::{Behaviour, Chances};
 use crate::history::{Climate, History, Step, Trouble, generate};
 use crate::laboratory::{Defeat, Failure, Report, Summary, attack, run, trace};
 use crate::model::{Order, Rules};
+use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
 
 type Shape = [(Kind, usize)];
@@ -95,13 +96,16 @@ pub enum Family {
     Growing,
     /// The same in a full pool in which the space that is kept for volumes becomes more, less, and none.
     Reserving,
+    /// The same where the pool is filled to the brim beside a volume for which space is kept, and that one is written all
+    /// over, twice.
+    Pressed,
     /// Bits turn over on as many disks as redundancy covers, hundreds at a time, while these are honest otherwise: nothing may
     /// fail.
     Rotting,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 16] = [
+pub const FAMILIES: [Family; 17] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -117,6 +121,7 @@ pub const FAMILIES: [Family; 16] = [
     Family::FailingLogs,
     Family::Growing,
     Family::Reserving,
+    Family::Pressed,
     Family::Rotting,
 ];
 
@@ -165,6 +170,7 @@ impl Family {
             Self::FailingLogs => "failing-logs",
             Self::Growing => "growing",
             Self::Reserving => "reserving",
+            Self::Pressed => "pressed",
             Self::Rotting => "rotting",
         }
     }
@@ -173,7 +179,7 @@ impl Family {
         match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
-            Self::Growing | Self::Reserving => ANY,
+            Self::Growing | Self::Reserving | Self::Pressed => ANY,
             Self::Failing | Self::Lying => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::Apart => PARTING,
@@ -234,6 +240,13 @@ impl Family {
                 climate.fills = seed.is_multiple_of(4);
                 climate.reserves_per_mille = 150;
                 climate.thick_per_mille = 200;
+            }
+            Self::Pressed => {
+                fill(&mut setup, &mut climate, 2);
+                climate.disk_sectors = disk_sectors(8);
+                climate.fills = false;
+                climate.steps = 5..30;
+                climate.reserves_per_mille = 150;
             }
             Self::Rotting => {
                 setup.must_open = true;
@@ -324,7 +337,7 @@ impl Family {
             }
             // Here the pool must open, or little is left of the history.
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
-            Self::Growing | Self::Reserving | Self::Rotting => {}
+            Self::Growing | Self::Reserving | Self::Pressed | Self::Rotting => {}
         }
     }
 
@@ -356,6 +369,9 @@ impl Family {
     fn finish(self, setup: &PoolSetup, history: &mut History) {
         if self == Self::Apart {
             part(setup, history);
+        }
+        if self == Self::Pressed {
+            press(setup, history);
         }
         if self == Self::Rotting {
             // Now and then, and at the end.
@@ -444,6 +460,50 @@ fn fill(setup: &mut PoolSetup, climate: &mut Climate, data_mib: u64) {
     climate.fills = true;
     // There is much to read after each.
     climate.cut_histories_per_mille = 40;
+}
+
+/// The first volume gets space for all of it or for a part; another one takes all that it can get; then the first is written
+/// twice.
+fn press(setup: &PoolSetup, history: &mut History) {
+    const ANOTHER: VolumeId = VolumeId(100_000);
+    const AT_ONCE: u64 = 32;
+    let mut random = Random::new(history.seed ^ 0x7072_6573).fork();
+    let first = history.geometry.volumes[0];
+    let part = random.within(0..first.blocks / first.unit) * first.unit;
+    let volume = first.id;
+    let blocks = random.one_of(&[first.blocks, first.blocks, part]);
+    let all = history.geometry.disk_sectors * setup.columns();
+    let admin = |admin| Step::Submit(Operation::Admin(admin));
+    let write = |volume, blocks: u64, from: u64| {
+        let end = (from + AT_ONCE).min(blocks);
+        Step::Submit(Operation::Change {
+            volume,
+            slices: from * SLICES_PER_BLOCK..end * SLICES_PER_BLOCK,
+            kind: ChangeKind::Write,
+            durable: false,
+        })
+    };
+    let written = |volume, blocks: u64| {
+        let starts = (0..blocks).step_by(AT_ONCE as usize);
+        starts.map(move |from| write(volume, blocks, from))
+    };
+    let mut steps = vec![
+        admin(Admin::Reserve { volume, blocks }),
+        admin(Admin::Create {
+            volume: ANOTHER,
+            blocks: all,
+        }),
+        Step::Drain,
+    ];
+    steps.extend(written(ANOTHER, all));
+    steps.push(Step::Drain);
+    for _ in 0..2 {
+        steps.extend(written(volume, first.blocks));
+        steps.push(Step::Drain);
+    }
+    // What comes behind it happens in a pool that is full to the brim.
+    let at = random.within(0..history.steps.len() as u64 + 1) as usize;
+    history.steps.splice(at..at, steps);
 }
 
 fn fail(climate: &mut Climate) {
