@@ -128,6 +128,14 @@ fn space_that_is_kept_is_there_whatever_was_kept_before() {
     assert!(summary.total.errors > summary.histories, "{summary}");
 }
 
+/// The same where somebody else took all that nobody reserved.
+#[test]
+fn space_that_is_kept_is_there_in_a_pool_that_is_full_to_the_brim() {
+    let summary = withstands(Family::Pressed, 15);
+    assert!(summary.total.kept > 5 * summary.histories, "{summary}");
+    assert!(summary.total.errors > 20 * summary.histories, "{summary}");
+}
+
 #[test]
 fn bits_that_turned_over_are_healed_where_redundancy_covers_them() {
     let summary = withstands(Family::Rotting, 120);
@@ -318,6 +326,8 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Failing, 900_004_771),
         // A leaf that did not take what an opening brings onto all leaves is known to lack it
         (Family::FailingReshaped, 1_000_007_473),
+        // A write within a reservation waits until what checkpoints leave is a run that is long enough
+        (Family::Pressed, 22),
         // Who waits for a leaf that is let go is answered by the one that took its place
         (Family::Reshaped, 9_000_001_578),
         // Only what is bad twice is written over

@@ -21,6 +21,10 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;
+/// The same for a write within a reservation that finds no run that is long enough: each checkpoint writes lists and nodes
+/// elsewhere, and what they leave is a run again. That takes a while in a pool that is full to the brim, and what was
+/// promised is not refused for it.
+const VAIN_CHECKPOINTS_OF_RESERVED: u32 = 16;
 /// The least that is kept back, in sectors.
 const MIN_SLOP: u64 = 1024;
 
@@ -80,7 +84,12 @@ impl Pool {
 
     /// Why no checkpoint will make room for a change, where none will; perhaps no place was found for it.
     pub(super) fn why_hopeless(&mut self, write: &Write, is_unplaced: bool) -> Option<String> {
-        if self.vain_checkpoints < VAIN_CHECKPOINTS || self.is_freeing() {
+        let of = self.contents.get(&write.dataset);
+        let most = match is_unplaced && of.is_some_and(has_reserved) {
+            true => VAIN_CHECKPOINTS_OF_RESERVED,
+            false => VAIN_CHECKPOINTS,
+        };
+        if self.vain_checkpoints < most || self.is_freeing() {
             return None;
         }
         let len = write.len();

@@ -65,8 +65,10 @@ impl Vdev {
             let (from, to) = (inside(range.start), inside(range.end));
             let runs = bits::runs(self.sectors.busy(region));
             runs.filter_map(move |(start, length)| {
-                let last = (start + length).min(to).checked_sub(least)?;
-                let fits = last >= start.max(from) && (least..most).contains(&length);
+                // Whole ones fit before it: what raidz has of a run stays a multiple of its width.
+                let room = (start + length).min(to).saturating_sub(start);
+                let last = start + (room / least).checked_sub(1)? * least;
+                let fits = last >= from && (least..most).contains(&length);
                 fits.then_some((length, region, last))
             })
         });
