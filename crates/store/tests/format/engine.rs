@@ -1,30 +1,48 @@
 //! The engine on leaves in memory: makes the image, and reads it again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use store::cache::Cache;
 use store::catalog::Kind;
 use store::catalog::request::{
-    CloneSnapshot, CreateVolume, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots,
+    CloneSnapshot, CreateVolume, Destroy, ReceiveInto, Rename, Resize, Rollback, SetProperties,
+    TakeSnapshots,
 };
 use store::format::DatasetId;
 use store::pages::Pages;
 use store::pool::{
-    Answer, Event, LeafLabels, Limits, Opening, Plan, Pool, PoolConfig, Request, RequestId, examine,
+    Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig, Received,
+    Request, RequestId, examine,
 };
-use store::vdev::{self, Class, DeviceOp, DeviceRequest, LeafSpec, TopLevelSpec, VdevTree};
+use store::vdev::{
+    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, LeafSpec,
+    TopLevelSpec, VdevTree,
+};
 
 use super::disks::Disk;
-use super::story::{Expected, STORY, Step, bytes};
+use super::story::{Expected, STORY, Step, What, begin, bytes};
 
-const LEAF: u64 = 8 << 20;
+pub(crate) const LEAF: u64 = 8 << 20;
+
+/// What the block cache has, where nothing else is said.
+pub(crate) const MEMORY: usize = 4 << 20;
+
+/// The first disk's GUID; the others' follow.
+pub(crate) const FIRST_GUID: u64 = 0x5a4d_0000_0000_0001;
+
+/// The try of each receive.
+const ATTEMPT: u64 = 7;
 
 /// A pool and its leaves; of each its place among `disks`, by its number in the engine.
 pub(crate) struct World {
-    pool: Pool,
+    pub(crate) pool: Pool,
     disks: Vec<Disk>,
     places: HashMap<u32, usize>,
+    /// Disks that are gone.
+    dead: BTreeSet<usize>,
+    /// Disks that do nothing any more, and do not say so.
+    stuck: BTreeSet<usize>,
     now_us: u64,
     last_id: u64,
 }
@@ -41,20 +59,30 @@ pub(crate) fn make_image() -> Vec<Disk> {
 impl World {
     /// A raidz1 of three, a mirror of two and a raidz3 of five.
     fn create() -> Self {
-        let mut guid = 0x5a4d_0000_0000_0000;
-        let mut top = |kind, leaves| {
-            let mut leaf = || {
-                guid += 1;
-                LeafSpec::new(guid, LEAF)
-            };
-            let leaves: Vec<_> = (0..leaves).map(|_| leaf()).collect();
-            TopLevelSpec::new(kind, Class::Normal, leaves)
+        let raidz = |parity| vdev::Kind::Raidz { parity };
+        Self::of(
+            &[
+                (raidz(1), Class::Normal, 3),
+                (vdev::Kind::Mirror, Class::Normal, 2),
+                (raidz(3), Class::Normal, 5),
+            ],
+            0,
+            MEMORY,
+        )
+    }
+
+    /// Top-level vdevs of so many disks, which come in this order, and so many spares behind them; the block cache
+    /// has so many bytes.
+    pub(crate) fn of(shape: &[(vdev::Kind, Class, u64)], spares: u64, memory: usize) -> Self {
+        let mut guids = FIRST_GUID..;
+        let mut some = |count: u64| -> Vec<LeafSpec> {
+            let guids = guids.by_ref().take(count as usize);
+            guids.map(|guid| LeafSpec::new(guid, LEAF)).collect()
         };
-        let top_levels = vec![
-            top(vdev::Kind::Raidz { parity: 1 }, 3),
-            top(vdev::Kind::Mirror, 2),
-            top(vdev::Kind::Raidz { parity: 3 }, 5),
-        ];
+        let top_levels: Vec<_> = shape
+            .iter()
+            .map(|(kind, class, leaves)| TopLevelSpec::new(*kind, *class, some(*leaves)))
+            .collect();
         let config = PoolConfig {
             name: "image".to_owned(),
             guid: 0x0123_4567_89ab_cdef,
@@ -63,7 +91,7 @@ impl World {
             is_exported: false,
             host: "elsewhere".to_owned(),
             tree: VdevTree { top_levels },
-            spares: Vec::new(),
+            spares: some(spares),
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
@@ -74,16 +102,21 @@ impl World {
             1_800_000_000,
             Limits::default(),
             vdev::Limits::default(),
-            cache(),
+            cache(memory),
         );
         let disk = Disk {
             size: LEAF,
             ..Disk::default()
         };
+        let in_slots: u64 = shape.iter().map(|(_, _, leaves)| leaves).sum();
         let mut world = Self {
             pool: pool.expect("a pool"),
-            disks: vec![disk; 10],
-            places: (0..10).map(|leaf| (leaf, leaf as usize)).collect(),
+            disks: vec![disk; (in_slots + spares) as usize],
+            places: (0..in_slots as u32)
+                .map(|leaf| (leaf, leaf as usize))
+                .collect(),
+            dead: BTreeSet::new(),
+            stuck: BTreeSet::new(),
             now_us: 0,
             last_id: 0,
         };
@@ -96,6 +129,23 @@ impl World {
         world
     }
 
+    /// Another disk, as a cache vdev.
+    pub(crate) fn add_cache(&mut self) {
+        let place = self.disks.len();
+        let spec = LeafSpec::new(FIRST_GUID + place as u64, LEAF);
+        let leaf = self.pool.add_cache(&spec).expect("a cache vdev");
+        self.places.insert(leaf.0, place);
+        self.disks.push(Disk {
+            size: LEAF,
+            ..Disk::default()
+        });
+    }
+
+    /// What lies on its leaves now.
+    pub(crate) fn disks(&self) -> &[Disk] {
+        &self.disks
+    }
+
     /// What lies on its leaves, the power having gone.
     pub(crate) fn into_disks(self) -> Vec<Disk> {
         self.disks
@@ -103,6 +153,11 @@ impl World {
 
     /// Opens what lies on these leaves.
     pub(crate) fn open(disks: Vec<Disk>) -> Self {
+        Self::try_open(disks).expect("opens")
+    }
+
+    /// The same, or says why not.
+    pub(crate) fn try_open(disks: Vec<Disk>) -> Result<Self, OpenError> {
         let labels: Vec<LeafLabels> = disks
             .iter()
             .map(|disk| LeafLabels {
@@ -113,17 +168,17 @@ impl World {
                 }),
             })
             .collect();
-        let examined = examine(&labels, None).expect("labels");
+        let examined = examine(&labels, None)?;
         let root = &examined.roots[0];
         let opening = Opening::new(
             &examined,
             root,
             Limits::default(),
             vdev::Limits::default(),
-            cache(),
+            cache(MEMORY),
             0,
         );
-        let mut opening = opening.expect("vdevs");
+        let mut opening = opening?;
         let guids = examined.leaves.iter().enumerate();
         let leaves = guids.filter_map(|(place, guid)| Some((opening.leaf((*guid)?)?.0, place)));
         let places: HashMap<u32, usize> = leaves.collect();
@@ -136,23 +191,26 @@ impl World {
                 opening.completed(io, Ok(data), 0);
             }
         }
-        let pool = opening.finish().expect("opens");
-        Self {
-            pool,
+        Ok(Self {
+            pool: opening.finish()?,
             disks,
             places,
+            dead: BTreeSet::new(),
+            stuck: BTreeSet::new(),
             now_us: 0,
             last_id: 0,
-        }
+        })
     }
 
-    /// Every volume and snapshot as the engine reads it.
+    /// Every volume and snapshot as the engine reads it, but for volumes into which a stream is being received: it
+    /// lets nobody read them.
     pub(crate) fn contents(&mut self) -> BTreeMap<String, Expected> {
         let datasets: Vec<(String, DatasetId, (u64, u32))> = self
             .pool
             .catalog()
             .datasets()
             .filter(|dataset| dataset.kind != Kind::Folder)
+            .filter(|dataset| self.pool.catalog().receiving(dataset.id).is_none())
             .filter_map(|dataset| Some((dataset.id, dataset.geometry()?)))
             .map(|(id, geometry)| (self.name(id), id, geometry))
             .collect();
@@ -203,7 +261,7 @@ impl World {
         blocks
     }
 
-    fn follow(&mut self, number: usize, step: &Step) {
+    pub(crate) fn follow(&mut self, number: usize, step: &Step) {
         let text = str::to_owned;
         match *step {
             Step::Volume {
@@ -319,7 +377,55 @@ impl World {
                         .any(|event| matches!(event, Event::Checkpoint { .. }))
                 });
             }
+            Step::BeginReceive { name, .. } => {
+                let from = |snapshot: &str| self.pool.catalog().find(snapshot).expect("it").guid;
+                let request = ReceiveInto {
+                    name: text(name),
+                    begin: begin(step, from),
+                    attempt: ATTEMPT,
+                    is_resumable: true,
+                    with_parents: true,
+                };
+                self.change(move |catalog, stamp| catalog.plan_begin_receive(&request, stamp));
+            }
+            Step::Receive { name, block, count } => self.receive(number, name, block, count),
+            Step::EndReceive { name, begun } => {
+                let (dataset, _) = self.find(name);
+                let from = |_: &str| unreachable!("only a new volume is received to its end");
+                let begin = begin(begun, from);
+                self.change(move |catalog, stamp| {
+                    catalog.plan_end_receive(dataset, ATTEMPT, &begin, stamp)
+                });
+            }
+            Step::AbortReceive { name, .. } => {
+                let (dataset, _) = self.find(name);
+                self.change(move |catalog, _| catalog.plan_abort_receive(dataset, None));
+            }
+            Step::Read { name, size } => {
+                let (dataset, block_size) = self.find(name);
+                for _ in 0..2 {
+                    self.tick(100_000);
+                    self.blocks(dataset, size, block_size as u32);
+                }
+            }
+            Step::Pull { disk } => drop(self.dead.insert(disk)),
+            Step::Hang { disks } => self.stuck.extend(disks),
         }
+    }
+
+    /// Receives some blocks, and notes that they are there.
+    fn receive(&mut self, number: usize, name: &str, block: u64, count: u64) {
+        let (dataset, size) = self.find(name);
+        let offset = block * size;
+        let data = bytes(What::Text, number, offset, (count * size) as usize);
+        self.ask(Request::Receive {
+            dataset,
+            attempt: ATTEMPT,
+            offset,
+            content: Received::Data(Pages::from_bytes(&data)),
+        });
+        let position = block + count;
+        self.change(move |catalog, _| catalog.plan_note_received(dataset, ATTEMPT, position));
     }
 
     /// A dataset and its volblocksize.
@@ -386,6 +492,11 @@ impl World {
     ) {
         for _ in 0..100_000 {
             let output = self.pool.take_output();
+            for event in &output.events {
+                if let Event::SpareInUse { leaf, guid } = event {
+                    self.places.insert(leaf.0, (guid - FIRST_GUID) as usize);
+                }
+            }
             let is_done = is_enough(&output.events, &output.answers);
             if is_done && output.requests.is_empty() {
                 return;
@@ -395,8 +506,11 @@ impl World {
                 self.tick(deadline.saturating_sub(self.now_us).max(1));
             }
             for DeviceRequest { io, leaf, op } in output.requests {
-                let data = perform(&mut self.disks[self.places[&leaf.0]], &op);
-                self.pool.completed(io, Ok(data), self.now_us);
+                let place = self.places[&leaf.0];
+                if !self.stuck.contains(&place) {
+                    let outcome = self.attempt(place, &op);
+                    self.pool.completed(io, outcome, self.now_us);
+                }
             }
             if is_done {
                 return;
@@ -404,10 +518,17 @@ impl World {
         }
         panic!("it does not come to be: {:?}", self.pool);
     }
+
+    fn attempt(&mut self, place: usize, op: &DeviceOp) -> DeviceOutcome {
+        match self.dead.contains(&place) {
+            true => Err(DeviceError::new(DeviceErrorKind::Gone, "pulled")),
+            false => Ok(perform(&mut self.disks[place], op)),
+        }
+    }
 }
 
-fn cache() -> Arc<Cache> {
-    Arc::new(Cache::new(4 << 20, 7))
+fn cache(bytes: usize) -> Arc<Cache> {
+    Arc::new(Cache::new(bytes, 7))
 }
 
 fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {

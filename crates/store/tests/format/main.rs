@@ -4,12 +4,16 @@
 //! The image holds what `story.rs` tells. It is made by
 //! `cargo test -p store --test format -- --ignored make_the_image`, and only where a new version of the format needs
 //! an image of its own: the images of older versions stay, and stay readable. The seeds of the fuzz
-//! targets are made of the image in the same way.
+//! targets are made of the image in the same way. A second image has what the first one lacks: `devices.rs` tells of
+//! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`.
 
+mod devices;
 mod disks;
 mod engine;
+mod log_vdevs;
 mod reader;
 mod seeds;
+mod signposts;
 mod story;
 
 const IMAGE: &[u8] = include_bytes!("version-1.image.zst");

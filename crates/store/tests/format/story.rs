@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use store::stream::Begin;
+
 /// One thing that happened. Blocks are counted in units of volblocksize.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
@@ -52,7 +54,73 @@ pub(crate) enum Step {
         name: &'static str,
     },
     Checkpoint,
+    /// A stream begins to be received: into a new volume, or changes since a snapshot.
+    BeginReceive {
+        name: &'static str,
+        from: Option<&'static str>,
+        size: u64,
+        block_size: u32,
+    },
+    /// Blocks of it come, all of them text, and it is noted that they are there.
+    Receive {
+        name: &'static str,
+        block: u64,
+        count: u64,
+    },
+    /// All of a stream into a new volume is there.
+    EndReceive {
+        name: &'static str,
+        begun: &'static Step,
+    },
+    /// A stream of changes is given up: the volume is what its newest snapshot is.
+    AbortReceive {
+        name: &'static str,
+        newest: &'static str,
+    },
+    /// So many bytes of it are read, twice.
+    Read {
+        name: &'static str,
+        size: u64,
+    },
+    /// A disk is gone.
+    Pull {
+        disk: usize,
+    },
+    /// Disks do nothing any more, and do not say so.
+    Hang {
+        disks: &'static [usize],
+    },
 }
+
+/// What a stream says of itself that begins with this step; `guid` gives those of snapshots.
+pub(crate) fn begin(step: &Step, guid: impl Fn(&str) -> u64) -> Begin {
+    let Step::BeginReceive {
+        name,
+        from,
+        size,
+        block_size,
+    } = *step
+    else {
+        panic!("{step:?} begins no stream")
+    };
+    Begin {
+        pool: 0xabcd,
+        volume: 0x1234,
+        snapshot: SENT,
+        from: from.map(guid),
+        source: format!("elsewhere/{name}@sent"),
+        path: String::new(),
+        name: "sent".to_owned(),
+        created_s: 1_700_000_000,
+        size,
+        block_size,
+        start: 0,
+        properties: BTreeMap::new(),
+    }
+}
+
+/// The GUID of each snapshot that a stream brings: more than a double holds.
+pub(crate) const SENT: u64 = 0xfeed_0000_0000_0001;
 
 /// What is written.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +129,8 @@ pub(crate) enum What {
     Text,
     /// Does not.
     Noise,
+    /// Is next to nothing when it is packed.
+    Flat,
     /// Becomes no block at all.
     Zeros,
 }
@@ -69,6 +139,13 @@ pub(crate) enum What {
 pub(crate) fn bytes(what: What, step: usize, offset: u64, len: usize) -> Vec<u8> {
     match what {
         What::Zeros => vec![0; len],
+        What::Flat => {
+            let words = (offset / 8..).take(len / 8);
+            let seed = (step as u64) << 40;
+            words
+                .flat_map(|word| mix(seed + (word >> 14)).to_le_bytes())
+                .collect()
+        }
         What::Text => {
             let lines = (offset / 64..).map(|line| format!("{line:024} of step {step:030}\n"));
             let text: String = lines.take(len / 64).collect();
@@ -374,13 +451,18 @@ pub(crate) struct Expected {
 
 /// What must be in the image: every volume and snapshot by its name.
 pub(crate) fn expected() -> BTreeMap<String, Expected> {
-    expected_after(STORY.len())
+    expected_of(STORY)
 }
 
 /// What must be there after so many steps.
 pub(crate) fn expected_after(steps: usize) -> BTreeMap<String, Expected> {
+    expected_of(&STORY[..steps])
+}
+
+/// What must be there after these steps.
+pub(crate) fn expected_of(steps: &[Step]) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
-    for (number, step) in STORY.iter().enumerate().take(steps) {
+    for (number, step) in steps.iter().enumerate() {
         follow(&mut all, number, step);
     }
     all
@@ -390,7 +472,7 @@ fn copy(all: &BTreeMap<String, Expected>, name: &str) -> Expected {
     all.get(name).expect("a dataset").clone()
 }
 
-fn follow(all: &mut BTreeMap<String, Expected>, number: usize, step: &Step) {
+pub(crate) fn follow(all: &mut BTreeMap<String, Expected>, number: usize, step: &Step) {
     match *step {
         Step::Volume {
             name,
@@ -473,6 +555,42 @@ fn follow(all: &mut BTreeMap<String, Expected>, number: usize, step: &Step) {
             of.blocks.retain(|at, _| *at < end);
             all.insert(name.to_owned(), of);
         }
-        Step::LongNote { .. } | Step::Checkpoint => {}
+        Step::BeginReceive {
+            name,
+            from,
+            size,
+            block_size,
+        } => {
+            let blocks = from.map(|from| copy(all, from).blocks);
+            let of = Expected {
+                size,
+                block_size,
+                blocks: blocks.unwrap_or_default(),
+            };
+            all.insert(name.to_owned(), of);
+        }
+        Step::Receive { name, block, count } => {
+            let what = What::Text;
+            let write = Step::Write {
+                name,
+                block,
+                count,
+                what,
+            };
+            follow(all, number, &write);
+        }
+        Step::EndReceive { name, .. } => {
+            let of = copy(all, name);
+            all.insert(format!("{name}@sent"), of);
+        }
+        Step::AbortReceive { name, newest } => {
+            let of = copy(all, newest);
+            all.insert(name.to_owned(), of);
+        }
+        Step::LongNote { .. }
+        | Step::Checkpoint
+        | Step::Read { .. }
+        | Step::Pull { .. }
+        | Step::Hang { .. } => {}
     }
 }

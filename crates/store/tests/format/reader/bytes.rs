@@ -34,9 +34,14 @@ pub(crate) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
     }
 }
 
-/// 5: whether the checksum at `at` is that of all bytes, keyed, with zeros in its place.
-pub(crate) fn is_keyed(key: u64, bytes: &[u8], at: usize) -> bool {
+/// 5: the checksum of all bytes, keyed, with zeros where it lies, at `at`.
+pub(crate) fn keyed(key: u64, bytes: &[u8], at: usize) -> u128 {
     let mut blank = bytes.to_vec();
     blank[at..at + 16].fill(0);
-    XxHash3_128::oneshot_with_seed(key, &blank) == wide(&bytes[at..])
+    XxHash3_128::oneshot_with_seed(key, &blank)
+}
+
+/// 5: whether it is what is said at `at`.
+pub(crate) fn is_keyed(key: u64, bytes: &[u8], at: usize) -> bool {
+    keyed(key, bytes, at) == wide(&bytes[at..])
 }

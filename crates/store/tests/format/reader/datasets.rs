@@ -21,6 +21,8 @@ struct Dataset {
     size: u64,
     block_size: u64,
     previous: Option<u64>,
+    /// A stream on its way.
+    receiving: Option<Value>,
     view: BTreeMap<u64, Pointer>,
 }
 
@@ -55,6 +57,7 @@ impl Datasets {
                 new.size = number(&detail["size"]);
                 new.block_size = number(&detail["block_size"]);
                 new.previous = detail.get("previous").map(number);
+                new.receiving = detail.get("receiving").cloned();
             }
             all.add(dataset, new);
         }
@@ -117,6 +120,7 @@ impl Datasets {
                     Dataset {
                         size,
                         block_size,
+                        receiving: new.get("receiving").cloned(),
                         ..Dataset::default()
                     },
                 );
@@ -139,7 +143,7 @@ impl Datasets {
                 self.destroy(&of["destroy"]);
                 let old = self.at(number(&of["snapshot"])).clone();
                 let volume = self.at(number(&of["volume"]));
-                (volume.view, volume.size) = (old.view, old.size);
+                (volume.view, volume.size, volume.receiving) = (old.view, old.size, None);
             }
             "promote" => self.promote(number(&of["clone"])),
             "rename" => {
@@ -149,14 +153,32 @@ impl Datasets {
                 }
             }
             "resize" => {
+                self.resize(of);
+            }
+            "begin_receive" => self.resize(of).receiving = Some(of["receiving"].clone()),
+            "note_received" => {
                 let volume = self.at(number(&of["volume"]));
-                volume.size = number(&of["size"]);
-                let end = volume.size.div_ceil(volume.block_size);
-                volume.view.retain(|at, _| *at < end);
+                let receiving = volume.receiving.as_mut().expect("a stream on its way");
+                receiving["position"] = of["position"].clone();
+            }
+            "end_receive" => {
+                for new in list(&of["taken"]["snapshots"]) {
+                    self.at(number(&new["volume"])).receiving = None;
+                    self.snapshot(new);
+                }
             }
             "create_folder" | "set_property" | "inherit" | "hold" | "release" | "note" => {}
             other => panic!("'{other}' is no operation"),
         }
+    }
+
+    /// The volume, with another size.
+    fn resize(&mut self, of: &Value) -> &mut Dataset {
+        let volume = self.at(number(&of["volume"]));
+        volume.size = number(&of["size"]);
+        let end = volume.size.div_ceil(volume.block_size);
+        volume.view.retain(|at, _| *at < end);
+        volume
     }
 
     fn snapshot(&mut self, new: &Value) {
@@ -205,6 +227,13 @@ impl Datasets {
             _ if dataset.is_snapshot => format!("{}@{}", self.name(dataset.parent), dataset.name),
             _ => format!("{}/{}", self.name(dataset.parent), dataset.name),
         }
+    }
+
+    /// What is said of streams on their way, by volume.
+    pub(crate) fn receiving(&self) -> BTreeMap<String, Value> {
+        let all = self.0.iter();
+        all.filter_map(|(id, dataset)| Some((self.name(*id), dataset.receiving.clone()?)))
+            .collect()
     }
 
     /// The bytes of all volumes and snapshots. Every block is verified.

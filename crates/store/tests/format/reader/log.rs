@@ -1,91 +1,202 @@
-//! Records and replay: section 8.
+//! Replay of the log: sections 8.1 and 8.3.
 
 use std::collections::VecDeque;
 
-use super::bytes::{is_keyed, is_zero, number, wide};
+use super::Refusal;
+use super::copies::Copies;
 use super::datasets::Datasets;
 use super::labels::Found;
 use super::map::Pointer;
+use super::record::{Entry, Record};
+use super::search::is_durable_missing;
 use super::vdevs::Vdevs;
 
-struct Record {
-    seq: u64,
+/// Where a record is looked for, and which.
+pub(super) struct Place {
+    pub(super) seq: u64,
+    pub(super) address: u64,
+    pub(super) previous: u128,
+    /// The epoch of the record before.
     epoch: u64,
-    durable_seq: u64,
-    next: u64,
-    previous: u128,
-    checksum: u128,
-    entries: Vec<Entry>,
 }
 
-enum Entry {
-    Map {
-        volume: u64,
-        block: u64,
-        pointer: Pointer,
-    },
-    Clear {
-        volume: u64,
-        block: u64,
-        count: u64,
-    },
-    Operation(Vec<u8>),
-    Stored {
-        len: usize,
-        pointer: Pointer,
-    },
+/// A group of the log.
+struct Group {
+    address: u64,
+    record: Record,
+    /// The chain has no record of it.
+    is_copy: bool,
 }
 
-/// Does what the log says. Returns how many groups there were, and how many of them not proven.
-pub(crate) fn replay(vdevs: &Vdevs<'_>, found: &Found<'_>, datasets: &mut Datasets) -> (u64, u64) {
+/// What the log had: fields of [`super::Contents`].
+#[derive(Default)]
+pub(super) struct Replayed {
+    pub(super) places: Vec<u64>,
+    pub(super) unproven: u64,
+    pub(super) copied_records: u64,
+    pub(super) copied_blocks: u64,
+}
+
+struct Log<'a, 'b> {
+    vdevs: &'a mut Vdevs<'b>,
+    found: &'a Found<'b>,
+    copies: Copies,
+    place: Place,
+    proven: u64,
+    groups: VecDeque<Group>,
+    replayed: Replayed,
+}
+
+/// Does what the log says.
+pub(super) fn replay<'b>(
+    vdevs: &mut Vdevs<'b>,
+    found: &Found<'b>,
+    datasets: &mut Datasets,
+) -> Result<Replayed, Refusal> {
     let root = &found.root;
-    let (mut seq, mut address, mut previous) = (root.seq + 1, root.log, root.previous);
-    let mut proven = root.seq;
-    let mut groups = VecDeque::new();
-    while let Some(record) = record(vdevs, found, address) {
-        if record.seq != seq || record.previous != previous {
-            break;
-        }
-        proven = proven.max(record.durable_seq.min(seq));
-        seq += 1;
-        previous = record.checksum;
-        groups.push_back((address, record));
-        address = groups.back().expect("it was pushed").1.next;
+    let copies = Copies::find(vdevs, found)?;
+    let place = Place {
+        seq: root.seq + 1,
+        address: root.log,
+        previous: root.previous,
+        epoch: root.epoch + 1,
+    };
+    let mut log = Log {
+        vdevs,
+        found,
+        copies,
+        place,
+        proven: root.seq,
+        groups: VecDeque::new(),
+        replayed: Replayed::default(),
+    };
+    log.follow_chain()?;
+    log.do_groups(datasets)?;
+    let end = &log.place;
+    let is_damaged = log.proven >= end.seq
+        || log.copies.prove(end.seq)
+        || is_durable_missing(log.vdevs, found, end, &log.replayed.places);
+    match is_damaged {
+        true => Err(Refusal::Damaged),
+        false => Ok(log.replayed),
     }
-    let (mut epoch, mut done, mut unproven) = (root.epoch + 1, 0, 0);
-    while let Some((place, group)) = groups.pop_front() {
-        if group.seq > proven && !is_whole(vdevs, &group) {
-            (seq, address) = (group.seq, place);
-            break;
-        }
-        assert!(
-            group.epoch >= epoch,
-            "group {} is of an older epoch",
-            group.seq
-        );
-        epoch = group.epoch;
-        (done, unproven) = (done + 1, unproven + u64::from(group.seq > proven));
-        group
-            .entries
-            .iter()
-            .for_each(|entry| follow(vdevs, datasets, entry));
-    }
-    for later in (1..2048).filter_map(|sector| record(vdevs, found, address + sector)) {
-        assert!(
-            later.seq <= seq || later.durable_seq < seq,
-            "the log is damaged"
-        );
-    }
-    (done, unproven)
 }
 
-fn is_whole(vdevs: &Vdevs<'_>, group: &Record) -> bool {
-    group.entries.iter().all(|entry| match entry {
-        Entry::Map { pointer, .. } | Entry::Stored { pointer, .. } => {
-            vdevs.try_read(pointer).is_some()
+impl Log<'_, '_> {
+    /// Step 1.
+    fn follow_chain(&mut self) -> Result<(), Refusal> {
+        while let Some(group) = self.next_group() {
+            let record = &group.record;
+            self.proven = self.proven.max(record.durable_seq.min(record.seq));
+            self.place = Place {
+                seq: record.seq + 1,
+                address: record.next,
+                previous: record.checksum,
+                epoch: record.epoch,
+            };
+            self.groups.push_back(group);
         }
-        Entry::Clear { .. } | Entry::Operation(_) => true,
-    })
+        let (address, epoch) = (self.place.address, self.place.epoch);
+        match self.vdevs.is_believed(address, epoch) {
+            true => Ok(()),
+            false => Err(Refusal::EndUnknown),
+        }
+    }
+
+    fn next_group(&self) -> Option<Group> {
+        let Place {
+            seq,
+            address,
+            previous,
+            ..
+        } = self.place;
+        let fits = |record: &Record| record.seq == seq && record.previous == previous;
+        let chain = self.records(address).into_iter().find(fits);
+        let is_copy = chain.is_none();
+        let record = chain.or_else(|| self.copies.record(seq, previous))?;
+        Some(Group {
+            address,
+            record,
+            is_copy,
+        })
+    }
+
+    /// The records that the leaves have at an address.
+    fn records(&self, address: u64) -> Vec<Record> {
+        let sectors = self.vdevs.copies(address).into_iter();
+        let records = sectors.filter_map(|sector| Record::parse(&sector, self.found));
+        records.collect()
+    }
+
+    /// Steps 2 and 3.
+    fn do_groups(&mut self, datasets: &mut Datasets) -> Result<(), Refusal> {
+        let mut epoch = self.found.root.epoch + 1;
+        while let Some(mut group) = self.groups.pop_front() {
+            let is_proven = group.record.seq <= self.proven;
+            if !is_proven && let Some(record) = self.mark_beside(&group) {
+                group.record = record;
+                group.is_copy = false;
+                self.groups.clear();
+                self.place = Place {
+                    seq: group.record.seq + 1,
+                    address: group.record.next,
+                    previous: group.record.checksum,
+                    epoch: group.record.epoch,
+                };
+                self.follow_chain()?;
+            }
+            if (!is_proven || group.is_copy) && !self.restore(&group) {
+                self.place = Place {
+                    seq: group.record.seq,
+                    address: group.address,
+                    previous: group.record.previous,
+                    epoch,
+                };
+                return Ok(());
+            }
+            if group.record.epoch < epoch {
+                return Err(Refusal::Damaged);
+            }
+            epoch = group.record.epoch;
+            self.replayed.unproven += u64::from(!is_proven);
+            self.replayed.copied_records += u64::from(group.is_copy);
+            self.replayed.places.push(group.address);
+            for entry in &group.record.entries {
+                follow(self.vdevs, datasets, entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// A mark on another leaf where this group is.
+    fn mark_beside(&self, group: &Group) -> Option<Record> {
+        let own = &group.record;
+        let is_it = |record: &Record| {
+            record.is_mark() && (record.seq, record.previous) == (own.seq, own.previous)
+        };
+        let marks = self.records(group.address).into_iter();
+        marks.filter(|_| !own.is_mark()).find(is_it)
+    }
+
+    /// Whether every block of a group is there. What was read is known from now on.
+    fn restore(&mut self, group: &Group) -> bool {
+        let pointers: Vec<Pointer> = group.record.pointers().copied().collect();
+        let in_chain = pointers.iter().map(|pointer| self.vdevs.try_read(pointer));
+        let in_chain: Vec<Option<Vec<u8>>> = in_chain.collect();
+        let lacks = in_chain.iter().filter(|payload| payload.is_none()).count();
+        let payloads: Option<Vec<Vec<u8>>> = match group.is_copy || lacks > 0 {
+            true => self.copies.payloads(self.vdevs, &group.record),
+            false => in_chain.into_iter().collect(),
+        };
+        let Some(payloads) = payloads else {
+            return false;
+        };
+        self.replayed.copied_blocks += lacks as u64;
+        for (pointer, payload) in pointers.into_iter().zip(payloads) {
+            self.vdevs.restore(pointer, payload);
+        }
+        true
+    }
 }
 
 fn follow(vdevs: &Vdevs<'_>, datasets: &mut Datasets, entry: &Entry) {
@@ -105,59 +216,4 @@ fn follow(vdevs: &Vdevs<'_>, datasets: &mut Datasets, entry: &Entry) {
         Entry::Operation(bytes) => operate(bytes),
         Entry::Stored { len, pointer } => operate(&vdevs.read(pointer)[..*len]),
     }
-}
-
-/// The record at an address, if there is one of this pool.
-fn record(vdevs: &Vdevs<'_>, found: &Found<'_>, address: u64) -> Option<Record> {
-    let sector = vdevs.payload(address, 1)?;
-    let is_record = sector.starts_with(b"SANDLOGR")
-        && number(&sector[8..10]) == 1
-        && number(&sector[16..24]) == found.guid
-        && is_keyed(found.secret, &sector, 72);
-    is_record.then(|| Record {
-        seq: number(&sector[24..32]),
-        epoch: number(&sector[32..40]),
-        durable_seq: number(&sector[40..48]),
-        next: number(&sector[48..56]),
-        previous: wide(&sector[56..72]),
-        checksum: wide(&sector[72..88]),
-        entries: entries(&sector),
-    })
-}
-
-fn entries(sector: &[u8]) -> Vec<Entry> {
-    assert!(is_zero(&sector[12..16]), "flags");
-    let mut rest = &sector[96..];
-    let mut take = |len: usize| {
-        let (taken, behind) = rest.split_at(len);
-        rest = behind;
-        taken
-    };
-    let entry = |_| {
-        let (kind, volume, first) = (number(take(4)), number(take(4)), number(take(8)));
-        match kind {
-            1 => Entry::Map {
-                volume,
-                block: first,
-                pointer: Pointer::parse(take(32)),
-            },
-            2 => Entry::Clear {
-                volume,
-                block: first,
-                count: number(take(8)),
-            },
-            3 => {
-                let padded = take(first.next_multiple_of(8) as usize);
-                Entry::Operation(padded[..first as usize].to_vec())
-            }
-            4 => Entry::Stored {
-                len: first as usize,
-                pointer: Pointer::parse(take(32)),
-            },
-            other => panic!("an entry of kind {other}"),
-        }
-    };
-    let entries = (0..number(&sector[10..12])).map(entry).collect();
-    assert!(is_zero(rest));
-    entries
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::bytes::{is_zero, number, wide};
+use super::bytes::{checksum, is_zero, number, wide};
 use super::vdevs::Vdevs;
 
 /// 4
@@ -37,6 +37,11 @@ impl Pointer {
 
     pub(crate) fn is_hole(&self) -> bool {
         self.sectors == 0
+    }
+
+    /// Whether this is its payload.
+    pub(crate) fn is_of(&self, payload: &[u8]) -> bool {
+        checksum(self.algorithm.max(1), payload) == self.checksum
     }
 }
 

@@ -1,12 +1,16 @@
 //! A reader of pools, written from `docs/format.md` and from nothing else: it shares no code with the
 //! store, and takes the simplest way everywhere. Whatever the document does not allow, it refuses to
-//! read: it panics. The numbers in the comments are sections of the document.
+//! read: it panics, but for what may happen to a pool of which everything was written rightly: that it
+//! refuses by name. The numbers in the comments are sections of the document.
 
 mod bytes;
+mod copies;
 mod datasets;
 pub(crate) mod labels;
 mod log;
 mod map;
+mod record;
+mod search;
 mod space;
 mod vdevs;
 
@@ -16,7 +20,6 @@ use serde_json::Value;
 
 use super::disks::Disk;
 use super::story::Expected;
-use bytes::checksum;
 use datasets::Datasets;
 use map::Pointer;
 
@@ -33,27 +36,54 @@ pub(crate) struct Contents {
     pub(crate) groups: u64,
     /// How many of them nothing proves durable, so that they had to be verified.
     pub(crate) unproven: u64,
+    /// Where the chain has, or should have, their records.
+    pub(crate) places: Vec<u64>,
+    /// Records that are on a log vdev and not in the chain, and blocks.
+    pub(crate) copied_records: u64,
+    pub(crate) copied_blocks: u64,
+    /// What is said of streams on their way, by the volume into which they go.
+    pub(crate) receiving: BTreeMap<String, Value>,
     /// Sectors that the checkpoint says are in use, and those that it reaches.
     pub(crate) in_use: usize,
     pub(crate) reached: usize,
 }
 
+/// Why a pool is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// 8.1: something durable is lost.
+    Damaged,
+    /// 8.1: too few leaves are there to tell where the log ends.
+    EndUnknown,
+    /// 8.3: a log vdev is away that may be the only place of durable writes.
+    LogMissing,
+}
+
 /// Reads a pool from its leaves, given in any order.
 pub(crate) fn read(disks: &[Disk]) -> Contents {
+    try_read(disks).expect("a pool that can be read")
+}
+
+/// The same, or says why not.
+pub(crate) fn try_read(disks: &[Disk]) -> Result<Contents, Refusal> {
     let found = labels::find(disks);
-    let vdevs = Vdevs::new(&found.config, &found.leaves);
+    let mut vdevs = Vdevs::new(&found.config, &found.leaves);
     let root = &found.root;
     let manifest = manifest(&vdevs, root);
     let mut datasets = Datasets::of_manifest(&vdevs, &manifest);
     let space = space::check(&vdevs, root, &manifest);
-    let (groups, unproven) = log::replay(&vdevs, &found, &mut datasets);
-    Contents {
+    let log = log::replay(&mut vdevs, &found, &mut datasets)?;
+    Ok(Contents {
         datasets: datasets.read(&vdevs),
-        groups,
-        unproven,
+        receiving: datasets.receiving(),
+        groups: log.places.len() as u64,
+        unproven: log.unproven,
+        places: log.places,
+        copied_records: log.copied_records,
+        copied_blocks: log.copied_blocks,
         in_use: space.0,
         reached: space.1,
-    }
+    })
 }
 
 /// 7

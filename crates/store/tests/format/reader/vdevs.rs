@@ -6,72 +6,83 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::disks::{Disk, SECTOR};
-use super::checksum;
+use super::Refusal;
 use super::map::Pointer;
 
-/// The top-level vdevs of a pool. Of each slot one leaf.
+/// The top-level vdevs of a pool.
 pub(crate) struct Vdevs<'a> {
     tops: Vec<Top<'a>>,
+    /// 8.3: what the log has of blocks.
+    restored: BTreeMap<Pointer, Vec<u8>>,
 }
 
 struct Top<'a> {
     /// 0 for a leaf or mirror.
     parity: u64,
-    slots: Vec<&'a Disk>,
+    is_log: bool,
+    leaf_sectors: u64,
+    slots: Vec<Vec<Leaf<'a>>>,
+}
+
+/// 2
+struct Leaf<'a> {
+    /// None: it is away.
+    disk: Option<&'a Disk>,
+    size: u64,
+    is_online: bool,
+    missing: Vec<(u64, u64)>,
 }
 
 impl<'a> Vdevs<'a> {
     pub(crate) fn new(config: &Value, leaves: &BTreeMap<u64, &'a Disk>) -> Self {
-        let leaf = |slot: &Value| {
-            let guid = slot["leaves"][0]["guid"].as_str().expect("a guid");
-            leaves[&u64::from_str_radix(guid, 16).expect("hexadecimal")]
-        };
-        let top = |top: &Value| Top {
-            parity: match top["kind"].as_str().expect("a kind") {
-                "leaf" | "mirror" => 0,
-                raidz => raidz
-                    .strip_prefix("raidz")
-                    .expect("raidz")
-                    .parse()
-                    .expect("1 to 3"),
-            },
-            slots: top["slots"]
-                .as_array()
-                .expect("slots")
-                .iter()
-                .map(leaf)
-                .collect(),
-        };
-        let tops = config["vdevs"].as_array().expect("vdevs").iter().map(top);
+        let tops = list(&config["vdevs"]).iter();
         Self {
-            tops: tops.collect(),
+            tops: tops.map(|top| Top::new(top, leaves)).collect(),
+            restored: BTreeMap::new(),
         }
     }
 
-    /// A block that must be there.
+    fn top(&self, address: u64) -> Option<(&Top<'a>, u64)> {
+        let top = self.tops.get((address >> 48) as usize)?;
+        Some((top, address & ((1 << 48) - 1)))
+    }
+
+    /// A block that must be there, with all that is redundant.
     pub(crate) fn read(&self, pointer: &Pointer) -> Vec<u8> {
-        self.try_read(pointer)
+        let payload = self.restored.get(pointer).cloned();
+        let payload = payload.or_else(|| self.payload(pointer));
+        payload
+            .filter(|payload| pointer.is_of(payload))
             .unwrap_or_else(|| panic!("{pointer:x?} is not there"))
     }
 
-    /// A block, if it is there, its parity too.
+    /// A block, if it is there: of a mirror on any leaf, of a raidz with its parity.
     pub(crate) fn try_read(&self, pointer: &Pointer) -> Option<Vec<u8>> {
-        let payload = self.payload(pointer.address, pointer.sectors)?;
-        let algorithm = pointer.algorithm.max(1);
-        (checksum(algorithm, &payload) == pointer.checksum).then_some(payload)
+        let all = match self.top(pointer.address)?.0.parity {
+            0 => self.runs(pointer.address, pointer.sectors),
+            _ => self.payload(pointer).into_iter().collect(),
+        };
+        all.into_iter().find(|payload| pointer.is_of(payload))
     }
 
-    /// What lies at an address; nothing where copies or parity do not fit.
-    pub(crate) fn payload(&self, address: u64, sectors: u64) -> Option<Vec<u8>> {
-        let top = &self.tops[(address >> 48) as usize];
-        let sector = address & ((1 << 48) - 1);
+    /// 8.3: a block has these bytes, wherever they were.
+    pub(super) fn restore(&mut self, pointer: Pointer, payload: Vec<u8>) {
+        self.restored.insert(pointer, payload);
+    }
+
+    /// What lies where a pointer says, on leaves that did not miss it; nothing where copies or parity do not fit.
+    fn payload(&self, pointer: &Pointer) -> Option<Vec<u8>> {
+        let (top, sector) = self.top(pointer.address)?;
         if top.parity == 0 {
-            let copies = top.slots.iter().map(|leaf| data(leaf, sector, sectors));
-            let copies: Vec<Vec<u8>> = copies.collect();
-            let is_same = copies.iter().all(|copy| *copy == copies[0]);
-            return is_same.then(|| copies[0].clone());
+            let have = top.leaves().filter(|leaf| leaf.has(pointer.birth));
+            let copies: Vec<Vec<u8>> = have
+                .filter_map(|leaf| leaf.data(sector, pointer.sectors))
+                .collect();
+            let first = copies.first()?;
+            let is_same = copies.iter().all(|copy| copy == first);
+            return is_same.then(|| first.clone());
         }
-        let columns = top.columns(sector, sectors);
+        let columns = top.columns(sector, pointer.sectors, pointer.birth)?;
         let (parity, data) = columns.split_at(top.parity as usize);
         let fits = (0..)
             .zip(parity)
@@ -79,9 +90,90 @@ impl<'a> Vdevs<'a> {
         fits.then(|| data.concat())
     }
 
+    /// What each leaf of a mirror has at an address.
+    pub(super) fn runs(&self, address: u64, sectors: u64) -> Vec<Vec<u8>> {
+        let Some((top, sector)) = self.top(address) else {
+            return Vec::new();
+        };
+        let leaves = top.leaves();
+        leaves
+            .filter_map(|leaf| leaf.data(sector, sectors))
+            .collect()
+    }
+
+    /// What leaves have where a record may lie: one sector, of which each parity is a copy.
+    pub(super) fn copies(&self, address: u64) -> Vec<Vec<u8>> {
+        let all = self.holders(address).into_iter();
+        all.filter_map(|(leaf, sector)| leaf.data(sector, 1))
+            .collect()
+    }
+
+    /// 8.1, step 4: the same on leaves that miss nothing.
+    pub(super) fn copies_of_whole_leaves(&self, address: u64) -> Vec<Vec<u8>> {
+        let all = self.holders(address).into_iter();
+        all.filter(|(leaf, _)| leaf.is_online && leaf.missing.is_empty())
+            .filter_map(|(leaf, sector)| leaf.data(sector, 1))
+            .collect()
+    }
+
+    /// 8.3: what is read of one sector of leaves that are online; `read` tells the epoch too, which they must not miss.
+    pub(super) fn online_copies<T>(
+        &self,
+        address: u64,
+        read: impl Fn(&[u8]) -> Option<(u64, T)>,
+    ) -> Vec<T> {
+        let all = self.holders(address).into_iter();
+        all.filter(|(leaf, _)| leaf.is_online)
+            .filter_map(|(leaf, sector)| {
+                let (epoch, found) = read(&leaf.data(sector, 1)?)?;
+                leaf.has(epoch).then_some(found)
+            })
+            .collect()
+    }
+
+    /// 8.1, step 1: whether it is believed that no record is at an address. `epoch` is that of the record before.
+    pub(super) fn is_believed(&self, address: u64, epoch: u64) -> bool {
+        let all = self.holders(address).into_iter();
+        all.filter(|(leaf, _)| leaf.disk.is_some())
+            .any(|(leaf, _)| leaf.has_all_from(epoch))
+    }
+
+    /// The leaves that have a block of one sector, and where.
+    fn holders(&self, address: u64) -> Vec<(&Leaf<'a>, u64)> {
+        let Some((top, sector)) = self.top(address) else {
+            return Vec::new();
+        };
+        if top.parity == 0 {
+            return top.leaves().map(|leaf| (leaf, sector)).collect();
+        }
+        let n = top.slots.len() as u64;
+        let columns = sector..=sector + top.parity;
+        let on_slot = columns.flat_map(|at| {
+            let slot = top.slots[(at % n) as usize].iter();
+            slot.map(move |leaf| (leaf, at / n))
+        });
+        on_slot.collect()
+    }
+
+    /// 8.3: the first address of each log vdev, and its sectors. None may be away that may have what nothing else has.
+    pub(super) fn logs(&self, root: u64) -> Result<Vec<(u64, u64)>, Refusal> {
+        let logs = (0..).zip(&self.tops).filter(|(_, top)| top.is_log);
+        logs.map(|(number, top)| {
+            let is_used = top.leaves().any(|leaf| leaf.is_online);
+            let mut there = top
+                .leaves()
+                .filter(|leaf| leaf.is_online && leaf.disk.is_some());
+            match !is_used || there.any(|leaf| leaf.has_all_from(root + 1)) {
+                true => Ok((number << 48, top.leaf_sectors)),
+                false => Err(Refusal::LogMissing),
+            }
+        })
+        .collect()
+    }
+
     /// The sectors of its space that a block takes.
     pub(crate) fn taken(&self, address: u64, sectors: u64) -> std::ops::Range<u64> {
-        let top = &self.tops[(address >> 48) as usize];
+        let (top, _) = self.top(address).expect("a vdev");
         let width = top.slots.len() as u64 - top.parity;
         let all = match top.parity {
             0 => sectors,
@@ -91,8 +183,33 @@ impl<'a> Vdevs<'a> {
     }
 }
 
-impl Top<'_> {
-    fn columns(&self, sector: u64, sectors: u64) -> Vec<Vec<u8>> {
+impl<'a> Top<'a> {
+    fn new(top: &Value, leaves: &BTreeMap<u64, &'a Disk>) -> Self {
+        let kind = top["kind"].as_str().expect("a kind");
+        let slots = list(&top["slots"]).iter();
+        let slots: Vec<Vec<Leaf<'a>>> = slots
+            .map(|slot| {
+                let all = list(&slot["leaves"]).iter();
+                all.map(|leaf| Leaf::new(leaf, leaves)).collect()
+            })
+            .collect();
+        let smallest = slots.iter().flatten().map(Leaf::data_sectors).min();
+        Self {
+            parity: match kind.strip_prefix("raidz") {
+                Some(parity) => parity.parse().expect("1 to 3"),
+                None => 0,
+            },
+            is_log: top["is_log"] == true,
+            leaf_sectors: top["leaf_sectors"].as_u64().or(smallest).unwrap_or(0),
+            slots,
+        }
+    }
+
+    fn leaves(&self) -> impl Iterator<Item = &Leaf<'a>> {
+        self.slots.iter().flatten()
+    }
+
+    fn columns(&self, sector: u64, sectors: u64, birth: u64) -> Option<Vec<Vec<u8>>> {
         let (n, p) = (self.slots.len() as u64, self.parity);
         let (full, rest) = (sectors / (n - p), sectors % (n - p));
         let longer = if rest == 0 { 0 } else { rest + p };
@@ -101,18 +218,66 @@ impl Top<'_> {
             let is_swapped = p == 1 && sector >> 8 & 1 == 1 && column < 2;
             let place = if is_swapped { 1 - column } else { column };
             let (at, len) = (sector + place, full + u64::from(column < longer));
-            data(self.slots[(at % n) as usize], at / n, len)
+            let mut slot = self.slots[(at % n) as usize].iter();
+            let leaf = slot.find(|leaf| leaf.has(birth))?;
+            leaf.data(at / n, len)
         };
         (0..count).map(read).collect()
     }
 }
 
-/// 1
-fn data(leaf: &Disk, sector: u64, sectors: u64) -> Vec<u8> {
-    leaf.read(
-        (1 << 20) + sector * SECTOR as u64,
-        sectors as usize * SECTOR,
-    )
+impl<'a> Leaf<'a> {
+    fn new(leaf: &Value, leaves: &BTreeMap<u64, &'a Disk>) -> Self {
+        let guid = leaf["guid"].as_str().expect("a guid");
+        let guid = u64::from_str_radix(guid, 16).expect("hexadecimal");
+        let epoch = |range: &Value, at: usize| range[at].as_u64().expect("an epoch");
+        let missing = list(&leaf["missing"]).iter();
+        Self {
+            disk: leaves.get(&guid).copied(),
+            size: leaf["size"].as_u64().expect("bytes"),
+            is_online: leaf["state"] == "online",
+            missing: missing
+                .map(|range| (epoch(range, 0), epoch(range, 1)))
+                .collect(),
+        }
+    }
+
+    /// 1
+    fn data_sectors(&self) -> u64 {
+        let end = self.size - self.size % (256 << 10);
+        (end - (512 << 10) - (1 << 20)) / (1 << 20) * 256
+    }
+
+    /// 1: what lies in these sectors of the data area, if the leaf is there.
+    fn data(&self, sector: u64, sectors: u64) -> Option<Vec<u8>> {
+        let offset = (1 << 20) + sector * SECTOR as u64;
+        let disk = self.disk?;
+        (sector + sectors <= self.data_sectors())
+            .then(|| disk.read(offset, sectors as usize * SECTOR))
+    }
+
+    /// 2: whether it got what was born then.
+    fn has(&self, epoch: u64) -> bool {
+        let is_in = |(first, last): &(u64, u64)| (*first..=*last).contains(&epoch);
+        !self.missing.iter().any(is_in) && epoch < self.gone_from()
+    }
+
+    /// Whether it got all that was born then or later.
+    fn has_all_from(&self, epoch: u64) -> bool {
+        self.missing.iter().all(|(_, last)| *last < epoch) && self.gone_from() == u64::MAX
+    }
+
+    /// From which epoch on it gets nothing.
+    fn gone_from(&self) -> u64 {
+        match self.missing.last() {
+            Some((first, _)) if !self.is_online => *first,
+            _ => u64::MAX,
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
 }
 
 /// Parity column `number` of these data columns.

@@ -1,0 +1,100 @@
+//! A record of the log rots where nothing else has it, and the log goes on far away: document and engine miss what
+//! is behind it, by its signpost.
+
+use store::pool::OpenErrorKind;
+use store::vdev::{Class, Kind};
+
+use super::disks::{Disk, SECTOR};
+use super::engine::{MEMORY, World};
+use super::reader::{self, Refusal};
+use super::same;
+use super::story::{Step, What, expected_of};
+
+const VOLUME: Step = Step::Volume {
+    name: "v",
+    size: 4 << 20,
+    block_size: 131_072,
+    properties: &[],
+};
+
+fn write(block: u64) -> Step {
+    Step::Write {
+        name: "v",
+        block,
+        count: 1,
+        what: What::Noise,
+    }
+}
+
+/// The sector of a disk that an address of a single leaf means.
+fn sector(address: u64) -> (usize, u32) {
+    (
+        (address >> 48) as usize,
+        (address & 0xffff_ffff) as u32 + 256,
+    )
+}
+
+fn rot(disks: &mut [Disk], (disk, at): (usize, u32)) {
+    disks[disk].sectors.insert(at, vec![0xee; SECTOR]);
+}
+
+/// The other sector of the disk that is the same, byte for byte.
+fn signpost(disks: &[Disk], (disk, at): (usize, u32)) -> Option<(usize, u32)> {
+    let record = &disks[disk].sectors[&at];
+    let mut others = disks[disk].sectors.iter();
+    let found = others.find(|(other, bytes)| **other != at && *bytes == record);
+    found.map(|(other, _)| (disk, *other))
+}
+
+fn both_miss_it(disks: &[Disk]) {
+    assert_eq!(reader::try_read(disks).err(), Some(Refusal::Damaged));
+    let error = World::try_open(disks.to_vec())
+        .err()
+        .expect("it is refused");
+    assert_eq!(error.kind, OpenErrorKind::LogDamaged, "{error}");
+}
+
+#[test]
+fn a_rotten_record_is_missed_wherever_the_log_goes_on() {
+    let mut world = World::of(&[(Kind::Leaf, Class::Normal, 1); 3], 0, MEMORY);
+    let mut steps = vec![VOLUME, Step::Checkpoint];
+    steps
+        .iter()
+        .enumerate()
+        .for_each(|(number, step)| world.follow(number, step));
+    let (mut far, mut only_by_signpost) = (0, 0);
+    for block in 0..8 {
+        steps.push(write(block));
+        world.follow(steps.len() - 1, &steps[steps.len() - 1]);
+        let disks = world.disks();
+        let places: Vec<_> = reader::read(disks).places.into_iter().map(sector).collect();
+        assert_eq!(places.len(), block as usize + 1);
+        // The last two: whether something proves the first of them depends on how far the writes were.
+        for (number, place) in places
+            .iter()
+            .enumerate()
+            .take(places.len().saturating_sub(2))
+        {
+            let mut rotten = disks.to_vec();
+            rot(&mut rotten, *place);
+            both_miss_it(&rotten);
+            let behind = &places[number + 1..];
+            far += u32::from(behind[0].0 != place.0);
+            let is_alone = places
+                .iter()
+                .filter(|other| *other != place)
+                .all(|other| other.0 != place.0);
+            if !is_alone || number > 0 {
+                continue;
+            }
+            // No other record leads on from here but the second of its kind.
+            let second = signpost(disks, *place).expect("it is written twice");
+            rot(&mut rotten, second);
+            let before = expected_of(&steps[..2]);
+            same(&reader::read(&rotten).datasets, &before);
+            same(&World::open(rotten).contents(), &before);
+            only_by_signpost += 1;
+        }
+    }
+    assert!(far > 0 && only_by_signpost > 0, "{far}, {only_by_signpost}");
+}
