@@ -509,7 +509,7 @@ fn near_a_place_the_shortest_run_is_taken_from_its_end() {
     }
     // 9960, 9961 and 9962 are free, and 9993.
     let found = [1, 2, 1, 1].map(|sectors| near(&mut space, sectors));
-    assert_eq!(found, [Some(9_993), Some(9_961), Some(9_960), None]);
+    assert_eq!(found, [Some(9_993), Some(9_960), Some(9_962), None]);
     let beyond = space.allocate_near(Address::new(0, (1 << 16) - 1), 100, 1, Purpose::Young);
     assert_eq!(beyond.map(|extent| extent.sector), Some((1 << 16) - 1));
 }
