@@ -354,6 +354,38 @@ impl Pool {
         Ok(())
     }
 
+    /// Uses all that the device of a cache vdev has by now: from then on the cache is as large, and begins empty.
+    ///
+    /// # Errors
+    /// There is none of that GUID; or its device is smaller than it was.
+    pub fn expand_cache(&mut self, guid: u64, size: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let leaf = self.caches.find(guid);
+        let Some(device) = leaf.and_then(|leaf| self.caches.device(leaf)) else {
+            return Err(no_such_cache());
+        };
+        let (leaf, before) = (device.leaf, device.spec.size);
+        if size < before {
+            let problem = format!("the device has {size} bytes, and had {before}");
+            return Err(PoolError::new(PoolErrorKind::Refused, problem));
+        }
+        if layout::data_sectors(size) == layout::data_sectors(before) {
+            return Ok(());
+        }
+        device.spec.size = size;
+        // Places are counted round the device: what lies there is found no more.
+        let is_used = device.spec.state == LeafState::Online;
+        self.forget_cache(leaf);
+        let level = is_used.then(|| self.second_level(size)).flatten();
+        if let Some(device) = self.caches.device(leaf) {
+            device.level = level;
+        }
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
     /// Takes a cache vdev away; nothing is lost with it.
     ///
     /// # Errors
@@ -506,10 +538,23 @@ impl Pool {
             return;
         };
         device.spec.state = state;
-        if let Some(level) = device.level.take() {
+        let state = device.state();
+        self.forget_cache(leaf);
+        let reason = reason.to_owned();
+        let event = VdevEvent::LeafState {
+            leaf,
+            state,
+            reason,
+        };
+        self.output.events.push(Event::Vdev(event));
+    }
+
+    /// Forgets what lies on a cache vdev, and what is under way there; who waits for it is served by the pool.
+    fn forget_cache(&mut self, leaf: LeafId) {
+        let level = self.caches.device(leaf).and_then(|of| of.level.take());
+        if let Some(level) = level {
             self.cache.release(level.memory());
         }
-        let state = device.state();
         let of_leaf = |of: &UnderWay| of.leaf == leaf;
         let (mut gone, mut pointers) = (Vec::new(), Vec::new());
         for (io, under_way) in self.caches.under_way.iter().filter(|(_, of)| of_leaf(of)) {
@@ -524,13 +569,6 @@ impl Pool {
         for pointer in pointers {
             self.cached_block_read(&pointer, None);
         }
-        let reason = reason.to_owned();
-        let event = VdevEvent::LeafState {
-            leaf,
-            state,
-            reason,
-        };
-        self.output.events.push(Event::Vdev(event));
     }
 
     /// Writes the labels of cache vdevs, when a new configuration is in all others. Nobody waits for that: a

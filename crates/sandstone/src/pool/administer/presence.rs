@@ -4,13 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use store::pool::{LeafLabels, OpenErrorKind, examine};
-use store::vdev::State;
+use store::vdev::{ShapeErrorKind, State};
 
 use super::super::label::{self, Said};
-use super::{Named, Site, failed, in_turn};
+use super::{Named, Site, failed, in_turn, refused};
 use crate::block::BlockDevice;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+
+/// What is used again.
+#[derive(Clone, Copy)]
+enum Device<'a> {
+    Leaf(&'a Named),
+    Cache(&'a String),
+}
 
 impl Site<'_> {
     pub(super) fn offline(&self, names: &[String]) -> Result<(), Error> {
@@ -42,17 +49,23 @@ impl Site<'_> {
             .partition(|name| self.spare(name).is_some());
         self.ready_spares(&spares)?;
         let leaves = self.find_all(&leaves)?;
-        let leaves = leaves
+        let devices = leaves
             .iter()
-            .map(|named| (named.path.display().to_string(), named));
-        in_turn("used again", leaves, |named| {
-            self.bring_online(named)?;
-            match expand {
-                true => self.expand(named),
-                false => Ok(()),
+            .map(|named| (named.path.display().to_string(), Device::Leaf(named)));
+        let caches = caches
+            .iter()
+            .map(|name| (name.clone(), Device::Cache(name)));
+        in_turn("used again", devices.chain(caches), |device| {
+            match device {
+                Device::Leaf(named) => self.bring_online(named)?,
+                Device::Cache(name) => self.clear_caches(std::slice::from_ref(name))?,
             }
-        })?;
-        self.clear_caches(&caches)
+            match device {
+                _ if !expand => Ok(()),
+                Device::Leaf(named) => self.expand(named),
+                Device::Cache(name) => self.expand_cache(name),
+            }
+        })
     }
 
     /// Gives spares their devices that were away: they stand ready.
@@ -262,28 +275,78 @@ impl Site<'_> {
     }
 
     pub(super) fn expand(&self, named: &Named) -> Result<(), Error> {
-        let (leaf, vdev, guid) = (named.leaf.leaf, named.vdev, named.leaf.guid);
-        let device = self
-            .pool
-            .host
-            .handle(move |hands| hands.devices.of(leaf).cloned());
-        let device = device.map_err(|error| failed(self.name, "expand", &error))?;
-        let Some(device) = device else { return Ok(()) };
+        let (vdev, guid, had) = (named.vdev, named.leaf.guid, named.leaf.size);
+        let Some(has) = self.size_now(guid, &named.path)? else {
+            return Ok(());
+        };
+        self.require_changes()?;
+        let done = self.handle("expand", move |hands| match hands.pool.leaf(guid) {
+            Some(leaf) => hands.pool.resize_leaf(leaf, vdev, has),
+            None => Ok(()),
+        })?;
+        done.map_err(|error| match error.kind {
+            ShapeErrorKind::TooSmall => shrank(
+                &named.path,
+                [has, had],
+                format!(
+                    "give it back its size, or use `sandstone pool replace {} {}` with another device",
+                    self.name,
+                    named.path.display()
+                ),
+            ),
+            _ => refused("expand", &named.path, &error),
+        })
+    }
+
+    /// Uses all that the device of a cache has by now.
+    fn expand_cache(&self, name: &str) -> Result<(), Error> {
+        let Some(guid) = self.cache(name) else {
+            return Ok(());
+        };
+        let place = self.pool.host.places().remove(&guid).unwrap_or_default();
+        let Some(has) = self.size_now(guid, &place.path)? else {
+            return Ok(());
+        };
+        let had = self.pool.host.ask(move |pool| {
+            let caches = pool.config().caches.iter();
+            let mut own = caches.filter(|spec| spec.guid == guid);
+            own.next().map(|spec| spec.size)
+        });
+        let had = had.map_err(|error| failed(self.name, "expand a cache of", &error))?;
+        if let Some(had) = had.filter(|had| has < *had) {
+            let (pool, path) = (self.name, place.path.display());
+            let next = format!(
+                "give it back its size, or take it away and add it again as it is: \
+                 `sandstone pool remove {pool} {path}` and then `sandstone pool add {pool} cache {path}`"
+            );
+            return Err(shrank(&place.path, [has, had], next));
+        }
+        let expanded = self.handle("expand a cache of", move |hands| {
+            hands.pool.expand_cache(guid, has, hands.now_us)
+        })?;
+        expanded.map_err(|error| failed(self.name, "expand a cache of", &error))
+    }
+
+    /// Bytes that the device of a leaf or cache has by now; `None` where it is not open.
+    fn size_now(&self, guid: u64, path: &Path) -> Result<Option<u64>, Error> {
+        let device = self.handle("expand", move |hands| {
+            let leaf = hands.pool.leaf(guid);
+            leaf.and_then(|leaf| hands.devices.of(leaf).cloned())
+        })?;
+        let Some(device) = device else {
+            return Ok(None);
+        };
         let geometry = device.refresh().map_err(|error| {
-            let path = named.path.display();
             Error::new(
                 ErrorKind::Refused,
-                format!("the size of {path} cannot be asked for: {error}"),
+                format!(
+                    "the size of {} cannot be asked for: {error}",
+                    path.display()
+                ),
                 format!("see `sandstone pool status {}`", self.name),
             )
         })?;
-        let len = geometry.len;
-        self.shape("expand", &named.path, move |hands| {
-            match hands.pool.leaf(guid) {
-                Some(leaf) => hands.pool.resize_leaf(leaf, vdev, len),
-                None => Ok(()),
-            }
-        })
+        Ok(Some(geometry.len))
     }
 
     pub(super) fn clear(&self, names: &[String]) -> Result<(), Error> {
@@ -335,4 +398,16 @@ impl Site<'_> {
         }
         Ok(())
     }
+}
+
+/// A device that is to be used up to its end has less than it had: bytes now, and before.
+fn shrank(path: &Path, [has, had]: [u64; 2], next: String) -> Error {
+    let (path, has, had) = (path.display(), format_size(has), format_size(had));
+    Error::new(
+        ErrorKind::Refused,
+        format!(
+            "cannot expand {path}: device is too small: it has {has}, and had {had} when it was last used"
+        ),
+        next,
+    )
 }

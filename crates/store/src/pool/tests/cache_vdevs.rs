@@ -6,7 +6,7 @@ use super::super::CacheStatus;
 use super::world::World;
 use crate::cache::Cache;
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::pool::Limits;
+use crate::pool::{Answer, Limits, Request, RequestId};
 use crate::vdev::{Kind, LeafSpec, State};
 
 pub(super) const BLOCK: usize = 128 << 10;
@@ -234,4 +234,70 @@ fn a_cache_vdev_that_was_put_aside_gives_nothing_until_it_is_used_again() {
     world.checkpoint();
     world.reopen().expect("opens");
     assert_eq!(cache(&world).state, State::Online);
+}
+
+#[test]
+fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
+    let (mut world, volume) = with_cache();
+    for _ in 0..3 {
+        read_all(&mut world, volume, 1);
+    }
+    let (before, now) = (cache(&world), world.now_us);
+    let reserved = world.pool.cache.reserved();
+    assert!(before.hits > 0 && before.used > 0, "{before:?}");
+    // As large as it was it keeps what it has; what it cannot be leaves it alone.
+    world.pool.expand_cache(101, SIZE, now).expect("as before");
+    assert!(world.pool.expand_cache(101, SIZE / 2, now).is_err());
+    assert!(world.pool.expand_cache(5, 2 * SIZE, now).is_err());
+    assert_eq!(cache(&world), before);
+    // Somebody waits for blocks of it meanwhile: they come from the pool.
+    let waiting: Vec<RequestId> = (0..BLOCKS)
+        .map(|block| {
+            world.begin(Request::Read {
+                dataset: volume,
+                offset: (block * BLOCK) as u64,
+                len: BLOCK as u32,
+            })
+        })
+        .collect();
+    assert!(cache(&world).hits > before.hits);
+    world.pool.expand_cache(101, 2 * SIZE, now).expect("larger");
+    let answers = world.settle();
+    for (block, id) in waiting.iter().enumerate() {
+        let answer = answers.iter().find(|(of, _)| of == id);
+        match answer {
+            Some((_, Ok(Answer::Data(data)))) => assert!(data.to_vec() == content(block, 1)),
+            other => panic!("block {block}: {other:?}"),
+        }
+    }
+    let status = cache(&world);
+    assert_eq!(
+        (status.state, status.rejected, status.size),
+        (State::Online, 0, before.size + SIZE)
+    );
+    assert!(status.written_bytes < before.written_bytes, "{status:?}");
+    assert!(world.pool.cache.reserved() >= reserved);
+    for _ in 0..3 {
+        read_all(&mut world, volume, 1);
+    }
+    let status = cache(&world);
+    assert!(status.hits > 0 && status.rejected == 0, "{status:?}");
+    // Later openings find it as large.
+    world.checkpoint();
+    world.reopen().expect("opens");
+    let status = cache(&world);
+    assert_eq!(
+        (status.state, status.size),
+        (State::Online, before.size + SIZE)
+    );
+    read_all(&mut world, volume, 1);
+    // One that is put aside grows too, and is not used for that.
+    let now = world.now_us;
+    world.pool.offline_cache(101, now).expect("there is one");
+    world.pool.expand_cache(101, 3 * SIZE, now).expect("larger");
+    let status = cache(&world);
+    assert_eq!(
+        (status.state, status.is_in_use, status.size),
+        (State::Offline, false, before.size + 2 * SIZE)
+    );
 }
