@@ -100,13 +100,18 @@ fn values_are_by_default_local_or_inherited() {
 
 /// `send | receive` with the properties.
 fn copy(process: &Process, snapshot: &str, receive: &str) {
+    transfer(process, &format!("volume send -p {snapshot}"), receive);
+}
+
+/// `send | receive`.
+fn transfer(process: &Process, send: &str, receive: &str) {
     let verb = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sandstone"));
         command.arg("--state").arg(process.folder());
         command.args(line.split_whitespace());
         command
     };
-    let mut sender = verb(&format!("volume send -p {snapshot}"))
+    let mut sender = verb(send)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -168,4 +173,108 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
     let shown = |property| shown(&process, property, "tank/copies/y");
     assert!(shown("compression").ends_with("\tdefault"));
     assert_eq!(shown("my:note"), "own\tlocal");
+}
+
+/// The properties of a dataset that came with a stream, and their values.
+fn received(process: &Process, dataset: &str) -> Vec<String> {
+    let told = process.done(&format!(
+        "volume get -H -o property,value -s received all {dataset}"
+    ));
+    told.lines().map(|line| line.replace('\t', "=")).collect()
+}
+
+#[test]
+fn the_newest_stream_with_properties_says_which_were_received() {
+    let mut process = with_volumes();
+    process.done("volume set compression=zstd-5 sync=always my:note=sent tank/f/v");
+    process.done("volume snapshot tank/f/v@one");
+    process.done("volume create tank/copies");
+    copy(&process, "tank/f/v@one", "volume receive tank/copies/w");
+    let all = ["sync=always", "compression=zstd-5", "my:note=sent"];
+    let of_copy = |process: &Process| received(process, "tank/copies/w");
+    let sorted = |mut of: Vec<String>| {
+        of.sort();
+        of
+    };
+    assert_eq!(
+        sorted(of_copy(&process)),
+        sorted(all.map(str::to_owned).into())
+    );
+    process.done("volume set sync=disabled tank/copies/w");
+
+    // A stream without properties says nothing of them.
+    process.done("volume inherit sync tank/f/v");
+    process.done("volume inherit my:note tank/f/v");
+    process.done("volume set compression=lz4 my:other=x tank/f/v");
+    process.done("volume snapshot tank/f/v@two");
+    let next = "volume receive tank/copies/w";
+    transfer(&process, "volume send -i @one tank/f/v@two", next);
+    assert_eq!(
+        shown(&process, "compression", "tank/copies/w"),
+        "zstd-5\treceived"
+    );
+    assert_eq!(
+        shown(&process, "my:note", "tank/copies/w"),
+        "sent\treceived"
+    );
+    assert_eq!(shown(&process, "sync", "tank/copies/w"), "disabled\tlocal");
+
+    // One with properties brings all that there are.
+    process.done("volume snapshot tank/f/v@three");
+    transfer(&process, "volume send -p -i @two tank/f/v@three", next);
+    let expected = ["compression=lz4", "my:other=x"];
+    assert_eq!(of_copy(&process), expected);
+    assert_eq!(shown(&process, "my:note", "tank/copies/w"), "-\t-");
+    // What is set here stays, and there is nothing behind it any more.
+    assert_eq!(shown(&process, "sync", "tank/copies/w"), "disabled\tlocal");
+    process.done("volume inherit -S sync tank/copies/w");
+    assert_eq!(
+        shown(&process, "sync", "tank/copies/w"),
+        "standard\tdefault"
+    );
+    process.kill();
+    process.restart();
+    assert_eq!(of_copy(&process), expected);
+
+    // What is left out of the stream is as if it had not been sent.
+    process.done("volume set my:third=y tank/f/v");
+    process.done("volume snapshot tank/f/v@four");
+    let without = "volume receive -x my:other tank/copies/w";
+    transfer(&process, "volume send -p -i @three tank/f/v@four", without);
+    assert_eq!(of_copy(&process), ["compression=lz4", "my:third=y"]);
+
+    // That nothing is set any more is told too.
+    for property in ["compression", "my:other", "my:third"] {
+        process.done(&format!("volume inherit {property} tank/f/v"));
+    }
+    process.done("volume snapshot tank/f/v@five");
+    transfer(&process, "volume send -p -i @four tank/f/v@five", next);
+    assert_eq!(of_copy(&process), Vec::<String>::new());
+    process.kill();
+    process.restart();
+    assert_eq!(of_copy(&process), Vec::<String>::new());
+    assert_eq!(
+        shown(&process, "compression", "tank/copies/w"),
+        "on\tdefault"
+    );
+}
+
+#[test]
+fn what_folders_pass_on_goes_again_with_the_next_stream_of_all() {
+    let process = with_volumes();
+    process.done("volume set compression=zstd-5 my:note=sent tank/f");
+    process.done("volume snapshot -r tank/f@one");
+    process.done("volume create tank/copies");
+    let next = "volume receive tank/copies";
+    transfer(&process, "volume send -R tank/f@one", next);
+    let expected = ["compression=zstd-5", "my:note=sent"];
+    assert_eq!(received(&process, "tank/copies/v"), expected);
+    process.done("volume inherit my:note tank/f");
+    process.done("volume snapshot -r tank/f@two");
+    transfer(&process, "volume send -R -i @one tank/f@two", next);
+    assert_eq!(received(&process, "tank/copies/v"), expected[..1]);
+    process.done("volume inherit compression tank/f");
+    process.done("volume snapshot -r tank/f@three");
+    transfer(&process, "volume send -R -i @two tank/f@three", next);
+    assert_eq!(received(&process, "tank/copies/v"), Vec::<String>::new());
 }

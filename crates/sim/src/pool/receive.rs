@@ -499,7 +499,7 @@ impl World {
             size,
             block_size,
             start,
-            properties: [].into(),
+            properties: None,
         })
     }
 

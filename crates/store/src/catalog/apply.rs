@@ -128,10 +128,12 @@ impl Catalog {
                 for new in &taken.snapshots {
                     self.set_receiving(new.volume, None);
                     self.set_refreservation(new.volume, *refreservation, steps);
-                    self.set_properties(new.volume, received, true);
-                    steps.push(Step::Settings {
-                        dataset: new.volume,
-                    });
+                    if let (Some(received), Some(volume)) =
+                        (received, self.datasets.get_mut(&new.volume))
+                    {
+                        received.clone_into(&mut volume.received);
+                    }
+                    self.settle(new.volume, steps);
                 }
                 self.take_snapshots(taken, steps);
             }

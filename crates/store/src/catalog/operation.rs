@@ -135,9 +135,10 @@ pub enum Operation {
     EndReceive {
         /// The snapshot: exactly one.
         taken: NewSnapshots,
-        /// What came with the stream for the volume.
-        #[serde(default, skip_serializing_if = "Properties::is_empty")]
-        received: Properties,
+        /// What came with the stream for the volume, in place of what came with earlier ones; `None`: no properties
+        /// were sent, and those stay.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        received: Option<Properties>,
         /// The refreservation after it, where the volume kept more than it can take now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,

@@ -38,9 +38,9 @@ pub struct Begin {
     /// Blocks below this one were received before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub start: u64,
-    /// Properties of the volume, where they are sent too.
-    #[serde(default, skip_serializing_if = "Texts::is_empty")]
-    pub properties: Texts,
+    /// Properties of the volume, all that may go with it; `None` where they are not sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub properties: Option<Texts>,
 }
 
 impl Begin {

@@ -31,7 +31,7 @@ fn begin(snapshot: u64, start: u64) -> Begin {
         size: 64 * BLOCK as u64,
         block_size: BLOCK as u32,
         start,
-        properties: [("compression".to_owned(), "zstd-3".to_owned())].into(),
+        properties: Some([("compression".to_owned(), "zstd-3".to_owned())].into()),
     }
 }
 

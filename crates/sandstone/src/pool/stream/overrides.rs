@@ -38,7 +38,9 @@ impl Overrides {
     /// Takes away what is not wanted of a part of a stream.
     pub(super) fn leave_out(&self, begin: &mut Begin) {
         for name in &self.without {
-            begin.properties.remove(name);
+            if let Some(properties) = &mut begin.properties {
+                properties.remove(name);
+            }
         }
     }
 

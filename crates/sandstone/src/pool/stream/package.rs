@@ -73,7 +73,8 @@ pub(super) fn parts(
         let prefix = catalog.name(root);
         for part in &mut parts {
             part.begin.path = below(catalog, &prefix, part.snapshot);
-            part.begin.properties = properties(catalog, part.snapshot, part.begin.folders());
+            let folders = part.begin.folders();
+            part.begin.properties = Some(properties(catalog, part.snapshot, folders));
         }
     } else {
         let to = catalog.find_snapshot(name)?;
@@ -91,7 +92,7 @@ pub(super) fn parts(
     for part in &mut parts {
         part.begin.pool = pool;
         if request.properties && !request.recursive {
-            part.begin.properties = properties(catalog, part.snapshot, 0);
+            part.begin.properties = Some(properties(catalog, part.snapshot, 0));
         }
     }
     Ok(parts)
@@ -126,7 +127,7 @@ pub(super) fn rest(
     part.begin.pool = pool;
     part.begin.start = token.position.min(part.begin.blocks());
     if token.with_properties {
-        part.begin.properties = properties(catalog, part.snapshot, token.folders);
+        part.begin.properties = Some(properties(catalog, part.snapshot, token.folders));
     }
     Ok(part)
 }
@@ -173,7 +174,7 @@ fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
             size,
             block_size,
             start: 0,
-            properties: Texts::new(),
+            properties: None,
         },
     }
 }

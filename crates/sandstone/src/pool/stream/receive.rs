@@ -546,7 +546,7 @@ mod tests {
             size: 1 << 20,
             block_size: 4096,
             start: 0,
-            properties: [].into(),
+            properties: None,
         };
         let one = begin("tank/vms/a@x", "");
         assert_eq!(target("copy", &one, None), "copy");

@@ -99,7 +99,7 @@ impl Catalog {
                 taken,
                 received,
                 refreservation,
-            } => self.check_end_receive(taken, received, *refreservation),
+            } => self.check_end_receive(taken, received.as_ref(), *refreservation),
             Operation::Note(entry) => entry.check(),
         }
     }

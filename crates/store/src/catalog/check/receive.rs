@@ -108,7 +108,7 @@ impl Catalog {
     pub(super) fn check_end_receive(
         &self,
         taken: &NewSnapshots,
-        received: &Properties,
+        received: Option<&Properties>,
         refreservation: Option<u64>,
     ) -> Checked {
         self.check_snapshots(taken)?;
@@ -117,7 +117,9 @@ impl Catalog {
         };
         let volume = self.existing(new.volume)?;
         let size = volume.geometry().map_or(0, |(size, _)| size);
-        check_properties(volume.kind.letter(), size, received)?;
+        if let Some(received) = received {
+            check_properties(volume.kind.letter(), size, received)?;
+        }
         self.check_reservation_after(volume.id, size, refreservation)?;
         match self.receiving(new.volume) {
             Some(receiving) if receiving.snapshot == new.guid => Ok(()),

@@ -120,7 +120,11 @@ impl Catalog {
         }
         let place = self.place(&request.name, request.with_parents, stamp)?;
         let mut dataset = stamp.dataset(place.next, place.parent, &place.name);
-        dataset.received = known_properties(&begin.properties);
+        dataset.received = begin
+            .properties
+            .as_ref()
+            .map(known_properties)
+            .unwrap_or_default();
         self.planned(Operation::CreateVolume {
             folders: place.folders,
             volume: NewVolume {
@@ -264,7 +268,7 @@ impl Catalog {
                 snapshots,
                 properties: Properties::default(),
             },
-            received: known_properties(&begin.properties),
+            received: begin.properties.as_ref().map(known_properties),
             refreservation: (reserved > begin.size).then_some(begin.size),
         })
     }
@@ -340,7 +344,7 @@ fn receiving(request: &ReceiveInto, position: u64) -> Receiving {
         position,
         is_new: false,
         is_resumable: request.is_resumable,
-        with_properties: !begin.properties.is_empty(),
+        with_properties: begin.properties.is_some(),
         folders: begin.folders(),
     }
 }

@@ -1,8 +1,11 @@
 //! Each operation: what becomes of datasets, and what the engine is told to do with blocks.
 
 use super::*;
-use crate::catalog::request::{Holds, Inherit, Rename, Resize, Rollback, SetProperties};
+use crate::catalog::request::{
+    Holds, Inherit, ReceiveInto, Rename, Resize, Rollback, SetProperties,
+};
 use crate::catalog::{Native, Property, ROOT, Source, Step};
+use crate::stream::Begin;
 
 /// The snapshots of a volume by name, oldest first.
 fn snapshots(world: &World, volume: &str) -> Vec<String> {
@@ -557,4 +560,91 @@ fn holds_come_and_go() {
         .expect("release the others");
     assert_eq!(value(&world, "f/w@x", "userrefs").0, "0");
     world.destroy("f", "r").expect("nothing holds");
+}
+
+/// A stream into the volume "v": which snapshot, after which one, and what properties come with it.
+fn receive(world: &mut World, from: Option<u64>, properties: Option<&[(&str, &str)]>) -> Applied {
+    let begin = Begin {
+        pool: 99,
+        volume: 1,
+        snapshot: from.unwrap_or(500) + 1,
+        from,
+        source: "other/v@s".to_owned(),
+        path: String::new(),
+        name: format!("s{}", from.unwrap_or(500)),
+        created_s: 1234,
+        size: 1 << 20,
+        block_size: 16 << 10,
+        start: 0,
+        properties: properties.map(texts),
+    };
+    let request = ReceiveInto {
+        name: "v".to_owned(),
+        begin: begin.clone(),
+        attempt: 7,
+        is_resumable: true,
+        with_parents: false,
+    };
+    world
+        .run(|catalog, stamp| catalog.plan_begin_receive(&request, stamp))
+        .expect("begins");
+    let volume = world.id("v");
+    let token = world
+        .catalog
+        .resume_token(volume)
+        .expect("it is on its way");
+    assert_eq!(token.with_properties, properties.is_some());
+    world
+        .run(|catalog, stamp| catalog.plan_end_receive(volume, 7, &begin, stamp))
+        .expect("ends")
+}
+
+#[test]
+fn a_stream_with_properties_replaces_all_that_came_with_earlier_ones() {
+    let mut world = World::new();
+    receive(
+        &mut world,
+        None,
+        Some(&[("compression", "zstd"), ("a:b", "c")]),
+    );
+    let received = |world: &World| {
+        let of = &world.catalog.find("v").expect("it").received;
+        std::collections::BTreeMap::from(of.clone())
+    };
+    assert_eq!(
+        received(&world),
+        texts(&[("compression", "zstd"), ("a:b", "c")])
+    );
+    set(&mut world, "v", &[("compression", "off")]).expect("local");
+    receive(&mut world, Some(501), None);
+    assert_eq!(
+        received(&world),
+        texts(&[("compression", "zstd"), ("a:b", "c")])
+    );
+    // What a version does not know, and what does not travel, is left out.
+    let brought = [("d:e", "f"), ("refreservation", "1M"), ("unheardof", "x")];
+    let applied = receive(&mut world, Some(502), Some(&brought));
+    assert_eq!(received(&world), texts(&[("d:e", "f")]));
+    assert_eq!(
+        value(&world, "v", "compression"),
+        ("off".to_owned(), Source::Local)
+    );
+    // Snapshots have what their volume has.
+    for name in ["v", "v@s500", "v@s501"] {
+        let dataset = world.id(name);
+        assert!(
+            applied.steps.contains(&Step::Settings { dataset }),
+            "{name}"
+        );
+    }
+    // That none are left is no silence of them, also where it comes from the log.
+    receive(&mut world, Some(503), Some(&[]));
+    assert_eq!(received(&world), texts(&[]));
+    let mut again = World::new();
+    for operation in &world.done {
+        let read = Operation::decode(&operation.encode()).expect("it is one");
+        assert_eq!(read, *operation);
+        again.catalog.apply(&read).expect("the same again");
+    }
+    assert_eq!(again.catalog, world.catalog);
 }

@@ -265,7 +265,7 @@ fn begin(from: Option<u64>, properties: usize) -> Begin {
         size: 1 << 20,
         block_size: BLOCK as u32,
         start: 0,
-        properties: (0..properties).map(value).collect(),
+        properties: Some((0..properties).map(value).collect()),
     }
 }
 

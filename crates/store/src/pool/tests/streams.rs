@@ -167,7 +167,7 @@ impl Source {
             size,
             block_size,
             start,
-            properties: [].into(),
+            properties: None,
         };
         let mut encoder = Encoder::new();
         assert!(encoder.begin(&begin));
