@@ -142,14 +142,15 @@ impl Pools {
         Ok(changed)
     }
 
-    /// All datasets of all pools that answer, each after the one that it lies in.
+    /// All datasets of all pools that answer, each after the one that it lies in: by name, but the snapshots of a
+    /// volume in the order in which they were taken.
     pub fn datasets(&self) -> Vec<DatasetView> {
         let pools = self.all();
         let asked = pools.iter().map(|(_, pool)| pool.host.ask(views));
         asked.flat_map(Result::unwrap_or_default).collect()
     }
 
-    /// All datasets of a pool.
+    /// All datasets of a pool, in the same order.
     ///
     /// # Errors
     /// There is no such pool, or it does not answer: why.
@@ -281,7 +282,7 @@ pub(super) fn failed(error: &PoolError) -> Error {
 fn views(pool: &Pool) -> Vec<DatasetView> {
     let catalog = pool.catalog();
     let usage = pool.usage();
-    let all = catalog.subtree(store::catalog::ROOT);
+    let all = catalog.listing(store::catalog::ROOT);
     all.into_iter()
         .map(|dataset| {
             let usage = usage.get(&dataset.id).copied().unwrap_or_default();

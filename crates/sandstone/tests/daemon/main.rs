@@ -8,6 +8,7 @@
 
 mod data_out_length;
 mod dataset_names;
+mod dataset_order;
 mod dataset_sources;
 mod datasets;
 mod demo;

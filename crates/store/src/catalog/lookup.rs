@@ -140,6 +140,19 @@ impl Catalog {
         found
     }
 
+    /// The same as people see it listed: by name, but the snapshots of a volume in the order in which they were taken.
+    pub fn listing(&self, id: DatasetId) -> Vec<&Dataset> {
+        let mut found = self.subtree(id);
+        let taken_at = |dataset: &Dataset| dataset.as_snapshot().map(|snapshot| snapshot.epoch);
+        let of_one_volume = |one: &&Dataset, next: &&Dataset| {
+            taken_at(one).is_some() && taken_at(next).is_some() && one.parent == next.parent
+        };
+        for snapshots in found.chunk_by_mut(of_one_volume) {
+            snapshots.sort_by_key(|snapshot| taken_at(snapshot));
+        }
+        found
+    }
+
     /// The volumes at or below a dataset, in the order of [`Catalog::subtree`].
     pub fn volumes_below(&self, id: DatasetId) -> Vec<&Dataset> {
         let mut all = self.subtree(id);

@@ -54,7 +54,7 @@ impl Pools {
 
 fn named(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> Vec<Doomed> {
     let catalog = pool.catalog();
-    let all = catalog.subtree(store::catalog::ROOT).into_iter();
+    let all = catalog.listing(store::catalog::ROOT).into_iter();
     let all = all.filter(|dataset| doomed.contains(&dataset.id));
     let all = all.map(|dataset| Doomed {
         name: catalog.full_name(dataset.id),

@@ -562,6 +562,34 @@ fn holds_come_and_go() {
     world.destroy("f", "r").expect("nothing holds");
 }
 
+#[test]
+fn snapshots_are_listed_as_they_were_taken_and_all_else_by_name() {
+    let mut world = World::new();
+    for name in ["b", "a"] {
+        world.volume(name);
+    }
+    for name in ["b@z", "a@z", "b@y", "a@m", "a@a"] {
+        world.snapshot(name);
+    }
+    let listed = |world: &World| -> Vec<String> {
+        let all = world.catalog.listing(ROOT).into_iter();
+        all.map(|dataset| world.catalog.name(dataset.id)).collect()
+    };
+    assert_eq!(
+        listed(&world),
+        ["", "a", "a@z", "a@m", "a@a", "b", "b@z", "b@y"]
+    );
+    world.clone_of("a@m", "c");
+    world.snapshot("c@b");
+    world
+        .run(|catalog, _| catalog.plan_promote("c"))
+        .expect("promote");
+    assert_eq!(
+        listed(&world),
+        ["", "a", "a@a", "b", "b@z", "b@y", "c", "c@z", "c@m", "c@b"]
+    );
+}
+
 /// A stream into the volume "v": which snapshot, after which one, and what properties come with it.
 fn receive(world: &mut World, from: Option<u64>, properties: Option<&[(&str, &str)]>) -> Applied {
     let begin = Begin {
