@@ -69,7 +69,7 @@ pub(super) struct Create {
     /// volblocksize: the size that it is stored and checked by [default: 16K, on raidz 64K]
     #[arg(short = 'b', value_name = "SIZE", value_parser = size, requires = "volume")]
     block_size: Option<u64>,
-    /// Make missing folders above it
+    /// Make missing folders above it, and nothing where it is there already
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times

@@ -1,7 +1,9 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
 mod change;
+mod names;
 mod preview;
+mod there;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +20,10 @@ use utoipa::ToSchema;
 
 pub use self::change::DatasetChange;
 use self::change::Step;
+pub(super) use self::names::require_whole;
+pub(crate) use self::names::split;
 pub use self::preview::Doomed;
+use self::there::already_there;
 use super::registry::{OpenPool, Pools};
 use super::served::Served;
 use crate::config::{Error, ErrorKind};
@@ -35,6 +40,9 @@ pub struct Changed {
     /// Bytes that would become free with it, at least.
     #[serde(default)]
     pub freed: u64,
+    /// Nothing had to be changed: what was to be made is there.
+    #[serde(default)]
+    pub unchanged: bool,
 }
 
 /// A folder, volume or snapshot.
@@ -89,15 +97,6 @@ pub struct PropertyView {
     pub source: String,
 }
 
-/// A pool's name, and the rest of a dataset's.
-pub(crate) fn split(name: &str) -> (&str, &str) {
-    match name.find(['/', '@']) {
-        Some(at) if name[at..].starts_with('/') => (&name[..at], &name[at + 1..]),
-        Some(at) => (&name[..at], &name[at..]),
-        None => (name, ""),
-    }
-}
-
 impl Pools {
     /// Makes a change; it outlives a power cut when this returns.
     ///
@@ -118,6 +117,9 @@ impl Pools {
         served: &Served,
     ) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
+        if let Some(unchanged) = already_there(&pool, change)? {
+            return Ok(unchanged);
+        }
         let mut change = change.clone();
         let changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;
@@ -402,18 +404,5 @@ fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) 
         origin: catalog.origin(dataset.id).map(|id| catalog.full_name(id)),
         properties,
         holds: holds.collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_split_at_the_pool() {
-        assert_eq!(split("tank"), ("tank", ""));
-        assert_eq!(split("tank/a/b@c"), ("tank", "a/b@c"));
-        assert_eq!(split("tank@all"), ("tank", "@all"));
-        assert_eq!(split("@b"), ("", "@b"));
     }
 }

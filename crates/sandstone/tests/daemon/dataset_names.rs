@@ -56,8 +56,7 @@ fn missing_folders_are_made_where_that_is_asked_for() {
         ("create -p -V 10G tank/x/y/big", "nothing was changed"),
         ("create -p -o compression=bogus tank/x/y", "bogus"),
         ("create -p -s -V 16M tank/a/b/v/w", "tank/a/b/v"),
-        ("create -p -s -V 16M tank/a/b/v", "exists"),
-        ("create -p tank/x//y", "a part of the name is empty"),
+        ("create -s -V 16M tank/a/b/v", "exists"),
         ("clone tank/a/b/v@none tank/x/y", "tank/a/b/v@none"),
     ] {
         let text = flat(&process.refused(&format!("volume {line}")));
@@ -147,4 +146,112 @@ fn what_moves_takes_its_data_and_snapshots_along() {
         ]
     );
     assert_holds(&process, "tank/a/b/c/deep/w@one", 5);
+}
+
+#[test]
+fn what_was_to_be_made_with_p_may_be_there_already() {
+    let process = Process::start();
+    process.done("pool create --size 256M tank a");
+    process.done("volume create -p -s -V 16M -b 8K -o my:note=x tank/a/v");
+    process.done("volume snapshot tank/a/v@one");
+    let all = || process.done("volume get -H -p -t all all");
+    let history = || process.done("pool history -H tank");
+    let before = (all(), history());
+    for line in [
+        "-p tank",
+        "-p tank/a",
+        "-p -V 16M tank/a/v",
+        "-p -V 16M -b 8K tank/a/v",
+        "-p -s -V 16777216 tank/a/v",
+    ] {
+        let told = flat(&process.done(&format!("volume create {line}")));
+        let name = line.split(' ').next_back().unwrap();
+        let said = format!("note: '{name}' exists already; nothing was changed");
+        assert!(told.contains(&said), "{line}: {told}");
+        assert_eq!((all(), history()), before, "{line}");
+    }
+    // Properties are not set on what is there.
+    let told = flat(&process.done("volume create -p -V 16M -o my:note=y tank/a/v"));
+    assert!(
+        told.contains(
+            "my:note=y is not set on what exists already: use `sandstone volume set my:note=y tank/a/v`"
+        ),
+        "{told}"
+    );
+    assert_eq!((all(), history()), before);
+    let told = process.done("volume create -p -V 16M -o my:note=x tank/a/v");
+    assert!(!told.contains("my:note"), "{told}");
+
+    for (line, said) in [
+        (
+            "-p tank/a/v",
+            "'tank/a/v' exists already and is a volume, no folder",
+        ),
+        (
+            "-p -V 16M tank/a",
+            "'tank/a' exists already and is a folder, no volume",
+        ),
+        (
+            "-p -V 32M tank/a/v",
+            "'tank/a/v' exists already with volsize 16M, not 32M",
+        ),
+        (
+            "-p -V 16M -b 16K tank/a/v",
+            "'tank/a/v' exists already with volblocksize 8K, not 16K",
+        ),
+        ("-V 16M tank/a/v", "'tank/a/v' exists already"),
+        ("tank/a", "'tank/a' exists already"),
+    ] {
+        let text = flat(&process.refused(&format!("volume create {line}")));
+        for said in [said, "nothing was changed", "another name"] {
+            assert!(text.contains(said), "{line}: {said}: {text}");
+        }
+        assert_eq!((all(), history()), before, "{line}");
+    }
+    let text = flat(&process.refused("volume create -p -V 32M tank/a/v"));
+    assert!(text.contains("volume resize tank/a/v 32M"), "{text}");
+}
+
+#[test]
+fn a_name_with_an_empty_part_is_told_whole() {
+    let process = Process::start();
+    process.done("pool create --size 256M tank a");
+    process.done("volume create -p -s -V 16M tank/a/v");
+    process.done("volume snapshot tank/a/v@one");
+    let before = listed(&process);
+    for (line, name) in [
+        ("create tank/", "tank/"),
+        ("create tank//x", "tank//x"),
+        ("create -p tank/x//y", "tank/x//y"),
+        ("create -s -V 16M tank/x/", "tank/x/"),
+        ("create /tank/x", "/tank/x"),
+        ("snapshot tank/a/v@", "tank/a/v@"),
+        ("snapshot tank/a//v@two", "tank/a//v@two"),
+        ("clone tank/a/v@one tank//c", "tank//c"),
+        ("rename tank/a tank//b", "tank//b"),
+        ("rename tank//a tank/b", "tank//a"),
+        ("rename tank/a/v@one @", "@"),
+        ("set sync=always tank/", "tank/"),
+        ("inherit sync tank/", "tank/"),
+        ("resize tank/a//v 32M", "tank/a//v"),
+        ("rollback tank/a/v/@one", "tank/a/v/@one"),
+        ("destroy -y tank/a/", "tank/a/"),
+        ("hold keep tank//a@one", "tank//a@one"),
+        ("send tank/a//v@one", "tank/a//v@one"),
+        ("send -i tank//v@one tank/a/v@one", "tank//v@one"),
+        ("receive tank//w", "tank//w"),
+        ("receive -A tank/a/v/", "tank/a/v/"),
+    ] {
+        let text = flat(&process.refused(&format!("volume {line}")));
+        let said = format!("'{name}' has an empty part");
+        assert!(text.contains(&said), "{line}: {text}");
+        assert!(text.contains("nothing was changed"), "{line}: {text}");
+        assert_eq!(listed(&process), before, "{line}");
+    }
+    for line in ["list tank//a", "get all tank//a"] {
+        let text = flat(&process.refused(&format!("volume {line}")));
+        assert!(text.contains("'tank//a' does not exist"), "{line}: {text}");
+    }
+    let text = flat(&process.refused("lu create u --size 16M --volume tank//u"));
+    assert!(text.contains("'tank//u' has an empty part"), "{text}");
 }

@@ -28,13 +28,17 @@ impl Name {
             Some((path, snapshot)) => (path, Some(snapshot)),
             None => (text, None),
         };
+        let check = |part: &str| match part {
+            "" => Err(invalid(format!("'{text}' has an empty part"))),
+            part => check_component(part),
+        };
         if let Some(snapshot) = snapshot {
-            check_component(snapshot)?;
+            check(snapshot)?;
         }
         let mut components = Vec::new();
         if !path.is_empty() {
             for component in path.split('/') {
-                check_component(component)?;
+                check(component)?;
                 components.push(component.to_owned());
             }
         }

@@ -64,7 +64,7 @@ pub(super) async fn change(
             .then(|| plane.transactions.unchanged());
         let served = Served::of(&plane.config());
         let changed = plane.pools.change_beneath(&request, &served);
-        if changed.is_ok() {
+        if changed.as_ref().is_ok_and(|changed| !changed.unchanged) {
             plane.pools.note(request.pool()?, &asker.deed(&request));
         }
         drop(unchanged);

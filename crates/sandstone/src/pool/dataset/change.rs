@@ -12,7 +12,7 @@ use store::catalog::size::parse_size;
 use store::catalog::{Catalog, CatalogError, Operation};
 use utoipa::ToSchema;
 
-use super::{refused, split};
+use super::{refused, require_whole, split};
 use crate::config::Error;
 
 /// Bytes of a volume's block where neither the request nor the pool says how many; zfs's.
@@ -35,7 +35,7 @@ pub enum DatasetChange {
         /// Reserve nothing.
         #[serde(default)]
         sparse: bool,
-        /// Make missing folders above it.
+        /// Make missing folders above it; and nothing, where it is there already as it is asked for.
         #[serde(default)]
         parents: bool,
         /// Properties that are set.
@@ -208,9 +208,10 @@ impl DatasetChange {
     /// The pool of all names.
     ///
     /// # Errors
-    /// They are several pools'.
+    /// They are several pools', or one of them has an empty part.
     pub fn pool(&self) -> Result<&str, Error> {
         let names = self.names();
+        names.iter().try_for_each(|name| require_whole(name))?;
         let mut pools = names.iter().map(|name| split(name).0);
         // A snapshot's new name may be told by itself.
         let first = pools.next().unwrap_or_default();

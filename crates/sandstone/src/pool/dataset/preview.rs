@@ -8,6 +8,7 @@ use store::format::DatasetId;
 use store::pool::Pool;
 use utoipa::ToSchema;
 
+use super::there::already_there;
 use super::{Changed, DatasetChange, check_all, failed, with_block_size};
 use crate::config::Error;
 use crate::pool::registry::Pools;
@@ -31,6 +32,9 @@ impl Pools {
     /// Those of [`Pools::change`].
     pub fn preview(&self, change: &DatasetChange, served: &Served) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
+        if let Some(unchanged) = already_there(&pool, change)? {
+            return Ok(unchanged);
+        }
         let mut change = change.clone();
         let mut changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;

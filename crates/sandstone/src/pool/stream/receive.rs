@@ -18,7 +18,7 @@ use super::apply;
 use super::overrides::Overrides;
 use crate::config::{Error, ErrorKind};
 use crate::pool::Pools;
-use crate::pool::dataset::{administer, failed, refused, split};
+use crate::pool::dataset::{administer, failed, refused, require_whole, split};
 use crate::pool::registry::OpenPool;
 use crate::pool::served::Served;
 
@@ -142,6 +142,7 @@ impl Pools {
         request: ReceiveRequest,
         while_served: &'a WhileServed<'a>,
     ) -> Result<Receiver<'a>, Error> {
+        require_whole(&request.name)?;
         Ok(Receiver {
             pool: self.get(split(&request.name).0)?,
             overrides: Overrides::of(&request)?,
@@ -158,6 +159,7 @@ impl Pools {
     /// # Errors
     /// Nothing was.
     pub fn abort_receive(&self, name: &str) -> Result<(), Error> {
+        require_whole(name)?;
         let (pool, local) = split(name);
         let (pool, local) = (self.get(pool)?, local.to_owned());
         apply(&pool, move |catalog| {

@@ -15,7 +15,7 @@ use super::package::{self, Part};
 use super::{HOLD, PartView, SendRequest, ask, release};
 use crate::config::{Error, ErrorKind};
 use crate::pool::Pools;
-use crate::pool::dataset::{administer, failed, refused, split};
+use crate::pool::dataset::{administer, failed, refused, require_whole, split};
 use crate::pool::registry::OpenPool;
 
 /// Blocks that are read ahead.
@@ -47,6 +47,8 @@ impl Pools {
         let (pool, parts) = match &request.token {
             Some(token) => self.rest(token)?,
             None => {
+                let names = [Some(&request.snapshot), request.from.as_ref()];
+                (names.into_iter().flatten()).try_for_each(|name| require_whole(name))?;
                 let pool = self.get(split(&request.snapshot).0)?;
                 let (guid, request) = (pool.guid, request.clone());
                 let asked = pool

@@ -64,10 +64,10 @@ fn names() {
     let deep = "a/".repeat(50) + "a";
     for (name, words) in [
         ("", "is no name of a folder or volume"),
-        ("/a", "a part of the name is empty"),
-        ("a//b", "a part of the name is empty"),
-        ("a/", "a part of the name is empty"),
-        ("a@", "a part of the name is empty"),
+        ("/a", "'/a' has an empty part"),
+        ("a//b", "'a//b' has an empty part"),
+        ("a/", "'a/' has an empty part"),
+        ("a@", "'a@' has an empty part"),
         ("..", "'..' is not allowed"),
         ("f/./b", "'.' is not allowed"),
         ("a%b", "contains the character '%'"),
