@@ -115,7 +115,7 @@ pub(crate) fn begin(step: &Step, guid: impl Fn(&str) -> u64) -> Begin {
         size,
         block_size,
         start: 0,
-        properties: BTreeMap::new(),
+        properties: None,
     }
 }
 
