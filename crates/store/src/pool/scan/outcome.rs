@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::targets::Place;
-use super::{ScanBlock, ScanKind, ScanState};
+use super::{Scan, ScanBlock, ScanKind, ScanState};
 use crate::pool::request::{Event, Span};
 use crate::pool::state::Pool;
 use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver, Scrubbed};
@@ -16,6 +16,24 @@ pub(super) enum Short {
     Lost,
     /// It does not take it.
     Refused,
+}
+
+impl Scan {
+    /// A scrub found a block right, or made it so: it is not read again. Also where it was read for a batch that was thrown
+    /// away meanwhile, and counts for nothing yet.
+    fn note_verified(&mut self, block: &ScanBlock) {
+        let is_new = self.verified.insert(block.of);
+        let is_of_batch = block.gathered == self.batch_checkpoints;
+        if is_of_batch {
+            self.batch_examined = self.batch_examined.saturating_sub(block.sectors);
+        }
+        let examined = &mut self.status.examined_sectors;
+        match (is_of_batch, is_new) {
+            (true, true) | (false, false) => {}
+            (true, false) => *examined = examined.saturating_sub(block.sectors),
+            (false, true) => *examined += block.sectors,
+        }
+    }
 }
 
 impl Pool {
@@ -57,10 +75,8 @@ impl Pool {
             Ok(scrubbed) => {
                 scan.status.bad += u64::from(scrubbed.bad);
                 scan.status.repaired += u64::from(scrubbed.repaired);
-                let is_of_batch = block.gathered == scan.batch_checkpoints;
-                if is_of_batch && scan.status.kind == ScanKind::Scrub {
-                    scan.batch_examined = scan.batch_examined.saturating_sub(block.sectors);
-                    scan.verified.insert(block.of);
+                if scan.status.kind == ScanKind::Scrub {
+                    scan.note_verified(block);
                 }
             }
             // It may be free by now; where it is not, it is gathered and examined again.

@@ -103,6 +103,35 @@ fn what_was_verified_before_a_pause_is_not_read_again() {
     }
 }
 
+/// Disks are so slow, and checkpoints so frequent, that a batch is thrown away while much of it is being read.
+#[test]
+fn what_is_on_its_way_when_a_batch_is_thrown_away_is_not_read_again() {
+    let (mut world, _) = filled(Limits::default());
+    let before = read(&world);
+    let status = run_scrub(&mut world);
+    let (whole, total) = (read(&world) - before, status.examined_sectors);
+
+    let before = read(&world);
+    let now = world.now_us;
+    world.pool.scrub(now);
+    while examined(&world) < total / 3 {
+        assert!(world.do_one(), "it ended");
+    }
+    world.holds_reads = true;
+    (0..3).for_each(|_| world.advance());
+    let held: usize = world.held();
+    assert!(held > 10, "{held} reads are on their way");
+    world.answer_held(true);
+    go_on(&mut world);
+    let (found, read) = (examined(&world), read(&world) - before);
+    let few = total / 20;
+    assert!(
+        (total - few..total + few).contains(&found),
+        "{found} of {total}"
+    );
+    assert!(read < whole + whole / 8, "{read} of {whole}");
+}
+
 /// Sectors of a block of the volume on each disk.
 fn sectors(world: &mut World, volume: DatasetId, block: u64) -> std::ops::Range<u64> {
     let pool = &mut world.pool;
