@@ -123,6 +123,6 @@ fn serde_begin(body: &[u8], block: u64, count: u64) -> Begin {
         size: count & 0x7fff_ffff_ffff_0fff,
         block_size: (block as u32) & 0x3f_f000,
         start: block & 0xfff,
-        properties: [].into(),
+        properties: (count & 1 == 0).then(Default::default),
     }
 }
