@@ -1,5 +1,6 @@
 //! Free sectors near others, wherever the streams are: for who has to be found from there.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::bits::{self, REGION};
@@ -69,10 +70,11 @@ impl Vdev {
                 let room = (start + length).min(to).saturating_sub(start);
                 let last = start + (room / least).checked_sub(1)? * least;
                 let fits = last >= from && (least..most).contains(&length);
-                fits.then_some((length, region, last))
+                fits.then_some((length, Reverse((region, last))))
             })
         });
-        let (_, region, start) = runs.min()?;
+        // Of runs that are as short the last: streams go forwards, so it stays near for longest.
+        let (_, Reverse((region, start))) = runs.min()?;
         self.sectors.take(region, start, least, is_young);
         Some(u64::from(region) * size + u64::from(start))
     }

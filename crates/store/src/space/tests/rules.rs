@@ -561,3 +561,32 @@ fn what_is_kept_and_not_used_is_known_to_no_checkpoint() {
     space.give_back(kept);
     assert_eq!(space.counts().available, 64);
 }
+
+/// Streams go forwards: so it stays near for longest.
+#[test]
+fn near_a_place_the_last_of_runs_that_are_as_short_is_taken() {
+    let mut space = Space::new(&[64]);
+    let everything = Extent {
+        vdev: 0,
+        sector: 0,
+        sectors: 64,
+    };
+    space
+        .mark_allocated(everything, Purpose::Young)
+        .expect("it is free");
+    for sector in [5, 25, 50] {
+        space.give_back(Extent {
+            sector,
+            sectors: 1,
+            ..everything
+        });
+    }
+    let mut near = || {
+        let found = space.allocate_near(Address::new(0, 30), 26, 1, Purpose::Young);
+        found.map(|extent| extent.sector)
+    };
+    assert_eq!(
+        [near(), near(), near(), near()],
+        [Some(50), Some(25), Some(5), None]
+    );
+}
