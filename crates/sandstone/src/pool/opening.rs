@@ -190,7 +190,7 @@ fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mu
     devices.tell_away_spares(pool);
 }
 
-/// Begins to open a pool: whole, or `back` checkpoints behind the newest with what is damaged given up.
+/// Begins to open a pool: whole, or gone back to a checkpoint behind the newest.
 pub(super) fn begin(
     examined: &Examined,
     back: Option<Back>,

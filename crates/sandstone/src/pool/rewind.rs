@@ -63,7 +63,7 @@ pub struct RewindView {
     pub gone: Option<Vec<String>>,
     /// Those that there are then, and not in the newest state.
     #[serde(default)]
-    pub back: Vec<String>,
+    pub returned: Vec<String>,
     /// The checkpoints that labels know, the newest first.
     #[serde(default)]
     pub known: Vec<KnownCheckpoint>,
@@ -133,10 +133,10 @@ pub(super) fn steps_to(examined: &Examined, number: u64) -> Result<usize, Error>
         let (first, last) = (numbers.clone().min(), numbers.max());
         let known = first.zip(last);
         let known = known.map_or("none".to_owned(), |(first, last)| {
-            format!("some of {first} to {last}")
+            format!("some between {first} and {last}")
         });
         Error::not_found(
-            format!("the labels know no checkpoint {number}: {known}"),
+            format!("the labels know no checkpoint {number}, but {known}"),
             "`sandstone pool import -F -n -d PATH NAME` lists those that they know",
         )
     })
@@ -208,7 +208,7 @@ fn view(examined: &Examined, there: Datasets, rewound: Rewound) -> RewindView {
         damage: rewound.damage,
         is_doubtful: rewound.checkpoints > 1,
         gone: newest.map(|newest| only_in(newest, &names)),
-        back: newest.map_or_else(Vec::new, |newest| only_in(&names, newest)),
+        returned: newest.map_or_else(Vec::new, |newest| only_in(&names, newest)),
         ..whole(examined, Some(names))
     }
 }

@@ -147,7 +147,7 @@ fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
     let numbers = numbers.iter().map(|of| of["number"].to_string());
     // The newest in which it is still there.
     let mut previews = numbers.map(|of| (rewind(&format!("{import} -T {of} -n --json")), of));
-    let found = previews.find(|(view, _)| view["back"] == serde_json::json!(["tank/old"]));
+    let found = previews.find(|(view, _)| view["returned"] == serde_json::json!(["tank/old"]));
     let (view, number) = found.expect("a checkpoint has it");
     assert_eq!(view["gone"], serde_json::json!(["tank/new"]), "{view}");
     assert_eq!(view["is_done"], false);

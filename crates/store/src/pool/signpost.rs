@@ -21,8 +21,8 @@ use crate::space::{Extent, Purpose};
 pub(super) struct Signposts {
     /// Where the last record lies of those behind the checkpoint that was begun last: an opening knows these.
     known: BTreeMap<u16, Address>,
-    /// Places for signposts, near where the log is.
-    spare: BTreeMap<u16, Extent>,
+    /// Places for signposts to come: that of each vdev is near the last of its places that the log got.
+    kept: BTreeMap<u16, Extent>,
 }
 
 impl Signposts {
@@ -32,9 +32,9 @@ impl Signposts {
         known.is_some_and(|known| replay::is_near(*known, record))
     }
 
-    /// Places that are kept.
-    pub(super) fn spare(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.spare.values().copied()
+    /// Places that are not used yet.
+    pub(super) fn kept(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.kept.values().copied()
     }
 }
 
@@ -47,37 +47,34 @@ impl Pool {
         if self.signposts.is_found(next) {
             return None;
         }
-        let kept = self.signposts.spare.remove(&vdev);
-        let kept = kept.filter(|extent| self.keep_near(record, *extent));
+        // Kept when the record got its place.
+        let kept = self.signposts.kept.remove(&vdev);
         kept.or_else(|| self.place_signpost(record))
     }
 
     /// Keeps a place for a signpost near where the next record will lie.
     pub(super) fn keep_signpost(&mut self, next: Address) {
         let vdev = next.vdev();
-        let kept = self.signposts.spare.remove(&vdev);
-        let kept = kept.filter(|extent| self.keep_near(next, *extent));
-        if let Some(extent) = kept.or_else(|| self.place_signpost(next)) {
-            self.signposts.spare.insert(vdev, extent);
+        let kept = self.signposts.kept.get(&vdev).copied();
+        if kept.is_some_and(|extent| replay::is_near(extent.address(), next)) {
+            return;
+        }
+        if let Some(extent) = kept {
+            self.signposts.kept.remove(&vdev);
+            self.space.give_back(extent);
+        }
+        if let Some(extent) = self.place_signpost(next) {
+            self.signposts.kept.insert(vdev, extent);
         }
     }
 
     /// A checkpoint begins: an opening from it knows no record before it, and no signpost that is not used.
     pub(super) fn begin_signposts(&mut self) {
         self.signposts.known.clear();
-        for extent in self.signposts.spare() {
+        for extent in self.signposts.kept() {
             self.space.make_young(extent);
         }
         self.keep_signpost(self.commit.chain.next);
-    }
-
-    /// Whether a place that was kept is near a record; gives it back otherwise.
-    fn keep_near(&mut self, record: Address, extent: Extent) -> bool {
-        let is_near = replay::is_near(extent.address(), record);
-        if !is_near {
-            self.space.give_back(extent);
-        }
-        is_near
     }
 
     fn place_signpost(&mut self, record: Address) -> Option<Extent> {

@@ -87,7 +87,7 @@ pub(super) fn tell(
             "Which of them are new or gone in the newest state is not known: it cannot be read."
         )?,
         Some(gone) => {
-            for (what, names) in [("Gone with that", gone), ("There again", &rewind.back)] {
+            for (what, names) in [("Gone with that", gone), ("There again", &rewind.returned)] {
                 if !names.is_empty() {
                     writeln!(t.out, "{what}: {}", names.join(", "))?;
                 }

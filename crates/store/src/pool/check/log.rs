@@ -38,8 +38,8 @@ impl Check<'_> {
             }
         }
         let seq = self.pool.commit.chain.next_seq;
-        let spare: Vec<_> = self.pool.signposts.spare().collect();
-        for extent in spare {
+        let kept: Vec<_> = self.pool.signposts.kept().collect();
+        for extent in kept {
             self.claim(Owner::Record { seq }, extent);
         }
         if self.stage == Stage::Walk {
