@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
 use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
 use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{Back, LeafLabels, OpenError, Pool, examine};
+use store::pool::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 use utoipa::ToSchema;
 
 use super::disks::Disks;
@@ -75,22 +75,28 @@ pub struct FindingView {
     pub action: String,
 }
 
-/// Checks the pool `wanted` (its name or number; the only one there is) on files and devices, and those in
-/// folders; as it is, or as it would be if it went back to a `checkpoint`. `progress` is told bytes that were proven, and
-/// all.
+/// What is to be checked.
+#[derive(Clone, Debug, Default)]
+pub struct CheckPool {
+    /// Files and devices, and folders of these.
+    pub paths: Vec<PathBuf>,
+    /// The pool's name or number; `None`: the only one there is.
+    pub pool: Option<String>,
+    /// As it would be if it went back to this checkpoint.
+    pub checkpoint: Option<u64>,
+    /// Without log devices that are missing, as an import without them would find it.
+    pub without_log: bool,
+}
+
+/// Checks a pool that is not open. `progress` is told bytes that were proven, and all.
 ///
 /// # Errors
 /// It is not found, is in use, or cannot be opened; or its labels do not know the checkpoint.
-pub fn check(
-    paths: &[PathBuf],
-    wanted: Option<&str>,
-    checkpoint: Option<u64>,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<CheckView, Error> {
+pub fn check(asked: &CheckPool, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error> {
     // The disks of other machines are reached by the daemon only, which has no pool checked that is not open.
     let disks = Disks::default();
-    let found = find_labels(&disks, paths);
-    let guid = choose(&found, wanted)?;
+    let found = find_labels(&disks, &asked.paths);
+    let guid = choose(&found, asked.pool.as_deref())?;
     let described = describe(guid, &found.pools[&guid]);
     let mut opened = Vec::new();
     for (path, result) in open_all(&disks, &described.devices) {
@@ -101,7 +107,10 @@ pub fn check(
     }
     let labels: Vec<LeafLabels> = opened.iter().map(|(.., labels)| labels.clone()).collect();
     let unopened = |error: OpenError| cannot_open(&described.name, &described.missing, error);
-    let examined = examine(&labels, Some(guid)).map_err(unopened)?;
+    let mut examined = examine(&labels, Some(guid)).map_err(unopened)?;
+    if asked.without_log {
+        examined.drop_missing_logs();
+    }
     let mut leaves: Vec<(u64, Arc<dyn BlockDevice>)> = Vec::new();
     let mut places = BTreeMap::new();
     for (leaf, (path, device, _)) in examined.leaves.iter().zip(opened) {
@@ -111,7 +120,9 @@ pub fn check(
         }
     }
     let mut drive = Drive::new().map_err(|reason| failed(&reason))?;
-    let steps = checkpoint.map(|number| rewind::steps_to(&examined, number));
+    let steps = asked
+        .checkpoint
+        .map(|number| rewind::steps_to(&examined, number));
     let steps = steps.transpose()?;
     let back = steps.map(|checkpoints| Back {
         checkpoints,
@@ -202,6 +213,9 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
          that gives up; it changes nothing"
     );
     let next = match (Remedy::of(error.kind), missing.is_empty()) {
+        _ if error.kind == OpenErrorKind::LogMissing => {
+            "attach the log device, or name it with -d; -m checks the pool as it would be without it".to_owned()
+        }
         (Remedy::Rewind, true) => rewind,
         (Remedy::Rewind, false) => {
             format!("attach what is missing, or name it with -d; otherwise {rewind}")

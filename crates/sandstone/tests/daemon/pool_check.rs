@@ -252,6 +252,23 @@ fn what_is_missing_is_not_said_to_be_right() {
 }
 
 #[test]
+fn a_pool_without_its_log_device_is_checked_where_that_is_asked_for() {
+    let (process, _) = exported("mirror a b log l", |_| {});
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = file(&process, "l");
+    std::fs::copy(&log, elsewhere.path().join("l")).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let told = check(&process, &["tank"]);
+    assert_eq!((told.code, told.text.as_str()), (1, ""), "{}", told.error);
+    let said = flat(&told.error);
+    assert!(said.contains("log device is missing"), "{said}");
+    assert!(said.contains("-m checks the pool"), "{said}");
+    let told = check(&process, &["-m", "tank"]);
+    assert_eq!((told.code, told.error.as_str()), (0, ""), "{}", told.text);
+    assert!(told.text.contains("missing: "), "{}", told.text);
+}
+
+#[test]
 fn a_pool_in_use_is_not_checked() {
     let process = Process::start();
     process.done("pool create --size 128M tank mirror a b");

@@ -10,7 +10,7 @@ use super::super::{Done, Failure, Terminal};
 use super::absolute;
 use crate::config::quantity::format_size;
 use crate::date::utc;
-use crate::pool::check::{CheckView, WrongDevice, check};
+use crate::pool::check::{CheckPool, CheckView, WrongDevice, check};
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;
@@ -23,6 +23,9 @@ pub(in super::super) struct CheckArgs {
     /// As it would be if it went back to the checkpoint of this number; `pool import -F -n` lists them
     #[arg(short = 'T', value_name = "CHECKPOINT")]
     checkpoint: Option<u64>,
+    /// Without log devices that are missing, as `pool import -m` would open it
+    #[arg(short = 'm', long)]
+    without_log: bool,
     /// JSON: everything that was found
     #[arg(long)]
     json: bool,
@@ -38,7 +41,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
         if word.contains('/') || std::path::Path::new(word).exists() {
             paths.push(PathBuf::from(word));
         } else {
-            pool = Some(word.as_str());
+            pool = Some(word.clone());
         }
     }
     let paths: Result<Vec<PathBuf>, _> = paths.iter().map(|path| absolute(path)).collect();
@@ -52,7 +55,13 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
             let _ = err.flush();
         }
     };
-    let result = check(&paths?, pool, args.checkpoint, &mut progress);
+    let asked = CheckPool {
+        paths: paths?,
+        pool,
+        checkpoint: args.checkpoint,
+        without_log: args.without_log,
+    };
+    let result = check(&asked, &mut progress);
     if is_shown {
         write!(t.err, "\r{:40}\r", "")?;
     }
