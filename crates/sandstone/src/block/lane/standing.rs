@@ -1,12 +1,13 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
-//! a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few requests
-//! it sleeps: the wait is long and the core is worth more to others.
+//! Where sessions live in the lane, or other threads answer, and several requests are under way, the next answer comes
+//! sooner than a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few
+//! requests it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -48,18 +49,56 @@ pub(super) struct Sleep {
     spin: Spin,
 }
 
-/// Wakes a sleeping lane from other threads.
+/// Wakes a sleeping lane from other threads. One that is awake costs them no system call: it looks again before it
+/// sleeps.
 #[derive(Clone, Debug)]
-pub(super) struct Bell(Arc<OwnedFd>);
+pub(super) struct Bell(Arc<BellState>);
+
+#[derive(Debug)]
+struct BellState {
+    fd: OwnedFd,
+    /// [`QUIET`], [`RUNG`] or [`ASLEEP`].
+    is: AtomicU8,
+}
+
+/// Nobody called since the lane looked last.
+const QUIET: u8 = 0;
+/// Somebody called, and the lane did not look yet.
+const RUNG: u8 = 1;
+/// The lane sleeps, or is about to: whoever calls has to write to the descriptor.
+const ASLEEP: u8 = 2;
 
 impl Bell {
-    fn ring(&self) {
-        // A full counter wakes as well.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    fn new() -> io::Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let is = AtomicU8::new(QUIET);
+        Ok(Self(Arc::new(BellState { fd, is })))
     }
 
-    fn quieten(&self) {
-        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    fn ring(&self) {
+        // What was left for the lane is seen by it when it sees this.
+        if self.0.is.swap(RUNG, Ordering::AcqRel) == ASLEEP {
+            // A full counter wakes as well.
+            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether the lane may sleep: nobody called since it slept last. Otherwise it has to look again.
+    fn may_sleep(&self) -> bool {
+        let is = &self.0.is;
+        let quiet = is.compare_exchange(QUIET, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        if quiet.is_err() {
+            is.swap(QUIET, Ordering::AcqRel);
+        }
+        quiet.is_ok()
+    }
+
+    /// The lane slept; `was_rung`: the descriptor was written to.
+    fn woken(&self, was_rung: bool) {
+        self.0.is.swap(QUIET, Ordering::AcqRel);
+        if was_rung {
+            let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
+        }
     }
 }
 
@@ -77,8 +116,7 @@ impl Lane {
     /// # Errors
     /// The kernel has no descriptor left.
     pub fn standing_with(io_uring: bool) -> io::Result<Self> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let bell = Bell(Arc::new(fd));
+        let bell = Bell::new()?;
         let waker = bell.clone();
         let waker: super::Waker = Arc::new(move || waker.ring());
         let mut lane = if io_uring {
@@ -110,7 +148,9 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
+        let on_ring = self.ring.as_ref().map_or(0, Ring::in_flight);
+        let has_others = !self.residents.all.is_empty() || self.in_flight > on_ring;
+        let spins = self.in_flight >= SPIN_FROM && has_others;
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -120,6 +160,9 @@ impl Lane {
             return Ok(());
         }
         let bell = sleep.bell.clone();
+        if !bell.may_sleep() {
+            return Ok(());
+        }
         let until = match (until, self.next_deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
@@ -134,19 +177,18 @@ impl Lane {
         // Each by itself: through the descriptor that stands for all of them a wake-up takes longer.
         let ring = self.ring.as_ref().map(Ring::poll_fd);
         let residents = self.residents.all.iter().map(|one| one.poll_fd());
-        let bell_fd = bell.0.as_fd();
+        let bell_fd = bell.0.fd.as_fd();
         let all: SmallVec<[BorrowedFd<'_>; 4]> =
             [bell_fd].into_iter().chain(ring).chain(residents).collect();
         let mut fds: SmallVec<[PollFd<'_>; 4]> = all
             .iter()
             .map(|fd| PollFd::new(fd, PollFlags::IN))
             .collect();
-        match poll(&mut fds, timeout.as_ref()) {
+        let polled = poll(&mut fds, timeout.as_ref());
+        bell.woken(fds[0].revents().contains(PollFlags::IN));
+        match polled {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-        }
-        if fds[0].revents().contains(PollFlags::IN) {
-            bell.quieten();
         }
         if let Some(sleep) = &mut self.sleep {
             sleep.spin.slept(Instant::now());

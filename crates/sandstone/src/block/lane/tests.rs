@@ -199,3 +199,57 @@ fn a_resident_is_served_with_the_lane() {
     drop(lane);
     assert!(echo.asked.lock().expect("no panic").is_empty());
 }
+
+/// Answers come at any moment: before the lane sleeps, while it falls asleep, while it sleeps, and while it looks again
+/// instead. With a call that is lost it would sleep for ever.
+#[test]
+fn no_call_of_a_standing_lane_is_lost() {
+    for at_once in [1, 8] {
+        let mut lane = Lane::standing().expect("descriptors are left");
+        let (ask, asked) = std::sync::mpsc::channel::<u64>();
+        let remote = lane.remote();
+        let other = std::thread::spawn(move || {
+            for token in asked {
+                // From at once to later than the lane needs to fall asleep.
+                let until = Instant::now() + Duration::from_nanos(token % 97 * 700);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                remote.complete(Ticket::new(token), Ok(Done::Nothing));
+            }
+        });
+        let mut taken = Vec::new();
+        for token in 0..20_000 {
+            lane.count_pending();
+            ask.send(token).expect("the other answers");
+            let begun = Instant::now();
+            while lane.in_flight() >= at_once {
+                lane.take_completions(&mut taken);
+                if taken.is_empty() {
+                    let until = begun + Duration::from_secs(60);
+                    lane.wait(Some(until)).expect("the kernel lets us wait");
+                    assert!(Instant::now() < until, "a call was lost");
+                }
+                taken.clear();
+            }
+        }
+        drop(ask);
+        other.join().expect("the other ends");
+    }
+}
+
+/// One that is awake is called without a system call, and one call is enough for it to look again.
+#[test]
+fn a_standing_lane_that_was_called_looks_again_before_it_sleeps() {
+    let mut lane = Lane::standing().expect("descriptors are left");
+    let wake = lane.waker();
+    wake();
+    wake();
+    let (begun, long) = (Instant::now(), Duration::from_secs(600));
+    lane.wait(Some(begun + long)).expect("it does not sleep");
+    assert!(begun.elapsed() < long);
+    // Both calls were heard.
+    let short = Instant::now() + Duration::from_millis(20);
+    lane.wait(Some(short)).expect("it sleeps");
+    assert!(Instant::now() >= short);
+}
