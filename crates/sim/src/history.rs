@@ -77,6 +77,12 @@ pub enum Step {
         /// How many ways.
         ways: usize,
     },
+    /// The same where besides one place cannot be read any more that leads to what was promised: that is told, and what is not
+    /// needed any more is not missed.
+    LoseRecords {
+        /// How many ways.
+        ways: usize,
+    },
     /// Something befalls a disk.
     Trouble {
         /// Which disk.

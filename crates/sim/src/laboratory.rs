@@ -5,8 +5,10 @@
 //! with what led to it. [`trace`] tells every step of a history.
 
 mod family;
+mod lineage;
 mod machine;
 mod panics;
+mod pending;
 mod report;
 mod runner;
 mod shrink;

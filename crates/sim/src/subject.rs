@@ -8,7 +8,7 @@ use std::fmt;
 
 use pages::Pages;
 
-use crate::disk::{DeviceOp, DeviceOutcome, Disk};
+use crate::disk::{DeviceOp, DeviceOutcome, Disk, Medium};
 use crate::operation::{Operation, VolumeId};
 
 /// A volume that is there from the beginning.
@@ -229,6 +229,19 @@ pub trait Subject: Sized {
 
     /// Moves the answers that are ready to `out`.
     fn take_answers(&mut self, out: &mut Vec<Answer>);
+
+    /// Places without any one of which changes cannot be found that were promised, oldest first: a disk, and a sector of
+    /// it. Nothing else has what lies there. What is on the disks was left there by a power cut.
+    fn proven_records(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        let _ = (setup, disks);
+        Vec::new()
+    }
+
+    /// Whether a refusal to open says that one of these is missing.
+    fn misses_a_record(why: &str) -> bool {
+        let _ = why;
+        false
+    }
 
     /// Proves what lies on the disks, where the store can: asked right after an opening and before anything else,
     /// and the last that it is asked. Tells what is wrong.

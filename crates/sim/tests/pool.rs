@@ -137,6 +137,17 @@ fn space_that_is_kept_is_there_in_a_pool_that_is_full_to_the_brim() {
 }
 
 #[test]
+fn a_record_that_was_durable_and_is_gone_is_missed() {
+    let summary = withstands(Family::LosingRecords, 150);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.missed_records > summary.histories, "{summary}");
+        assert!(total.needless_records > 0, "{summary}");
+    }
+}
+
+#[test]
 fn bits_that_turned_over_are_healed_where_redundancy_covers_them() {
     let summary = withstands(Family::Rotting, 120);
     let total = &summary.total;
@@ -334,6 +345,10 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::FailingReshaped, 16_000_003_973),
         // A spare that left its place stands in for nobody before the labels say so
         (Family::FailingReshaped, 20_000_006_773),
+        // A signpost that was on its way when the power failed is written by the opening that found its record
+        (Family::LosingRecords, 36_000_002_354),
+        // What lies behind a mark is promised by the next opening that finds it
+        (Family::LosingRecords, 36_000_002_184),
     ];
     for (family, seed) in found {
         if let Err(failure) = family.run(seed) {

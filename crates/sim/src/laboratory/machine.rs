@@ -394,21 +394,30 @@ impl Trying<'_> {
     ) -> Result<u64, (usize, FailureKind)> {
         let tried = all.len() as u64;
         for (way, Way { disks, .. }) in all.into_iter().enumerate() {
-            let mut recovery = Recovery {
-                history: self.history,
-                now_us: self.now_us,
-                promised_sectors: self.promised_sectors,
-                interruptions: &[],
-                cuts: None,
-                model: &mut self.model.clone(),
-                struck: &mut Struck::default(),
-            };
-            match recovery.run::<S>(setup, disks) {
+            match self.one::<S>(setup, disks) {
                 Err(FailureKind::Refused(_)) if self.history.tolerates_errors => {}
                 Err(kind) => return Err((way, kind)),
-                Ok(_) => {}
+                Ok(()) => {}
             }
         }
         Ok(tried)
+    }
+
+    /// Tries what lies on these disks.
+    pub(super) fn one<S: Subject>(
+        &self,
+        setup: &S::Setup,
+        disks: Vec<Disk>,
+    ) -> Result<(), FailureKind> {
+        let mut recovery = Recovery {
+            history: self.history,
+            now_us: self.now_us,
+            promised_sectors: self.promised_sectors,
+            interruptions: &[],
+            cuts: None,
+            model: &mut self.model.clone(),
+            struck: &mut Struck::default(),
+        };
+        recovery.run::<S>(setup, disks).map(drop)
     }
 }

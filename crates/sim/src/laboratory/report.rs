@@ -26,6 +26,10 @@ pub struct Report {
     pub torn_cuts: u64,
     /// Sectors that these tore.
     pub torn_sectors: u64,
+    /// Places taken away that lead to what was promised, each of which was missed.
+    pub missed_records: u64,
+    /// And those without which everything was there.
+    pub needless_records: u64,
     /// What moments of power cuts fell into, tried or not.
     pub cut: CutInto,
     /// Times that it was asked what has space and what is a hole.
@@ -99,6 +103,8 @@ impl Report {
         self.flush_cuts += other.flush_cuts;
         self.torn_cuts += other.torn_cuts;
         self.torn_sectors += other.torn_sectors;
+        self.missed_records += other.missed_records;
+        self.needless_records += other.needless_records;
         self.cut.add(&other.cut);
         self.extents += other.extents;
         self.heals += other.heals;

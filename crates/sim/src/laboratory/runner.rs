@@ -1,47 +1,19 @@
 //! Runs one history, step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pages::Pages;
 
+use super::lineage::Lineage;
 use super::machine::{Cuts, Machine, Recovery, Trying, Way, prove};
+use super::pending::Pending;
 use super::{Failure, FailureKind, Report};
-use crate::disk::{Chances, Disk, Medium, Return, SLICE_SIZE};
+use crate::disk::{Chances, Disk, Medium, Return, SECTOR_SIZE};
 use crate::history::{History, Step, Trouble};
-use crate::model::{AdminId, ChangeId, Model, Moment, WrongKind, extents, pattern};
+use crate::model::{ChangeId, Model, WrongKind, pattern};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
-use crate::subject::{Answer, Outcome, State, Subject};
-
-/// What the model was told about an operation that was not answered yet.
-#[derive(Debug)]
-enum Pending {
-    Read(VolumeId, u64, u64, Moment),
-    Extents(VolumeId, u64, u64, Moment),
-    Change {
-        change: ChangeId,
-        /// It may fail in a pool that is full.
-        needs_space: bool,
-    },
-    Flush(VolumeId, Moment),
-    Admin {
-        id: AdminId,
-        /// Nothing else runs beside it.
-        is_exclusive: bool,
-        /// It may fail in a pool that is full.
-        needs_space: bool,
-    },
-}
-
-impl Pending {
-    /// Whether it works in a pool that is full.
-    fn needs_no_space(&self) -> bool {
-        match self {
-            Self::Read(..) | Self::Extents(..) | Self::Flush(..) => true,
-            Self::Change { needs_space, .. } | Self::Admin { needs_space, .. } => !needs_space,
-        }
-    }
-}
+use crate::subject::{Answer, State, Subject};
 
 /// Of so many histories one proves the pool after all its crashes, also those that are only tried.
 const PROVING: u64 = 8;
@@ -49,6 +21,9 @@ const PROVING: u64 = 8;
 /// Sectors of a disk with less than 2 MiB for data. In a pool of such disks what checkpoints hold back takes much of what
 /// UNMAP may take beside volumes that reserved their space. Nobody makes pools below 64 MiB.
 const TINY: u64 = (2 * 1024 + 1536) / 4;
+
+/// So many of the last records are those of which one is lost.
+const LATE: usize = 6;
 
 /// More answers of disks and ticks than all operations of a history take.
 const ENDLESS: u32 = 300_000;
@@ -62,10 +37,7 @@ pub(super) struct Runner<'a, S: Subject> {
     pending: BTreeMap<u64, Pending>,
     /// At which step each change was submitted.
     changes: BTreeMap<ChangeId, usize>,
-    /// What a snapshot was taken of, and a clone made of.
-    origins: BTreeMap<VolumeId, VolumeId>,
-    /// Clones that were promoted, and what they stemmed from.
-    promoted: BTreeSet<VolumeId>,
+    lineage: Lineage,
     remembered: Vec<Medium>,
     /// Sectors for blocks that the pool said that it has for good.
     promised_sectors: u64,
@@ -106,8 +78,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             model,
             pending: BTreeMap::new(),
             changes: BTreeMap::new(),
-            origins: BTreeMap::new(),
-            promoted: BTreeSet::new(),
+            lineage: Lineage::default(),
             promised_sectors: 0,
             random,
             step: 0,
@@ -203,6 +174,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Kill => self.crash(&[], false)?,
             Step::Export => self.export()?,
             Step::TryCuts { ways } => drop(self.try_cuts(*ways)?),
+            Step::LoseRecords { ways } => self.lose_records(*ways)?,
             Step::Heal => self.heal()?,
             Step::Grow { disk, sectors } => self.grow(*disk, *sectors),
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
@@ -237,7 +209,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 return Ok(());
             }
         }
-        if !self.makes_sense(operation) {
+        if !self.lineage.makes_sense(&self.model, operation) {
             return Ok(());
         }
         let tag = self.next_tag;
@@ -276,7 +248,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             }
             Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),
             Operation::Admin(admin) => {
-                self.note_origins(admin);
+                self.lineage.note(admin);
                 let id = self.model.submit_admin(admin);
                 Pending::Admin {
                     id,
@@ -285,107 +257,11 @@ impl<'a, S: Subject> Runner<'a, S> {
                 }
             }
         };
-        self.tell(|| format!("{tag}: {operation} {}", told(&pending)));
+        self.tell(|| format!("{tag}: {operation} {}", pending));
         self.pending.insert(tag, pending);
         self.report.operations += 1;
         self.machine.submit(tag, operation, data);
         self.take_answers()
-    }
-
-    fn makes_sense(&self, operation: &Operation) -> bool {
-        let blocks = |volume| self.model.blocks(volume);
-        let holds = |volume, end: u64| {
-            blocks(volume).is_some_and(|blocks| end <= blocks * SLICES_PER_BLOCK)
-        };
-        let is_new = |volume: VolumeId| self.model.volumes().all(|known| known != volume);
-        let is_snapshot = |volume| self.model.is_snapshot(volume);
-        match operation {
-            Operation::Read { volume, slices } | Operation::Extents { volume, slices } => {
-                holds(*volume, slices.end)
-            }
-            Operation::Change { volume, slices, .. } => {
-                holds(*volume, slices.end) && !is_snapshot(*volume)
-            }
-            Operation::Flush { volume } => blocks(*volume).is_some(),
-            Operation::Admin(admin) => match admin {
-                Admin::Create { volume, .. } => is_new(*volume),
-                Admin::Snapshot { of } => of.iter().all(|(volume, snapshot)| {
-                    blocks(*volume).is_some() && !is_snapshot(*volume) && is_new(*snapshot)
-                }),
-                Admin::Clone { snapshot, volume } => {
-                    blocks(*snapshot).is_some() && is_snapshot(*snapshot) && is_new(*volume)
-                }
-                Admin::Rollback { volume, snapshot } => {
-                    let mut children = self.children(*volume);
-                    blocks(*volume).is_some()
-                        && blocks(*snapshot).is_some()
-                        && self.origins.get(snapshot) == Some(volume)
-                        && children.all(|child| child <= *snapshot)
-                        && !self.is_of_promoted(*volume)
-                }
-                Admin::Resize { volume, .. } => blocks(*volume).is_some() && !is_snapshot(*volume),
-                Admin::Destroy { volume } => {
-                    blocks(*volume).is_some()
-                        && self.children(*volume).next().is_none()
-                        && !self.is_of_promoted(*volume)
-                }
-                Admin::Promote { volume } => {
-                    let origin = self.origins.get(volume);
-                    blocks(*volume).is_some()
-                        && origin.is_some_and(|origin| blocks(*origin).is_some())
-                        && !self.is_of_promoted(*volume)
-                }
-                Admin::Rename { volume } => blocks(*volume).is_some(),
-                Admin::SetProperty { volume, .. } => {
-                    blocks(*volume).is_some() && !is_snapshot(*volume)
-                }
-                Admin::Reserve {
-                    volume,
-                    blocks: wanted,
-                } => {
-                    blocks(*volume).is_some_and(|blocks| *wanted <= blocks) && !is_snapshot(*volume)
-                }
-                Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
-            },
-        }
-    }
-
-    /// The snapshots of a volume or clones of a snapshot that may exist.
-    fn children(&self, volume: VolumeId) -> impl Iterator<Item = VolumeId> + '_ {
-        let known = self.model.volumes();
-        known.filter(move |child| self.origins.get(child) == Some(&volume))
-    }
-
-    /// Whether it stems from a volume whose snapshots may have become another's: nobody here knows whose they are.
-    fn is_of_promoted(&self, volume: VolumeId) -> bool {
-        let mut at = Some(volume);
-        while let Some(volume) = at {
-            if self.promoted.contains(&volume) {
-                return true;
-            }
-            at = self.origins.get(&volume).copied();
-        }
-        false
-    }
-
-    fn note_origins(&mut self, admin: &Admin) {
-        match admin {
-            Admin::Promote { volume } => {
-                let mut at = Some(*volume);
-                while let Some(volume) = at {
-                    self.promoted.insert(volume);
-                    at = self.origins.get(&volume).copied();
-                }
-            }
-            Admin::Snapshot { of } => {
-                let of = of.iter().map(|(volume, snapshot)| (*snapshot, *volume));
-                self.origins.extend(of);
-            }
-            Admin::Clone { snapshot, volume } => {
-                self.origins.insert(*volume, *snapshot);
-            }
-            _ => {}
-        }
     }
 
     /// Lets the next thing happen, trying cuts before flushes; false where nothing ever will.
@@ -417,7 +293,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 if may_wait && left > 0 && self.machine.disks.iter().any(Disk::is_hung) {
                     return Ok(());
                 }
-                let waiting: Vec<String> = self.pending.values().map(told).collect();
+                let waiting: Vec<String> = self.pending.values().map(Pending::to_string).collect();
                 return Err(FailureKind::Hangs(waiting.join(", ")));
             }
         }
@@ -429,60 +305,12 @@ impl<'a, S: Subject> Runner<'a, S> {
             let Some(pending) = self.pending.remove(&tag) else {
                 return Err(FailureKind::UnknownAnswer(tag));
             };
-            let failed = outcome.as_ref().err().cloned();
-            let may_fail = self.history.tolerates_errors
-                && !(self.history.lacks_only_space && pending.needs_no_space());
-            self.tell(|| match &failed {
-                None => format!("{tag}: done"),
-                Some(why) => format!("{tag}: failed: {why}"),
+            self.tell(|| match &outcome {
+                Ok(_) => format!("{tag}: done"),
+                Err(why) => format!("{tag}: failed: {why}"),
             });
-            match pending {
-                Pending::Read(volume, first, end, moment) => match outcome {
-                    Ok(Outcome::Data(data)) => {
-                        if data.len() as u64 != (end - first) * SLICE_SIZE as u64 {
-                            return Err(FailureKind::WrongLength(data.len()));
-                        }
-                        let judged = self.model.judge_read(volume, first, &data, moment);
-                        judged.map_err(FailureKind::Wrong)?;
-                    }
-                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
-                    Err(_) => self.model.end_read(moment),
-                },
-                Pending::Extents(volume, first, end, moment) => match outcome {
-                    Ok(Outcome::Extents(runs)) => {
-                        self.report.extents += 1;
-                        self.report.mixed_extents += u64::from(runs.len() > 1);
-                        let told = extents::slices(&runs, end - first);
-                        let told = told.map_err(FailureKind::NoAnswer)?;
-                        let judged = self.model.judge_extents(volume, first, &told, moment);
-                        judged.map_err(FailureKind::Wrong)?;
-                    }
-                    Ok(other) => return Err(FailureKind::NoAnswer(format!("{other:?}"))),
-                    Err(_) => self.model.end_read(moment),
-                },
-                Pending::Change { change, .. } => {
-                    self.model.settle_change(change, failed.is_none());
-                    let is_kept = self.history.lacks_only_space && self.model.has_space_for(change);
-                    self.report.kept += u64::from(is_kept);
-                    if let Some(why) = &failed
-                        && self.model.has_space_for(change)
-                    {
-                        let what = format!("operation {tag}, for which space was kept,");
-                        return Err(FailureKind::Failed(what, why.clone()));
-                    }
-                }
-                Pending::Flush(volume, moment) if failed.is_none() => {
-                    self.model.flushed(volume, moment);
-                }
-                Pending::Flush(..) => {}
-                Pending::Admin { id, .. } => self.model.settle_admin(id, failed.is_none()),
-            }
-            if let Some(why) = failed {
-                self.report.errors += 1;
-                if !may_fail {
-                    return Err(FailureKind::Failed(format!("operation {tag}"), why));
-                }
-            }
+            let (model, report) = (&mut self.model, &mut self.report);
+            pending.answered(tag, outcome, self.history, model, report)?;
         }
         Ok(())
     }
@@ -633,6 +461,46 @@ impl<'a, S: Subject> Runner<'a, S> {
         Ok((tried, torn, sectors))
     }
 
+    /// Opens what so many power cuts at this moment might leave, of each without one record that led to what was promised.
+    fn lose_records(&mut self, ways: usize) -> Result<(), FailureKind> {
+        if self.machine.subject.state() != State::Open {
+            return Ok(());
+        }
+        let tearing = self.history.behaviour.tearing;
+        let all = self.machine.cut(ways, tearing, &mut self.random);
+        let mut model = self.model.clone();
+        model.crash();
+        self.note_sectors();
+        for Way { mut disks, .. } in all {
+            let media: Vec<Medium> = disks.iter().map(Disk::snapshot).collect();
+            let records = S::proven_records(self.setup, &media);
+            // The last ones: what lies before the last checkpoint is not needed.
+            let late = &records[records.len().saturating_sub(LATE)..];
+            if late.is_empty() {
+                continue;
+            }
+            let (disk, sector) = self.random.one_of(late);
+            let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
+            disks[disk].rot(sector, bit);
+            let trying = Trying {
+                history: self.history,
+                model: &model,
+                promised_sectors: self.promised_sectors,
+                now_us: self.machine.now_us,
+            };
+            let tried = trying.one::<S>(self.setup, disks);
+            self.tell(|| format!("without sector {sector} of disk {disk}: {tried:?}"));
+            match tried {
+                Ok(()) => self.report.needless_records += 1,
+                Err(FailureKind::Refused(why)) if S::misses_a_record(&why) => {
+                    self.report.missed_records += 1;
+                }
+                Err(kind) => return Err(kind),
+            }
+        }
+        Ok(())
+    }
+
     fn trouble(&mut self, disk: usize, trouble: &Trouble) {
         self.tell(|| format!("disk {disk}: {trouble:?}"));
         let remembered = self.remembered[disk].clone();
@@ -700,15 +568,5 @@ impl<'a, S: Subject> Runner<'a, S> {
             kind,
             context,
         }
-    }
-}
-
-fn told(pending: &Pending) -> String {
-    match pending {
-        Pending::Change { change, .. } => format!("(change {})", change.0),
-        Pending::Read(..) => "(read)".to_owned(),
-        Pending::Extents(..) => "(extents)".to_owned(),
-        Pending::Flush(..) => "(flush)".to_owned(),
-        Pending::Admin { .. } => "(administration)".to_owned(),
     }
 }

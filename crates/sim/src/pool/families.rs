@@ -102,10 +102,13 @@ pub enum Family {
     /// Bits turn over on as many disks as redundancy covers, hundreds at a time, while these are honest otherwise: nothing may
     /// fail.
     Rotting,
+    /// Honest disks without redundancy lose their power, and one record of the log besides that was durable: who lost
+    /// something is told.
+    LosingRecords,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 17] = [
+pub const FAMILIES: [Family; 18] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -123,6 +126,7 @@ pub const FAMILIES: [Family; 17] = [
     Family::Reserving,
     Family::Pressed,
     Family::Rotting,
+    Family::LosingRecords,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -172,6 +176,7 @@ impl Family {
             Self::Reserving => "reserving",
             Self::Pressed => "pressed",
             Self::Rotting => "rotting",
+            Self::LosingRecords => "losing-records",
         }
     }
 
@@ -180,7 +185,7 @@ impl Family {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Growing | Self::Reserving | Self::Pressed => ANY,
-            Self::Failing | Self::Lying => PLAIN,
+            Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::Apart => PARTING,
         }
@@ -253,6 +258,12 @@ impl Family {
                 setup.never_suspends = true;
                 climate.rots_per_mille = 80;
                 climate.admin_per_mille = 120;
+                climate.steps = 20..80;
+            }
+            Self::LosingRecords => {
+                setup.never_suspends = true;
+                // Records that the next checkpoint does not cover at once.
+                setup.limits.groups = setup.limits.groups.max(30);
                 climate.steps = 20..80;
             }
             Self::Failing => fail(&mut climate),
@@ -337,7 +348,8 @@ impl Family {
             }
             // Here the pool must open, or little is left of the history.
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
-            Self::Growing | Self::Reserving | Self::Pressed | Self::Rotting => {}
+            Self::Growing | Self::Reserving | Self::Pressed => {}
+            Self::Rotting | Self::LosingRecords => {}
         }
     }
 
@@ -378,6 +390,9 @@ impl Family {
             let middle = history.steps.len() / 2;
             history.steps.insert(middle, Step::Heal);
             history.steps.push(Step::Heal);
+        }
+        if self == Self::LosingRecords {
+            lose_records(history);
         }
     }
 
@@ -429,6 +444,18 @@ fn part(setup: &PoolSetup, history: &mut History) {
     }
     let again_after = vec![random.within(1..30) as u32];
     history.steps.push(Step::PowerCut { again_after });
+}
+
+/// Behind every tenth step or so.
+fn lose_records(history: &mut History) {
+    let mut random = Random::new(history.seed ^ 0x6c6f_7365).fork();
+    let steps = std::mem::take(&mut history.steps);
+    for step in steps {
+        history.steps.push(step);
+        if random.per_mille(100) {
+            history.steps.push(Step::LoseRecords { ways: 3 });
+        }
+    }
 }
 
 fn grow(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {

@@ -9,6 +9,7 @@
 //! | disks that come and go | [`reshape`] |
 //! | disks that grow | [`growth`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
+//! | records of the log that were durable, found on disks | [`records`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
@@ -18,6 +19,7 @@ mod growth;
 mod labels;
 mod proof;
 pub mod receive;
+mod records;
 mod reshape;
 pub mod setup;
 
@@ -28,12 +30,12 @@ use pages::Pages;
 use store::cache::Cache;
 use store::catalog::request::CreateVolume;
 use store::catalog::{Catalog, CatalogError, Operation as Change, Settings, Stamp};
-use store::format::DatasetId;
+use store::format::{DatasetId, PoolKey};
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
 use store::pool::{PoolConfig, Recipe, Request, RequestId, ScanKind, ScanState};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
-use crate::disk::{Disk, SLICE_SIZE};
+use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use crate::subject::{
     Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, State, Subject, UnderWay, VolumeSpec,
@@ -289,6 +291,18 @@ impl Subject for PoolSubject {
 
     fn take_answers(&mut self, out: &mut Vec<Answer>) {
         out.append(&mut self.answers);
+    }
+
+    fn proven_records(setup: &PoolSetup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        let (guid, secret) = (GUID, setup.secret);
+        match setup.disks() == setup.shape.len() {
+            true => records::proven(PoolKey { guid, secret }, disks),
+            false => Vec::new(),
+        }
+    }
+
+    fn misses_a_record(why: &str) -> bool {
+        why.starts_with("the log is damaged: group ")
     }
 
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {

@@ -8,7 +8,7 @@
 //!    8  format version                          u16
 //!   10  number of entries                       u16
 //!   12  flags (bit 0: a copy on a log vdev)     u16
-//!   14  zero                                    2 bytes
+//!   14  its signpost lies so many sectors behind  i16   (before: negative; 0: it has none)
 //!   16  pool guid                               u64
 //!   24  sequence number                         u64
 //!   32  epoch in which its blocks are born      u64
@@ -27,6 +27,8 @@
 //! ```
 //!
 //! The checksum is keyed so that a guest cannot write a block that would pass for a record.
+//!
+//! A *signpost* is the same sector once more, near the record, where the log goes on far away behind it.
 //!
 //! A record without entries is a *mark*: an opening of the pool wrote it where it found the end of the log.
 //!
@@ -122,6 +124,8 @@ pub struct Record {
     pub next: Address,
     /// The checksum of the record before.
     pub previous: u128,
+    /// How many sectors behind it its signpost lies, or before it where this is negative; 0: it has none.
+    pub signpost: i16,
     /// Of a copy on a log vdev: all groups up to this one were durable when it was written, there or in
     /// the chain. `None`: this is the record in the chain itself.
     pub copy: Option<u64>,
@@ -141,7 +145,7 @@ impl Record {
             VERSION,
             self.entries.len() as u16,
             if self.copy.is_some() { COPY } else { 0 },
-            0,
+            self.signpost.cast_unsigned(),
         ];
         for number in numbers {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -186,7 +190,7 @@ impl Record {
         if !is_record || checksum::keyed(key.secret, &blank) != stored {
             return None;
         }
-        let (count, flags, zero) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        let (count, flags, signpost) = (reader.u16()?, reader.u16()?, reader.u16()?);
         let is_ours = reader.u64()? == key.guid;
         let record = Self {
             seq: reader.u64()?,
@@ -194,17 +198,25 @@ impl Record {
             durable_seq: reader.u64()?,
             next: Address::from_bits(reader.u64()?),
             previous: reader.u128()?,
+            signpost: signpost.cast_signed(),
             copy: copy_of(flags, sector)?,
             entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
         let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
-        let is_valid = is_ours && zero == 0 && is_counted;
+        let is_valid = is_ours && is_counted;
         is_valid.then_some((record, stored))
     }
 
     /// Whether an opening wrote it, where the log ended for it. Whatever else fits in its place was given up then.
     pub fn is_mark(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Where its signpost lies, if it has one and lies at this place itself.
+    pub fn signpost_at(&self, place: Address) -> Option<Address> {
+        let sector = place.sector().checked_add_signed(self.signpost.into())?;
+        let is_there = self.signpost != 0 && sector < Address::SECTORS;
+        is_there.then(|| Address::new(place.vdev(), sector))
     }
 
     /// As it lies or should lie in the chain.
@@ -367,13 +379,15 @@ mod tests {
     fn any_record() -> impl Strategy<Value = Record> {
         let numbers = (0..MAX_SEQ, 0..Epoch::LAST.0, any::<u64>(), any::<u64>());
         let entries = prop::collection::vec(any_entry(), 0..=40);
-        (numbers, any::<u128>(), any::<Option<u64>>(), entries).prop_map(
-            |((seq, epoch, durable_seq, next), previous, copy, entries)| Record {
+        let places = (any::<Option<u64>>(), any::<i16>());
+        (numbers, any::<u128>(), places, entries).prop_map(
+            |((seq, epoch, durable_seq, next), previous, (copy, signpost), entries)| Record {
                 seq,
                 epoch: Epoch(epoch),
                 durable_seq,
                 next: Address::from_bits(next),
                 previous,
+                signpost,
                 copy,
                 entries,
             },
@@ -430,6 +444,7 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
+            signpost: 0,
             copy: None,
             entries: Vec::new(),
         };
@@ -445,10 +460,27 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
+            signpost: 0,
             copy: None,
             entries: Vec::new(),
         };
         assert_eq!(Record::decode(&record.encode(KEY).0.to_vec(), KEY), None);
+    }
+
+    #[test]
+    fn a_signpost_lies_on_the_same_vdev_or_nowhere() {
+        let place = Address::new(3, 100);
+        let at = |signpost: i16| {
+            let record = Record {
+                signpost,
+                ..plain(Vec::new())
+            };
+            record.signpost_at(place)
+        };
+        assert_eq!(at(0), None);
+        assert_eq!(at(-100), Some(Address::new(3, 0)));
+        assert_eq!(at(7), Some(Address::new(3, 107)));
+        assert_eq!(at(-101), None, "there is nothing before the first sector");
     }
 
     #[test]
@@ -463,6 +495,7 @@ mod tests {
             durable_seq: 0,
             next: Address::new(0, 1),
             previous: 0,
+            signpost: 0,
             copy: None,
             entries,
         }
@@ -496,7 +529,7 @@ mod tests {
     fn what_is_called_zero_is_zero() {
         let sector = plain(Vec::new()).encode(KEY).0.to_vec();
         assert!(Record::decode(&sector, KEY).is_some());
-        for at in [14, 15, 88, 95, HEADER, SECTOR_SIZE - 1] {
+        for at in [88, 95, HEADER, SECTOR_SIZE - 1] {
             let mut sector = sector.clone();
             sector[at] = 1;
             assert_eq!(Record::decode(&sealed(sector), KEY), None, "{at}");

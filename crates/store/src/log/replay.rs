@@ -22,6 +22,13 @@ pub fn is_near(place: Address, record: Address) -> bool {
     place.vdev() == record.vdev() && place.sector().abs_diff(record.sector()) < SEARCH
 }
 
+/// How many sectors a place near a record lies behind it, or before it where this is negative.
+pub fn distance(record: Address, place: Address) -> i16 {
+    let sectors = place.sector().wrapping_sub(record.sector()).cast_signed();
+    // What is near is less than 2048 away.
+    i16::try_from(sectors).unwrap_or(0)
+}
+
 /// A group that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -190,6 +197,7 @@ mod tests {
                 durable_seq: seq.saturating_sub(2),
                 next: Address::new(0, seq + 1),
                 previous,
+                signpost: 0,
                 copy: None,
                 entries: Vec::new(),
             };

@@ -29,6 +29,7 @@ use crate::catalog::SyncPolicy;
 use crate::format::{Address, DatasetId, Entry, Record};
 use crate::log::chain::Chain;
 use crate::log::group::{Change, OpenGroup};
+use crate::log::replay;
 use crate::map::hash::BuildNumberHasher;
 use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
@@ -196,19 +197,21 @@ impl Pool {
             .map(|change| self.enter(change, &mut blocks))
             .collect();
         self.unmerged.sealed();
+        let signpost = self.signpost(place, then);
         let record = Record {
             seq,
             epoch: self.epoch,
             durable_seq: self.commit.chain.durable_seq,
             next: then,
             previous: self.commit.chain.previous,
+            signpost: signpost.map_or(0, |extent| replay::distance(place, extent.address())),
             copy: None,
             entries,
         };
         let (sector, checksum) = record.encode(self.key);
         self.keep_for_log(&record, &blocks);
         let addresses = blocks.iter().map(|(address, _)| *address).collect();
-        if let Some(extent) = self.signpost(place, then) {
+        if let Some(extent) = signpost {
             blocks.push((extent.address(), sector.clone()));
             self.records.push_back((seq, extent));
         }

@@ -169,6 +169,8 @@ enum Wanted {
     /// A mark where something else fits as well; and the write of one.
     Mark,
     NewMark,
+    /// The write of a signpost that may not be there.
+    Signpost,
     Flush,
 }
 
@@ -184,7 +186,9 @@ impl Wanted {
                 "the log"
             }
             Self::Ring => "the root of the newest checkpoint",
-            Self::Restored | Self::Wiped | Self::NewMark | Self::Flush => "what the log says",
+            Self::Restored | Self::Wiped | Self::NewMark | Self::Signpost | Self::Flush => {
+                "what the log says"
+            }
         }
     }
 }

@@ -12,6 +12,10 @@
 //! mark is the younger one: a group is never written where a mark was. So before a group counts that is not known to have
 //! been durable, all copies of its place are asked for a mark; where there is one, it takes the group's place.
 //!
+//! A later opening may find groups behind a mark that were promised to nobody; from then on they are. So a mark has a place
+//! for a signpost where the log goes on far away, as other records have. That opening writes it, not this one: with a
+//! mark that was lost nothing is missed that was promised.
+//!
 //! Where all leaves lost the mark, or the one that has it cannot be read, the next opening finds the same end, and writes the
 //! same mark byte for byte. What was written behind the first one it did not see, and gives up. So the place where
 //! the log goes on is made empty with each mark.
@@ -25,7 +29,8 @@ use super::super::commit::Commit;
 use super::{Block, OpenError, Opening, Stage, Wanted};
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;
-use crate::log::replay::Found;
+use crate::log::replay::{self, Found};
+use crate::space::Extent;
 use crate::vdev::{Priority, Verify};
 
 /// What is no record.
@@ -84,6 +89,10 @@ impl Opening {
     /// loss, as with any write.
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::NewMark;
+        // Of the groups that count now, these may have been on their way when the power failed.
+        for (place, sector) in std::mem::take(&mut self.replay.signposts) {
+            self.write_end(Wanted::Signpost, place, sector);
+        }
         let replay = &self.replay.replay;
         let (seq, place, previous) = (replay.seq(), replay.address(), replay.previous());
         let durable_seq = replay.durable_seq();
@@ -94,6 +103,8 @@ impl Opening {
         };
         let (sector, wanted) = match goes_on {
             Some((next, extent)) => {
+                let signpost = self.pool.signpost(place, next);
+                let distance = |at: Extent| replay::distance(place, at.address());
                 let record = Record {
                     seq,
                     epoch: self.pool.epoch,
@@ -101,11 +112,13 @@ impl Opening {
                     durable_seq,
                     next,
                     previous,
+                    signpost: signpost.map_or(0, distance),
                     copy: None,
                     entries: Vec::new(),
                 };
-                self.pool.records.push_back((seq + 1, extent));
                 let (sector, checksum) = record.encode(self.pool.key);
+                self.pool.records.extend(signpost.map(|at| (seq, at)));
+                self.pool.records.push_back((seq + 1, extent));
                 self.replay.new_mark = Some(NewMark {
                     seq,
                     checksum,

@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) stored: Option<Pages>,
     /// Where the last record lies on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
+    /// Signposts that may not be there, of groups that were not known to be durable.
+    pub(super) signposts: Vec<(Address, Pages)>,
     /// Of the end that was found.
     pub(super) new_mark: Option<NewMark>,
 }
@@ -48,6 +50,7 @@ impl State {
             is_repeated: false,
             stored: None,
             last: BTreeMap::new(),
+            signposts: Vec::new(),
             new_mark: None,
         }
     }
@@ -344,6 +347,15 @@ impl Opening {
                 }
             }
         }
+        if let Some(signpost) = record.signpost_at(place) {
+            self.note_record_place(record.seq, signpost, true)?;
+            let is_sure = record.seq <= self.replay.replay.durable_seq();
+            // A mark was written without it.
+            if !is_sure || record.is_mark() || self.copies.used.contains_key(&record.seq) {
+                let (sector, _) = record.encode(self.pool.key);
+                self.replay.signposts.push((signpost, sector));
+            }
+        }
         self.note_record_place(record.seq + 1, record.next, true)?;
         self.replay.groups += 1;
         match &self.pool.suspended {
@@ -370,7 +382,7 @@ impl Opening {
         marked.map_err(fault)
     }
 
-    /// Notes where the record of a group lies or will lie. That of the first group was in use
+    /// Notes where the record of a group or its signpost lies or will lie. That of the first group was in use
     /// already when the checkpoint was made.
     fn note_record_place(
         &mut self,

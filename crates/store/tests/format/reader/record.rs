@@ -42,7 +42,7 @@ impl Record {
     /// What a sector of the chain says, if it is a record of this pool.
     pub(super) fn parse(sector: &[u8], found: &Found<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
-            assert!(is_zero(&sector[12..16]) && is_zero(&sector[88..96]));
+            assert!(is_zero(&sector[12..14]) && is_zero(&sector[88..96]));
             Self::fields(sector, wide(&sector[72..88]))
         })
     }
@@ -50,7 +50,7 @@ impl Record {
     /// 8.3: what a sector of a log vdev says, if it is a copy.
     pub(super) fn parse_copy(sector: &[u8], found: &Found<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
-            assert_eq!((number(&sector[12..14]), number(&sector[14..16])), (1, 0));
+            assert_eq!(number(&sector[12..14]), 1);
             let mut chain = sector.to_vec();
             chain[12..14].fill(0);
             chain[88..96].fill(0);

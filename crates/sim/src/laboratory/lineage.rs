@@ -1,0 +1,119 @@
+//! What stems from what in a history, and so which operations make sense by now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::Model;
+use crate::operation::{Admin, Operation, SLICES_PER_BLOCK, VolumeId};
+
+/// Snapshots, clones and promotions that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Lineage {
+    /// What a snapshot was taken of, and a clone made of.
+    origins: BTreeMap<VolumeId, VolumeId>,
+    /// Clones that were promoted, and what they stemmed from.
+    promoted: BTreeSet<VolumeId>,
+}
+
+impl Lineage {
+    /// Whether an operation makes sense by now.
+    pub(super) fn makes_sense(&self, model: &Model, operation: &Operation) -> bool {
+        let blocks = |volume| model.blocks(volume);
+        let holds = |volume, end: u64| {
+            blocks(volume).is_some_and(|blocks| end <= blocks * SLICES_PER_BLOCK)
+        };
+        let is_new = |volume: VolumeId| model.volumes().all(|known| known != volume);
+        let is_snapshot = |volume| model.is_snapshot(volume);
+        match operation {
+            Operation::Read { volume, slices } | Operation::Extents { volume, slices } => {
+                holds(*volume, slices.end)
+            }
+            Operation::Change { volume, slices, .. } => {
+                holds(*volume, slices.end) && !is_snapshot(*volume)
+            }
+            Operation::Flush { volume } => blocks(*volume).is_some(),
+            Operation::Admin(admin) => match admin {
+                Admin::Create { volume, .. } => is_new(*volume),
+                Admin::Snapshot { of } => of.iter().all(|(volume, snapshot)| {
+                    blocks(*volume).is_some() && !is_snapshot(*volume) && is_new(*snapshot)
+                }),
+                Admin::Clone { snapshot, volume } => {
+                    blocks(*snapshot).is_some() && is_snapshot(*snapshot) && is_new(*volume)
+                }
+                Admin::Rollback { volume, snapshot } => {
+                    let mut children = self.children(model, *volume);
+                    blocks(*volume).is_some()
+                        && blocks(*snapshot).is_some()
+                        && self.origins.get(snapshot) == Some(volume)
+                        && children.all(|child| child <= *snapshot)
+                        && !self.is_of_promoted(*volume)
+                }
+                Admin::Resize { volume, .. } => blocks(*volume).is_some() && !is_snapshot(*volume),
+                Admin::Destroy { volume } => {
+                    blocks(*volume).is_some()
+                        && self.children(model, *volume).next().is_none()
+                        && !self.is_of_promoted(*volume)
+                }
+                Admin::Promote { volume } => {
+                    let origin = self.origins.get(volume);
+                    blocks(*volume).is_some()
+                        && origin.is_some_and(|origin| blocks(*origin).is_some())
+                        && !self.is_of_promoted(*volume)
+                }
+                Admin::Rename { volume } => blocks(*volume).is_some(),
+                Admin::SetProperty { volume, .. } => {
+                    blocks(*volume).is_some() && !is_snapshot(*volume)
+                }
+                Admin::Reserve {
+                    volume,
+                    blocks: wanted,
+                } => {
+                    blocks(*volume).is_some_and(|blocks| *wanted <= blocks) && !is_snapshot(*volume)
+                }
+                Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
+            },
+        }
+    }
+
+    /// The snapshots of a volume or clones of a snapshot that may exist.
+    fn children<'a>(
+        &'a self,
+        model: &'a Model,
+        volume: VolumeId,
+    ) -> impl Iterator<Item = VolumeId> + 'a {
+        let known = model.volumes();
+        known.filter(move |child| self.origins.get(child) == Some(&volume))
+    }
+
+    /// Whether it stems from a volume whose snapshots may have become another's: nobody here knows whose they are.
+    fn is_of_promoted(&self, volume: VolumeId) -> bool {
+        let mut at = Some(volume);
+        while let Some(volume) = at {
+            if self.promoted.contains(&volume) {
+                return true;
+            }
+            at = self.origins.get(&volume).copied();
+        }
+        false
+    }
+
+    /// Notes what an operation that is submitted makes of what.
+    pub(super) fn note(&mut self, admin: &Admin) {
+        match admin {
+            Admin::Promote { volume } => {
+                let mut at = Some(*volume);
+                while let Some(volume) = at {
+                    self.promoted.insert(volume);
+                    at = self.origins.get(&volume).copied();
+                }
+            }
+            Admin::Snapshot { of } => {
+                let of = of.iter().map(|(volume, snapshot)| (*snapshot, *volume));
+                self.origins.extend(of);
+            }
+            Admin::Clone { snapshot, volume } => {
+                self.origins.insert(*volume, *snapshot);
+            }
+            _ => {}
+        }
+    }
+}
