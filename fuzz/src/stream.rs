@@ -116,6 +116,7 @@ fn serde_begin(body: &[u8], block: u64, count: u64) -> Begin {
         volume: 2,
         snapshot: block >> 32,
         from: (count >> 63 == 1).then_some(count & 0xffff),
+        origin: (path.len() % 3 == 1).then(|| text.clone()),
         source: text.clone(),
         path: path.to_owned(),
         name: name.to_owned(),

@@ -492,6 +492,7 @@ impl World {
             volume: 2,
             snapshot: guid(newer),
             from: older.map(guid),
+            origin: None,
             source: format!("tank/v0@s{to}"),
             path: String::new(),
             name: format!("s{to}"),

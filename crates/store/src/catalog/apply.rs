@@ -37,9 +37,12 @@ impl Catalog {
                     dataset: clone.dataset.clone(),
                     size,
                     block_size,
-                    receiving: None,
+                    receiving: clone.receiving.clone(),
                 };
                 steps.push(self.add_volume(&volume, Some(clone.origin)));
+                if let Some(size) = clone.size {
+                    steps.push(self.resize(clone.dataset.id, size));
+                }
             }
             Operation::Rollback {
                 volume,

@@ -95,7 +95,7 @@ pub struct Receiving {
     pub attempt: u64,
     /// The snapshot's guid.
     pub snapshot: u64,
-    /// The guid of the one that it is told relative to: the volume's newest.
+    /// The guid of the one that it is told relative to: the volume's newest, or of a new clone its origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
     /// The snapshot's whole name where it comes from, for people.

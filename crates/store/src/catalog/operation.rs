@@ -112,7 +112,7 @@ pub enum Operation {
         /// Whose.
         tag: String,
     },
-    /// A snapshot is going to be received into a volume that there is. Into a new one: see [`NewVolume`].
+    /// A snapshot is going to be received into a volume that there is. Into a new one: see [`NewVolume`] and [`NewClone`].
     BeginReceive {
         /// Which.
         volume: DatasetId,
@@ -195,6 +195,12 @@ pub struct NewClone {
     pub dataset: NewDataset,
     /// What it is made of.
     pub origin: DatasetId,
+    /// Bytes, where these are not the origin's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// What it is made to receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<Receiving>,
 }
 
 /// Snapshots that are taken.

@@ -339,13 +339,14 @@ fn may_make_room(operation: &Operation) -> bool {
 
 /// Whether an operation takes blocks from lists or maps that a checkpoint may be working on.
 fn takes_lists(operation: &Operation) -> bool {
-    matches!(
-        operation,
+    match operation {
+        Operation::Clone { clone, .. } => clone.size.is_some(),
         Operation::Destroy { .. }
-            | Operation::Rollback { .. }
-            | Operation::Resize { .. }
-            | Operation::BeginReceive { .. }
-    )
+        | Operation::Rollback { .. }
+        | Operation::Resize { .. }
+        | Operation::BeginReceive { .. } => true,
+        _ => false,
+    }
 }
 
 // An operation that is kept in a record fits into one.

@@ -255,7 +255,9 @@ fn growth(catalog: &Catalog, operation: &Operation) -> usize {
         }
         Operation::Clone { folders, clone } => {
             let shared = depth(clone.origin) + 1;
-            len() + (folders.len() + 1) * ENTRY + CONTENTS + shared * (PART + LISTED)
+            let ahead = clone.receiving.as_ref().map(|_| snapshot_ahead(shared));
+            let lists = shared * (PART + LISTED) + ahead.unwrap_or(0);
+            len() + (folders.len() + 1) * ENTRY + CONTENTS + lists
         }
         Operation::Snapshot(taken) => len() + taken_growth(catalog, taken),
         Operation::EndReceive { taken, .. } => len() + taken_growth(catalog, taken),

@@ -4,6 +4,7 @@ mod basics;
 mod cache_choice;
 mod cache_vdevs;
 mod checks;
+mod clone_streams;
 mod datasets;
 mod durable;
 mod foreign_bugs;

@@ -22,6 +22,10 @@ pub struct Begin {
     /// Guid of the snapshot that blocks are told relative to; without it all blocks come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
+    /// The whole name, where it comes from, of a snapshot of another volume that this one is a clone of. With `from` it is
+    /// that one, and a new volume becomes a clone of it; without, the clone comes whole, and this is for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// The snapshot's whole name where it comes from, for people: `tank/vms/disk1@monday`.
     pub source: String,
     /// The volume's name below what was sent, `vms/disk1`; empty where that is the volume itself.
@@ -49,6 +53,11 @@ impl Begin {
         self.size / u64::from(self.block_size.max(1))
     }
 
+    /// Of a clone that comes whole: the snapshot that it is a clone of where it comes from.
+    pub fn left_out(&self) -> Option<&str> {
+        self.origin.as_deref().filter(|_| self.from.is_none())
+    }
+
     /// Of how many folders above the volume what they pass on is among its properties: those that were sent.
     pub fn folders(&self) -> u32 {
         let parts = self.path.split('/').filter(|part| !part.is_empty());
@@ -72,7 +81,8 @@ impl Begin {
             return Some("a snapshot is told relative to itself".to_owned());
         }
         let parts = self.path.split('/').filter(|_| !self.path.is_empty());
-        let mut names = parts.chain([self.name.as_str()]);
+        let origin = self.origin.iter().flat_map(|name| name.split(['/', '@']));
+        let mut names = parts.chain([self.name.as_str()]).chain(origin);
         names.find_map(|part| check_component(part).err().map(|error| error.problem))
     }
 }

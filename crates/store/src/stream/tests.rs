@@ -24,6 +24,9 @@ fn begin(snapshot: u64, start: u64) -> Begin {
         volume: 5,
         snapshot,
         from: (snapshot > 1).then(|| snapshot - 1),
+        origin: snapshot
+            .is_multiple_of(3)
+            .then(|| "tank/vms/b@o".to_owned()),
         source: "tank/a@s".to_owned(),
         path: "vms/a".to_owned(),
         name: "s".to_owned(),
@@ -239,7 +242,7 @@ fn a_sender_that_gives_up_says_why() {
 
 #[test]
 fn what_cannot_be_is_refused_although_its_checksums_are_right() {
-    let wrong: [fn(&mut Begin); 8] = [
+    let wrong: [fn(&mut Begin); 10] = [
         |begin| begin.block_size = 5000,
         |begin| begin.block_size = 1 << 20,
         |begin| begin.size += 1,
@@ -248,6 +251,8 @@ fn what_cannot_be_is_refused_although_its_checksums_are_right() {
         |begin| begin.from = Some(begin.snapshot),
         |begin| begin.path = "a/../b".to_owned(),
         |begin| begin.name = "a@b".to_owned(),
+        |begin| begin.origin = Some(String::new()),
+        |begin| begin.origin = Some("tank/a@\u{1b}[2J".to_owned()),
     ];
     for (number, wrong) in wrong.into_iter().enumerate() {
         let (mut encoder, mut begin) = (Encoder::new(), begin(2, 0));
@@ -322,6 +327,18 @@ fn tokens_of_earlier_builds_are_read() {
     let text = "1-5b4139319d4c2ca1--0-1-4d3bede5";
     assert_eq!(text.parse(), Ok(token));
     assert_eq!(token.to_string(), text);
+}
+
+/// As an earlier build wrote it, which knew of no origins.
+#[test]
+fn what_a_part_says_of_itself_is_read_as_earlier_builds_wrote_it() {
+    let before = r#"{"pool":77,"volume":5,"snapshot":2,"from":1,"source":"tank/a@s","path":"vms/a","name":"s","created_s":1700000000,"size":524288,"block_size":8192,"properties":{"compression":"zstd-3"}}"#;
+    let plain = begin(2, 0);
+    assert_eq!(
+        serde_json::from_str::<Begin>(before).expect("it is read"),
+        plain
+    );
+    assert_eq!(serde_json::to_string(&plain).expect("JSON"), before);
 }
 
 /// It was made by a program that knows `docs/stream.md` and nothing of this code.

@@ -15,6 +15,7 @@ use store::pool::{
     Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig, Received,
     Request, RequestId, examine,
 };
+use store::stream::Begin;
 use store::vdev::{
     self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, LeafSpec,
     TopLevelSpec, VdevTree,
@@ -378,10 +379,9 @@ impl World {
                 });
             }
             Step::BeginReceive { name, .. } => {
-                let from = |snapshot: &str| self.pool.catalog().find(snapshot).expect("it").guid;
                 let request = ReceiveInto {
                     name: text(name),
-                    begin: begin(step, from),
+                    begin: self.begin(step),
                     attempt: ATTEMPT,
                     is_resumable: true,
                     with_parents: true,
@@ -391,8 +391,7 @@ impl World {
             Step::Receive { name, block, count } => self.receive(number, name, block, count),
             Step::EndReceive { name, begun } => {
                 let (dataset, _) = self.find(name);
-                let from = |_: &str| unreachable!("only a new volume is received to its end");
-                let begin = begin(begun, from);
+                let begin = self.begin(begun);
                 self.change(move |catalog, stamp| {
                     catalog.plan_end_receive(dataset, ATTEMPT, &begin, stamp)
                 });
@@ -411,6 +410,13 @@ impl World {
             Step::Pull { disk } => drop(self.dead.insert(disk)),
             Step::Hang { disks } => self.stuck.extend(disks),
         }
+    }
+
+    /// What a stream says of itself that begins with this step.
+    fn begin(&self, step: &Step) -> Begin {
+        begin(step, |snapshot| {
+            self.pool.catalog().find(snapshot).expect("it").guid
+        })
     }
 
     /// Receives some blocks, and notes that they are there.

@@ -148,6 +148,54 @@ fn what_was_copied_is_in_the_chain_once_the_pool_was_opened() {
     same(&world.contents(), &expected);
 }
 
+const CLONED: Step = Step::BeginReceive {
+    name: "copy",
+    from: Some("plain@one"),
+    size: 2 << 20,
+    block_size: 4096,
+};
+
+/// A stream that makes a smaller clone of what is there: on its way and at its end, in the log and behind a checkpoint.
+#[test]
+fn a_clone_that_is_received_is_read_the_same() {
+    let mut world = World::open(image());
+    let mut expected = expected_of(STORY);
+    let steps = [
+        CLONED,
+        Step::Receive {
+            name: "copy",
+            block: 500,
+            count: 3,
+        },
+        Step::Checkpoint,
+        Step::EndReceive {
+            name: "copy",
+            begun: &CLONED,
+        },
+        Step::Checkpoint,
+    ];
+    for (number, step) in (STORY.len()..).zip(&steps) {
+        world.follow(number, step);
+        follow(&mut expected, number, step);
+        let found = reader::read(world.disks());
+        same(&found.datasets, &expected);
+        let is_on_its_way = number < STORY.len() + 3;
+        assert_eq!(found.receiving.contains_key("copy"), is_on_its_way);
+        let mut readable = readable(expected.clone());
+        if is_on_its_way {
+            let told = &found.receiving["copy"];
+            assert!(told["from"].is_u64() && told["is_new"] == true, "{told}");
+            readable.remove("copy");
+        }
+        same(&world.contents(), &readable);
+    }
+    let blocks = |name: &str| expected[name].blocks.keys().copied().max();
+    assert_eq!(
+        (blocks("copy@sent"), blocks("plain@one")),
+        (Some(511), Some(519))
+    );
+}
+
 #[test]
 fn what_is_redundant_or_needed_by_nobody_may_be_away() {
     for away in [

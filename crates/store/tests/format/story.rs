@@ -54,7 +54,8 @@ pub(crate) enum Step {
         name: &'static str,
     },
     Checkpoint,
-    /// A stream begins to be received: into a new volume, or changes since a snapshot.
+    /// A stream begins to be received: into a new volume, or changes since a snapshot; of another volume's snapshot into a
+    /// new clone of that.
     BeginReceive {
         name: &'static str,
         from: Option<&'static str>,
@@ -67,7 +68,7 @@ pub(crate) enum Step {
         block: u64,
         count: u64,
     },
-    /// All of a stream into a new volume is there.
+    /// All of a stream is there.
     EndReceive {
         name: &'static str,
         begun: &'static Step,
@@ -108,6 +109,9 @@ pub(crate) fn begin(step: &Step, guid: impl Fn(&str) -> u64) -> Begin {
         volume: 0x1234,
         snapshot: SENT,
         from: from.map(guid),
+        origin: from
+            .filter(|from| from.split('@').next() != Some(name))
+            .map(|from| format!("elsewhere/{from}")),
         source: format!("elsewhere/{name}@sent"),
         path: String::new(),
         name: "sent".to_owned(),
@@ -562,11 +566,13 @@ pub(crate) fn follow(all: &mut BTreeMap<String, Expected>, number: usize, step: 
             block_size,
         } => {
             let blocks = from.map(|from| copy(all, from).blocks);
-            let of = Expected {
+            let mut of = Expected {
                 size,
                 block_size,
                 blocks: blocks.unwrap_or_default(),
             };
+            let end = size.div_ceil(block_size.into());
+            of.blocks.retain(|at, _| *at < end);
             all.insert(name.to_owned(), of);
         }
         Step::Receive { name, block, count } => {

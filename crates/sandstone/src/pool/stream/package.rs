@@ -114,7 +114,7 @@ pub(super) fn rest(
             "give the receive up with 'volume receive -A', and send it anew",
         )
     };
-    let to = catalog.snapshot_by_guid(token.snapshot);
+    let to = catalog.snapshots_by_guid(token.snapshot).next();
     let to = to.ok_or_else(|| gone("snapshot"))?;
     let from = match token.from {
         None => None,
@@ -167,6 +167,7 @@ fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
             volume,
             snapshot: to.guid,
             from: from.map(|from| from.guid),
+            origin: None,
             source: catalog.full_name(to.id),
             path: String::new(),
             name: to.name.clone(),

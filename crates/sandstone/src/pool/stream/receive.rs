@@ -541,6 +541,7 @@ mod tests {
             volume: 2,
             snapshot: 3,
             from: None,
+            origin: None,
             source: source.to_owned(),
             path: path.to_owned(),
             name: "x".to_owned(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::dataset::Dataset;
 use super::error::{CatalogError, ErrorKind};
 use super::name::{self, check_component};
-use super::operation::{NewDataset, NewName, NewSnapshots, NewVolume, Operation};
+use super::operation::{NewClone, NewDataset, NewName, NewSnapshots, NewVolume, Operation};
 use super::properties::Properties;
 use super::property::Property;
 use super::value::Value;
@@ -18,6 +18,7 @@ mod receive;
 mod values;
 
 use place::{Growth, take_id};
+use receive::check_received_clone;
 pub(super) use receive::check_receiving;
 pub(super) use values::{check_geometry, check_properties, check_settable};
 use values::{check_volume_properties, too_much_reserved};
@@ -46,16 +47,7 @@ impl Catalog {
             }
             Operation::Clone { folders, clone } => {
                 self.check_new(folders, Some(&clone.dataset))?;
-                let origin = self.existing(clone.origin)?;
-                let Some(snapshot) = origin.as_snapshot() else {
-                    return Err(self.not_a(origin, "snapshot"));
-                };
-                check_volume_properties(&NewVolume {
-                    dataset: clone.dataset.clone(),
-                    size: snapshot.size,
-                    block_size: snapshot.block_size,
-                    receiving: None,
-                })
+                self.check_clone(clone)
             }
             Operation::Rollback {
                 volume,
@@ -134,6 +126,22 @@ impl Catalog {
             None if folders.is_empty() => Err(CatalogError::mismatch("no folder is to be made")),
             None => Ok(()),
         }
+    }
+
+    fn check_clone(&self, clone: &NewClone) -> Checked {
+        let origin = self.existing(clone.origin)?;
+        let Some(snapshot) = origin.as_snapshot() else {
+            return Err(self.not_a(origin, "snapshot"));
+        };
+        let volume = NewVolume {
+            dataset: clone.dataset.clone(),
+            size: clone.size.unwrap_or(snapshot.size),
+            block_size: snapshot.block_size,
+            receiving: clone.receiving.clone(),
+        };
+        check_geometry(volume.size, volume.block_size)?;
+        check_received_clone(&volume, origin.guid)?;
+        check_volume_properties(&volume)
     }
 
     fn check_snapshots(&self, taken: &NewSnapshots) -> Checked {

@@ -2,7 +2,7 @@
 
 use super::super::dataset::{Dataset, Receiving};
 use super::super::error::{CatalogError, ErrorKind};
-use super::super::operation::NewSnapshots;
+use super::super::operation::{NewSnapshots, NewVolume};
 use super::super::properties::Properties;
 use super::values::{check_geometry, check_properties};
 use super::{Catalog, Checked};
@@ -129,6 +129,19 @@ impl Catalog {
 
     fn not_received(&self, id: DatasetId) -> CatalogError {
         CatalogError::mismatch(format!("'{}' receives nothing of that", self.full_name(id)))
+    }
+}
+
+/// Whether a stream can make a clone of a snapshot with this guid: it tells what changed since that one, from its beginning.
+pub(super) fn check_received_clone(clone: &NewVolume, origin: u64) -> Checked {
+    let receiving = clone.receiving.as_ref();
+    check_receiving(receiving, clone.size, clone.block_size)?;
+    let fits = |of: &Receiving| of.is_new && of.position == 0 && of.from == Some(origin);
+    match receiving.is_none_or(fits) {
+        true => Ok(()),
+        false => Err(CatalogError::mismatch(
+            "what is to be received does not go on from the clone's origin",
+        )),
     }
 }
 

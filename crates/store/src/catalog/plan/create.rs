@@ -74,6 +74,8 @@ impl Catalog {
             clone: NewClone {
                 dataset,
                 origin: origin.id,
+                size: None,
+                receiving: None,
             },
         })
     }

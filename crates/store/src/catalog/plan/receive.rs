@@ -1,8 +1,10 @@
-//! Receiving streams: which volume a snapshot goes to, and whether it fits there.
+//! Receiving streams: which volume a snapshot goes to, of what it is a clone, and whether it fits there.
+
+use std::cmp::Reverse;
 
 use super::request::{ReceiveInto, Rollback, Stamp, Texts};
 use crate::catalog::error::{CatalogError, ErrorKind};
-use crate::catalog::operation::{NewSnapshot, NewSnapshots, NewVolume, Operation};
+use crate::catalog::operation::{NewClone, NewSnapshot, NewSnapshots, NewVolume, Operation};
 use crate::catalog::properties::Properties;
 use crate::catalog::property::Property;
 use crate::catalog::value::Value;
@@ -11,12 +13,12 @@ use crate::format::DatasetId;
 use crate::stream::Begin;
 
 impl Catalog {
-    /// A stream begins: into a new volume, or one whose newest snapshot is what the stream goes on from, or one
-    /// into which this very snapshot was received in part.
+    /// A stream begins: into a new volume, which is a clone where the stream goes on from another volume's snapshot; or into
+    /// one whose newest snapshot is what the stream goes on from; or one into which this very snapshot was received in part.
     ///
     /// # Errors
-    /// Exists, NotFound, InvalidName; Busy where something else is being received; Mismatch where the stream
-    /// does not go on from what is there.
+    /// Exists, NotFound (also of the origin of a clone), InvalidName; Busy where something else is being received; Mismatch
+    /// where the stream does not go on from what is there.
     pub fn plan_begin_receive(
         &self,
         request: &ReceiveInto,
@@ -76,12 +78,7 @@ impl Catalog {
             Some(before) => self.resumed(dataset, before, request)?,
             None => self.continued(dataset, request)?,
         };
-        if volume.block_size != begin.block_size {
-            return Err(CatalogError::mismatch(format!(
-                "the stream has blocks of {} bytes, '{}' of {}",
-                begin.block_size, request.name, volume.block_size
-            )));
-        }
+        self.check_block_size(dataset, begin)?;
         self.planned(Operation::BeginReceive {
             volume: dataset.id,
             size: begin.size,
@@ -104,7 +101,7 @@ impl Catalog {
     ) -> Result<Operation, CatalogError> {
         let begin = &request.begin;
         let shown = self.shown(&request.name);
-        if begin.from.is_some() {
+        if begin.from.is_some() && begin.origin.is_none() {
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
                 format!("the stream holds changes only, and there is no '{shown}' to make them to"),
@@ -118,6 +115,10 @@ impl Catalog {
                 "send it without a token",
             ));
         }
+        let origin = match begin.from {
+            Some(guid) => Some(self.received_origin(request, guid)?),
+            None => None,
+        };
         let place = self.place(&request.name, request.with_parents, stamp)?;
         let mut dataset = stamp.dataset(place.next, place.parent, &place.name);
         dataset.received = begin
@@ -125,18 +126,74 @@ impl Catalog {
             .as_ref()
             .map(known_properties)
             .unwrap_or_default();
-        self.planned(Operation::CreateVolume {
-            folders: place.folders,
-            volume: NewVolume {
-                dataset,
-                size: begin.size,
-                block_size: begin.block_size,
-                receiving: Some(Receiving {
-                    is_new: true,
-                    ..receiving(request, 0)
-                }),
+        let folders = place.folders;
+        let receiving = Some(Receiving {
+            is_new: true,
+            ..receiving(request, 0)
+        });
+        let (size, block_size) = (begin.size, begin.block_size);
+        self.planned(match origin {
+            None => Operation::CreateVolume {
+                folders,
+                volume: NewVolume {
+                    dataset,
+                    size,
+                    block_size,
+                    receiving,
+                },
+            },
+            Some(origin) => Operation::Clone {
+                folders,
+                clone: NewClone {
+                    dataset,
+                    origin: origin.id,
+                    size: (origin.geometry() != Some((size, block_size))).then_some(size),
+                    receiving,
+                },
             },
         })
+    }
+
+    /// The snapshot of which a stream makes a clone. Where a stream was received several times there are several of its
+    /// guid: the nearest is meant, the one whose volume lies in most of the folders that the clone lies in, and least deep.
+    fn received_origin(&self, request: &ReceiveInto, guid: u64) -> Result<&Dataset, CatalogError> {
+        let nearness = |dataset: &&Dataset| {
+            let name = self.name(dataset.parent);
+            let parts = name.split('/').zip(request.name.split('/'));
+            let in_common = parts.take_while(|(its, wanted)| its == wanted).count();
+            (in_common, Reverse(name.split('/').count()))
+        };
+        // Of several that are as near, the first one in the order of numbers.
+        let all = self.snapshots_by_guid(guid).rev();
+        let Some(nearest) = all.max_by_key(nearness) else {
+            let origin = request.begin.origin.as_deref().unwrap_or_default();
+            return Err(CatalogError::new(
+                ErrorKind::NotFound,
+                format!(
+                    "the stream makes '{}' a clone of '{origin}', and no snapshot here is that one",
+                    self.shown(&request.name)
+                ),
+                format!(
+                    "receive '{origin}' first, or send the clone whole, without -i; 'volume send -R' of a folder \
+                     that both lie in sends both"
+                ),
+            ));
+        };
+        self.check_block_size(nearest, &request.begin)?;
+        Ok(nearest)
+    }
+
+    /// Refuses a stream whose blocks are not as long as those of what it goes on from.
+    fn check_block_size(&self, before: &Dataset, begin: &Begin) -> Result<(), CatalogError> {
+        let (_, block_size) = before.geometry().unwrap_or_default();
+        if block_size == begin.block_size {
+            return Ok(());
+        }
+        Err(CatalogError::mismatch(format!(
+            "the stream has blocks of {} bytes, '{}' of {block_size}",
+            begin.block_size,
+            self.full_name(before.id),
+        )))
     }
 
     /// What was received in part goes on.
@@ -198,6 +255,15 @@ impl Catalog {
             ));
         }
         let newest = own.last();
+        if let Some(origin) = &begin.origin
+            && has(from).is_none()
+        {
+            return Err(CatalogError::new(
+                ErrorKind::Exists,
+                format!("'{name}' exists already, and the stream makes a new clone of '{origin}'"),
+                "receive it under another name, or destroy what has this one",
+            ));
+        }
         if newest.map(|newest| newest.guid) == Some(from) && begin.start == 0 {
             return Ok(receiving(request, 0));
         }
@@ -317,10 +383,10 @@ impl Catalog {
         all.filter(|id| self.receiving(*id).is_some()).collect()
     }
 
-    /// A snapshot by its guid; the first one in the order of numbers where clones of a stream have the same.
-    pub fn snapshot_by_guid(&self, guid: u64) -> Option<&Dataset> {
-        let mut all = self.datasets.values();
-        all.find(|dataset| dataset.guid == guid && dataset.as_snapshot().is_some())
+    /// The snapshots of a guid, in the order of their numbers: several, where a stream was received several times.
+    pub fn snapshots_by_guid(&self, guid: u64) -> impl DoubleEndedIterator<Item = &Dataset> {
+        let all = self.datasets.values();
+        all.filter(move |dataset| dataset.guid == guid && dataset.as_snapshot().is_some())
     }
 
     fn check_attempt(&self, volume: DatasetId, attempt: u64) -> Result<(), CatalogError> {

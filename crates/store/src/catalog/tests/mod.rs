@@ -1,10 +1,11 @@
-//! Tests of the catalogue: what each operation does (`operations`), what is refused (`refusals`), what lies on
-//! disks (`stored`), and random histories with a model of blocks (`histories`).
+//! Tests of the catalogue: what each operation does (`operations`), what is refused (`refusals`), clones that come with
+//! streams (`received_clones`), what lies on disks (`stored`), and random histories with a model of blocks (`histories`).
 
 mod blocks;
 mod histories;
 mod history;
 mod operations;
+mod received_clones;
 mod refusals;
 mod stored;
 

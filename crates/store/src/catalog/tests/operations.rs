@@ -597,6 +597,7 @@ fn receive(world: &mut World, from: Option<u64>, properties: Option<&[(&str, &st
         volume: 1,
         snapshot: from.unwrap_or(500) + 1,
         from,
+        origin: None,
         source: "other/v@s".to_owned(),
         path: String::new(),
         name: format!("s{}", from.unwrap_or(500)),

@@ -258,6 +258,7 @@ fn begin(from: Option<u64>, properties: usize) -> Begin {
         volume: 1,
         snapshot: from.unwrap_or(500) + 1,
         from,
+        origin: None,
         source: "other/v@s".to_owned(),
         path: String::new(),
         name: format!("s{}", from.unwrap_or(0)),
@@ -338,6 +339,43 @@ fn a_receive_that_began_can_end() {
     world.reopen().expect("opens");
     world.make_room((10..40).map(|number| format!("a{number}")).collect());
     assert!(world.try_end("w", &second, u64::MAX));
+    world.checkpoint();
+    world.reopen().expect("opens");
+}
+
+/// So does that of a new clone, whose snapshot has a list for each that it builds on.
+#[test]
+fn a_receive_of_a_clone_that_began_can_end() {
+    let mut world = world();
+    world.fill_history();
+    assert!(world.try_create("v".to_owned()));
+    let mut depth = 0;
+    while depth < 20 {
+        let volume = world.id("v");
+        world.write(volume, depth * BLOCK, &[1; BLOCK as usize], false);
+        assert!(world.try_snapshot(format!("v@{depth}")));
+        depth += 1;
+    }
+    let origin = world.id("v@19");
+    let guid = world.pool.catalog().dataset(origin).expect("it").guid;
+    let stream = Begin {
+        origin: Some("other/v@19".to_owned()),
+        snapshot: 7,
+        ..begin(Some(guid), 0)
+    };
+    let mut begun = 0;
+    while world.try_begin(&format!("c{begun}"), &stream, 7) {
+        begun += 1;
+        assert!(begun < 2000, "no stream is refused");
+    }
+    assert!(begun > 1, "{begun}");
+    world.fill_lists("a");
+    for number in 0..begun {
+        assert!(
+            world.try_end(&format!("c{number}"), &stream, 7),
+            "{number} of {begun}"
+        );
+    }
     world.checkpoint();
     world.reopen().expect("opens");
 }

@@ -13,9 +13,9 @@ use crate::map::Change;
 use crate::stream::{Begin, Decoder, Encoder, Item};
 use crate::vdev::Kind;
 
-const SECTOR: u64 = 4096;
+pub(super) const SECTOR: u64 = 4096;
 /// Sectors of the volume: more than one leaf of small blocks.
-const SECTORS: u64 = 1024;
+pub(super) const SECTORS: u64 = 1024;
 
 const SHAPES: [(Kind, usize); 3] = [
     (Kind::Leaf, 1),
@@ -23,7 +23,7 @@ const SHAPES: [(Kind, usize); 3] = [
     (Kind::Raidz { parity: 1 }, 3),
 ];
 
-fn world(shape: usize) -> World {
+pub(super) fn world(shape: usize) -> World {
     let (kind, disks) = SHAPES[shape % SHAPES.len()];
     let limits = Limits {
         updates: 200,
@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-fn bytes(sectors: u64, tag: u8) -> Vec<u8> {
+pub(super) fn bytes(sectors: u64, tag: u8) -> Vec<u8> {
     let mut state = u64::from(tag) << 8 | 1;
     let len = sectors * SECTOR;
     (0..len)
@@ -160,6 +160,7 @@ impl Source {
             volume: 1,
             snapshot: guid(newer),
             from: older.map(guid),
+            origin: None,
             source: format!("tank/v@s{to}"),
             path: String::new(),
             name: format!("s{to}"),
@@ -169,74 +170,90 @@ impl Source {
             start,
             properties: None,
         };
-        let mut encoder = Encoder::new();
-        assert!(encoder.begin(&begin));
-        let mut next = Some(start);
-        while let Some(start) = next {
-            let wanted = WantedChanges {
-                from: older,
-                to: newer,
-                start,
-            };
-            let found: Changes = match self.world.ask(Request::Changes(wanted)).expect("changes") {
-                Answer::Changes(found) => found,
-                other => panic!("{other:?}"),
-            };
-            for change in found.changes {
-                match change {
-                    Change::Holes(range) => encoder.free(range.start, range.end - range.start),
-                    Change::Block { index, .. } => {
-                        let request = Request::Stored {
-                            dataset: newer,
-                            block: index,
-                        };
-                        match self.world.ask(request).expect("a block") {
-                            Answer::Stored(stored) => {
-                                encoder.data(index, stored.compression, &stored.payload);
-                            }
-                            other => panic!("{other:?}"),
-                        }
-                    }
-                }
-            }
-            next = found.next;
-        }
-        encoder.end();
-        encoder.close();
-        encoder.take()
+        encoded(&mut self.world, &begin, older, newer)
     }
 }
 
-/// Where streams go: the volume `w` of a world.
-struct Sink {
-    world: World,
+/// The stream of a snapshot, relative to an older one.
+pub(super) fn encoded(
+    world: &mut World,
+    begin: &Begin,
+    older: Option<DatasetId>,
+    newer: DatasetId,
+) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    assert!(encoder.begin(begin));
+    let mut next = Some(begin.start);
+    while let Some(start) = next {
+        let wanted = WantedChanges {
+            from: older,
+            to: newer,
+            start,
+        };
+        let found: Changes = match world.ask(Request::Changes(wanted)).expect("changes") {
+            Answer::Changes(found) => found,
+            other => panic!("{other:?}"),
+        };
+        for change in found.changes {
+            match change {
+                Change::Holes(range) => encoder.free(range.start, range.end - range.start),
+                Change::Block { index, .. } => {
+                    let request = Request::Stored {
+                        dataset: newer,
+                        block: index,
+                    };
+                    match world.ask(request).expect("a block") {
+                        Answer::Stored(stored) => {
+                            encoder.data(index, stored.compression, &stored.payload);
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+        }
+        next = found.next;
+    }
+    encoder.end();
+    encoder.close();
+    encoder.take()
+}
+
+/// Where streams go: a volume of a world, here always `w`.
+pub(super) struct Sink {
+    pub(super) world: World,
+    pub(super) name: String,
     attempt: u64,
 }
 
 impl Sink {
-    fn new(shape: usize, is_lazy: bool) -> Self {
+    pub(super) fn new(shape: usize, is_lazy: bool) -> Self {
         let mut world = world(shape);
         world.is_lazy = is_lazy;
-        Self { world, attempt: 0 }
+        let name = "w".to_owned();
+        Self {
+            world,
+            name,
+            attempt: 0,
+        }
     }
 
     fn begin(&mut self, begin: &Begin) -> Result<DatasetId, PoolError> {
         self.attempt += 1;
         let request = ReceiveInto {
-            name: "w".to_owned(),
+            name: self.name.clone(),
             begin: begin.clone(),
             attempt: self.attempt,
             is_resumable: true,
-            with_parents: false,
+            with_parents: true,
         };
         let plan: Plan =
             Box::new(move |catalog, stamp| catalog.plan_begin_receive(&request, stamp));
         self.world.administer(plan)?;
-        Ok(self.world.id("w"))
+        Ok(self.world.id(&self.name))
     }
 
     /// Receives so many bytes of a stream; what is there then is noted.
-    fn receive(&mut self, stream: &[u8]) -> Result<(), PoolError> {
+    pub(super) fn receive(&mut self, stream: &[u8]) -> Result<(), PoolError> {
         let mut decoder = Decoder::new();
         let mut current: Option<(Begin, DatasetId)> = None;
         let mut position = 0;
@@ -290,8 +307,8 @@ impl Sink {
         Ok(())
     }
 
-    fn abort(&mut self) {
-        let volume = self.world.id("w");
+    pub(super) fn abort(&mut self) {
+        let volume = self.world.id(&self.name);
         let plan: Plan = Box::new(move |catalog, _| catalog.plan_abort_receive(volume, None));
         self.world.administer(plan).expect("given up");
     }
@@ -301,15 +318,15 @@ impl Sink {
         catalog.find(&format!("w@s{number}")).is_ok()
     }
 
-    fn position(&self) -> Option<u64> {
+    pub(super) fn position(&self) -> Option<u64> {
         let catalog = self.world.pool.catalog();
-        let volume = catalog.find("w").ok()?.id;
+        let volume = catalog.find(&self.name).ok()?.id;
         catalog
             .receiving(volume)
             .map(|receiving| receiving.position)
     }
 
-    fn holds(&mut self, name: &str, model: &[u8]) -> bool {
+    pub(super) fn holds(&mut self, name: &str, model: &[u8]) -> bool {
         let id = self.world.id(name);
         let catalog = self.world.pool.catalog();
         let size = catalog
@@ -324,16 +341,16 @@ impl Sink {
 
 /// What is done to a receive.
 #[derive(Clone, Debug)]
-struct Trouble {
+pub(super) struct Trouble {
     /// After which part of the stream it is interrupted, in thousandths.
-    cut: usize,
+    pub(super) cut: usize,
     /// The pool is closed as by a crash, and opened.
-    reopen: bool,
+    pub(super) reopen: bool,
     /// It is given up, and begun anew.
-    abort: bool,
+    pub(super) abort: bool,
 }
 
-fn troubles() -> impl Strategy<Value = Vec<Trouble>> {
+pub(super) fn troubles() -> impl Strategy<Value = Vec<Trouble>> {
     let trouble = (0..1000_usize, any::<bool>(), any::<bool>());
     let trouble = trouble.prop_map(|(cut, reopen, abort)| Trouble { cut, reopen, abort });
     prop::collection::vec(trouble, 0..4)

@@ -129,14 +129,19 @@ impl Datasets {
                 .iter()
                 .for_each(|new| self.snapshot(new)),
             "clone" => {
-                let origin = number(&of["clone"]["origin"]);
+                let new = &of["clone"];
+                let origin = number(&new["origin"]);
                 let (is_snapshot, previous) = (false, Some(origin));
                 let clone = Dataset {
                     is_snapshot,
                     previous,
+                    receiving: new.get("receiving").cloned(),
                     ..self.at(origin).clone()
                 };
-                self.add(&of["clone"]["dataset"], clone);
+                self.add(&new["dataset"], clone);
+                if let Some(size) = new.get("size") {
+                    self.resize(number(&new["dataset"]["id"]), size);
+                }
             }
             "destroy" => self.destroy(&of["ids"]),
             "rollback" => {
@@ -153,9 +158,12 @@ impl Datasets {
                 }
             }
             "resize" => {
-                self.resize(of);
+                self.resize(number(&of["volume"]), &of["size"]);
             }
-            "begin_receive" => self.resize(of).receiving = Some(of["receiving"].clone()),
+            "begin_receive" => {
+                let volume = self.resize(number(&of["volume"]), &of["size"]);
+                volume.receiving = Some(of["receiving"].clone());
+            }
             "note_received" => {
                 let volume = self.at(number(&of["volume"]));
                 let receiving = volume.receiving.as_mut().expect("a stream on its way");
@@ -173,9 +181,9 @@ impl Datasets {
     }
 
     /// The volume, with another size.
-    fn resize(&mut self, of: &Value) -> &mut Dataset {
-        let volume = self.at(number(&of["volume"]));
-        volume.size = number(&of["size"]);
+    fn resize(&mut self, volume: u64, size: &Value) -> &mut Dataset {
+        let volume = self.at(volume);
+        volume.size = number(size);
         let end = volume.size.div_ceil(volume.block_size);
         volume.view.retain(|at, _| *at < end);
         volume
