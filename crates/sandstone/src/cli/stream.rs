@@ -34,13 +34,13 @@ enum Outcome {
 
 #[derive(Debug, Args)]
 pub(super) struct Send {
-    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday
+    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its origin, by its whole name
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate")]
     from: Option<String>,
     /// The same with all snapshots in between
     #[arg(short = 'I', value_name = "SNAPSHOT")]
     intermediate: Option<String>,
-    /// All volumes below too, with all their snapshots and properties
+    /// All volumes below too, with all their snapshots and properties; clones stay clones
     #[arg(short = 'R', long = "replicate")]
     recursive: bool,
     /// Properties that were set too
@@ -140,6 +140,9 @@ pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) ->
         }
     }
     if args.dry_run {
+        for part in &parts {
+            tell_left_out(t.err, &part.snapshot, part.left_out.as_deref())?;
+        }
         return Ok(());
     }
     let total = parts.iter().map(|part| part.bytes).sum();
@@ -220,6 +223,7 @@ fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> 
         snapshot,
         from,
         bytes,
+        ..
     } in parts
     {
         match (from, is_parsable) {
@@ -231,9 +235,11 @@ fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> 
             }
             (Some(from), false) => {
                 let size = print_size(*bytes);
+                // That of another volume comes by its whole name.
+                let at = if from.contains('@') { "" } else { "@" };
                 writeln!(
                     out,
-                    "send from @{from} to {snapshot} estimated size is {size}"
+                    "send from {at}{from} to {snapshot} estimated size is {size}"
                 )?;
             }
         }
@@ -242,6 +248,16 @@ fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> 
         true => writeln!(out, "size\t{total}"),
         false => writeln!(out, "total estimated size is {}", print_size(total)),
     }
+}
+
+/// Says of a clone that comes whole what is missing for it to stay one.
+fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> io::Result<()> {
+    let Some(origin) = origin else { return Ok(()) };
+    let clone = snapshot.split('@').next().unwrap_or_default();
+    writeln!(
+        err,
+        "note: {clone} is sent whole, and is no clone where it is received: its origin {origin} is not sent"
+    )
 }
 
 /// A stream that passes by: it is looked at, so that what the daemon says in it is heard, and shown.
@@ -272,6 +288,11 @@ impl Passage {
         self.bytes += bytes.len() as u64;
         while let Some(item) = self.decoder.next_item()? {
             if let Item::Begin(begin) = item {
+                if begin.left_out().is_some() && self.is_shown {
+                    let _ = write!(err, "\r\x1b[K");
+                }
+                // Who cannot be told is still given the stream.
+                let _ = tell_left_out(err, &begin.source, begin.left_out());
                 self.snapshot = begin.source;
             }
         }
@@ -363,17 +384,18 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
             snapshot,
             source,
             bytes,
+            was_there,
         } in &received
         {
             let size = print_size(*bytes);
-            writeln!(t.out, "{word} {snapshot} from {source}: {size} of blocks")?;
+            match was_there {
+                true => writeln!(t.out, "{snapshot} is there already; passed over")?,
+                false => writeln!(t.out, "{word} {snapshot} from {source}: {size} of blocks")?,
+            }
         }
         let seconds = since.elapsed().as_secs_f64();
-        writeln!(
-            t.out,
-            "{} snapshots in {seconds:.1} seconds",
-            received.len()
-        )?;
+        let count = received.iter().filter(|view| !view.was_there).count();
+        writeln!(t.out, "{count} snapshots in {seconds:.1} seconds")?;
     }
     Ok(())
 }

@@ -45,5 +45,6 @@ mod served;
 mod skipped;
 mod small_folder;
 mod stream;
+mod stream_clones;
 mod stream_names;
 mod stream_rest;

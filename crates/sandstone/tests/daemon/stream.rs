@@ -83,6 +83,17 @@ pub(super) fn change(portal: SocketAddr, tag: u8) {
     assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(tag))), None);
 }
 
+/// The same at a target that is called otherwise.
+pub(super) fn change_at(portal: SocketAddr, target: &str, tag: u8) {
+    let settings = LoginSettings::new(
+        "iqn.2026-01.io.sandstone:changer",
+        Some(target.to_owned()),
+        Isid([0x80, 0, 0, 0, 0, 2]),
+    );
+    let mut session = served::log_in(portal, settings);
+    assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(tag))), None);
+}
+
 /// What a daemon's volumes hold, as a client reads them.
 pub(super) fn assert_holds(process: &Process, volume: &str, changed: u8) {
     let portal = free_portal();

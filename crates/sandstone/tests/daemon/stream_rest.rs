@@ -8,7 +8,7 @@ use super::stream::{assert_holds, begin, change, end, pipe, well, written};
 use crate::process::Process;
 
 /// What a stream is, as bytes.
-fn sent(from: &Process, send: &str) -> Vec<u8> {
+pub(super) fn sent(from: &Process, send: &str) -> Vec<u8> {
     let mut sender = begin(from, send, Stdio::null(), Stdio::piped());
     let mut stream = Vec::new();
     let mut output = sender.stdout.take().unwrap();
@@ -18,7 +18,7 @@ fn sent(from: &Process, send: &str) -> Vec<u8> {
 }
 
 /// Gives a receiver these bytes and no more.
-fn receive(to: &Process, line: &str, bytes: &[u8]) -> (bool, String) {
+pub(super) fn receive(to: &Process, line: &str, bytes: &[u8]) -> (bool, String) {
     let mut receiver = begin(to, line, Stdio::piped(), Stdio::null());
     // Where it is refused the rest is not taken.
     let _ = receiver.stdin.take().unwrap().write_all(bytes);

@@ -4,6 +4,7 @@
 //! | question | file |
 //! |---|---|
 //! | which snapshots, relative to what, does a stream carry | `package.rs` |
+//! | the same of all volumes of a folder, so that clones stay clones | `replication.rs` |
 //! | how large will it be; how is it read from the pool | `send.rs` |
 //! | which properties does the receiving side decide on itself | `overrides.rs` |
 //! | how does it come into a pool, and what is left where it does not | `receive.rs` |
@@ -11,6 +12,7 @@
 mod overrides;
 mod package;
 mod receive;
+mod replication;
 mod send;
 
 #[cfg(test)]
@@ -61,8 +63,12 @@ pub struct SendRequest {
 pub struct PartView {
     /// Its whole name where it comes from.
     pub snapshot: String,
-    /// What stands behind `@` of the one that it is told relative to.
+    /// What stands behind `@` of the one that it is told relative to; the whole name of one of another volume: the volume
+    /// is a clone of that.
     pub from: Option<String>,
+    /// Of a clone that is sent whole: its origin, which the stream does not bring.
+    #[serde(default)]
+    pub left_out: Option<String>,
     /// Bytes of the stream, about.
     pub bytes: u64,
 }

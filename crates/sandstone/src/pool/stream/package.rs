@@ -5,7 +5,7 @@ use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind, ROOT};
 use store::format::DatasetId;
 use store::stream::{Begin, ResumeToken};
 
-use super::SendRequest;
+use super::{SendRequest, replication};
 use crate::pool::dataset::split;
 
 /// One snapshot of a stream.
@@ -13,7 +13,7 @@ use crate::pool::dataset::split;
 pub(super) struct Part {
     pub(super) snapshot: DatasetId,
     pub(super) from: Option<DatasetId>,
-    /// What stands behind `@` of that one.
+    /// What stands behind `@` of that one; the whole name of one of another volume.
     pub(super) from_name: Option<String>,
     pub(super) begin: Begin,
 }
@@ -28,67 +28,18 @@ pub(super) fn parts(
     request: &SendRequest,
 ) -> Result<Vec<Part>, CatalogError> {
     let (_, name) = split(&request.snapshot);
-    let mut parts = Vec::new();
     if let Some(from) = &request.from {
         refuse_other_pool(&request.snapshot, from)?;
     }
-    if request.recursive {
-        let (above, snapshot) = name.split_once('@').ok_or_else(|| unnamed(name))?;
-        let root = catalog.find(above)?.id;
-        let from = request.from.as_deref().map(|from| last(from).to_owned());
-        let volumes = catalog.volumes_below(root);
-        if let Some(from) = &from {
-            // Volumes that are newer than it are sent whole. A name that none of them has is a mistake.
-            let mut all = volumes.iter().flat_map(|of| catalog.snapshots(of.id));
-            if !all.any(|of| of.name == *from) {
-                return Err(CatalogError::new(
-                    ErrorKind::NotFound,
-                    format!(
-                        "nothing below '{}' has a snapshot '{from}'",
-                        catalog.full_name(root)
-                    ),
-                    "name one that the receiving side has too, or leave it out to send everything",
-                ));
-            }
-        }
-        for volume in volumes {
-            let own = catalog.snapshots(volume.id);
-            if own.is_empty() && catalog.receiving(volume.id).is_some() {
-                continue;
-            }
-            let to = own.iter().find(|of| of.name == snapshot).ok_or_else(|| {
-                CatalogError::new(
-                    ErrorKind::NotFound,
-                    format!(
-                        "'{}' has no snapshot '{snapshot}'",
-                        catalog.full_name(volume.id)
-                    ),
-                    "take one of all at the same moment with 'volume snapshot -r'",
-                )
-            })?;
-            let from = own.iter().find(|of| Some(&of.name) == from.as_ref());
-            let is_whole = request.intermediate || from.is_none();
-            steps(catalog, to, from.copied(), is_whole, true, &mut parts)?;
-        }
-        let prefix = catalog.name(root);
-        for part in &mut parts {
-            part.begin.path = below(catalog, &prefix, part.snapshot);
-            let folders = part.begin.folders();
-            part.begin.properties = Some(properties(catalog, part.snapshot, folders));
-        }
+    let mut parts = if request.recursive {
+        replication::parts(catalog, request)?
     } else {
         let to = catalog.find_snapshot(name)?;
         let from = request.from.as_deref();
         let from = from.map(|from| base(catalog, to, from)).transpose()?;
-        steps(
-            catalog,
-            to,
-            from,
-            request.intermediate && from.is_some(),
-            false,
-            &mut parts,
-        )?;
-    }
+        let is_whole = request.intermediate && from.is_some();
+        steps(catalog, to, from, is_whole, false)
+    };
     for part in &mut parts {
         part.begin.pool = pool;
         if request.properties && !request.recursive {
@@ -114,15 +65,19 @@ pub(super) fn rest(
             "give the receive up with 'volume receive -A', and send it anew",
         )
     };
-    let to = catalog.snapshots_by_guid(token.snapshot).next();
-    let to = to.ok_or_else(|| gone("snapshot"))?;
-    let from = match token.from {
-        None => None,
+    let mut all = catalog.snapshots_by_guid(token.snapshot).peekable();
+    if all.peek().is_none() {
+        return Err(gone("snapshot"));
+    }
+    // Where several have its guid, one that builds on what the other side has.
+    let found = all.find_map(|to| match token.from {
+        None => Some((to, None)),
         Some(guid) => {
             let base = catalog.chain(to.id).find(|older| older.guid == guid);
-            Some(base.ok_or_else(|| gone("snapshot that goes before that"))?)
+            base.map(|base| (to, Some(base)))
         }
-    };
+    });
+    let (to, from) = found.ok_or_else(|| gone("snapshot that goes before that"))?;
     let mut part = part(catalog, to, from);
     part.begin.pool = pool;
     part.begin.start = token.position.min(part.begin.blocks());
@@ -133,14 +88,13 @@ pub(super) fn rest(
 }
 
 /// The parts that lead to a snapshot: from another one, or from nothing; with all in between or without.
-fn steps<'a>(
+pub(super) fn steps<'a>(
     catalog: &'a Catalog,
     to: &'a Dataset,
     from: Option<&'a Dataset>,
     is_whole: bool,
     is_own: bool,
-    parts: &mut Vec<Part>,
-) -> Result<(), CatalogError> {
+) -> Vec<Part> {
     let mut chain = vec![to];
     if is_whole {
         let older = catalog.chain(to.id);
@@ -148,26 +102,26 @@ fn steps<'a>(
         chain.extend(older.take_while(|older| from.is_none_or(|from| older.id != from.id)));
     }
     let mut before = from;
-    for snapshot in chain.into_iter().rev() {
-        parts.push(part(catalog, snapshot, before));
-        before = Some(snapshot);
-    }
-    Ok(())
+    let oldest_first = chain.into_iter().rev();
+    let parts = oldest_first.map(|snapshot| part(catalog, snapshot, before.replace(snapshot)));
+    parts.collect()
 }
 
 fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
     let (size, block_size) = to.geometry().unwrap_or_default();
     let volume = catalog.dataset(to.parent).map_or(0, |volume| volume.guid);
+    let foreign = from.filter(|from| from.parent != to.parent);
+    let origin = foreign.map(|from| catalog.full_name(from.id));
     Part {
         snapshot: to.id,
         from: from.map(|from| from.id),
-        from_name: from.map(|from| from.name.clone()),
+        from_name: origin.clone().or_else(|| Some(from?.name.clone())),
         begin: Begin {
             pool: 0,
             volume,
             snapshot: to.guid,
             from: from.map(|from| from.guid),
-            origin: None,
+            origin,
             source: catalog.full_name(to.id),
             path: String::new(),
             name: to.name.clone(),
@@ -181,7 +135,7 @@ fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
 }
 
 /// The snapshot that another is told relative to: `@a`, or its whole name.
-fn base<'a>(
+pub(super) fn base<'a>(
     catalog: &'a Catalog,
     to: &'a Dataset,
     name: &str,
@@ -220,17 +174,9 @@ fn refuse_other_pool(sent: &str, from: &str) -> Result<(), CatalogError> {
     ))
 }
 
-/// A volume's name below what is sent.
-fn below(catalog: &Catalog, prefix: &str, snapshot: DatasetId) -> String {
-    let volume = catalog.volume_of(snapshot).unwrap_or(snapshot);
-    let name = catalog.name(volume);
-    let rest = name.strip_prefix(prefix).unwrap_or(&name);
-    rest.trim_start_matches('/').to_owned()
-}
-
 /// What was set on a snapshot's volume and may go with it. Folders do not travel: of so many above it, what the volume
 /// inherits goes as its own.
-fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -> Texts {
+pub(super) fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -> Texts {
     let mut texts = Texts::new();
     let mut next = catalog.volume_of(snapshot);
     let mut above = 0;
@@ -254,11 +200,11 @@ fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -> Texts {
 }
 
 /// What stands behind `@`.
-fn last(name: &str) -> &str {
+pub(super) fn last(name: &str) -> &str {
     name.rsplit('@').next().unwrap_or(name)
 }
 
-fn unnamed(name: &str) -> CatalogError {
+pub(super) fn unnamed(name: &str) -> CatalogError {
     CatalogError::new(
         ErrorKind::InvalidName,
         format!("'{name}' names no snapshot"),

@@ -79,6 +79,9 @@ pub struct ReceiveView {
     pub source: String,
     /// Bytes of its blocks.
     pub bytes: u64,
+    /// It was there already, and the stream's was passed over.
+    #[serde(default)]
+    pub was_there: bool,
 }
 
 /// Calls what it is given with what logical units serve, and lets none be made or changed meanwhile. A stream begins in
@@ -106,11 +109,15 @@ struct Part {
     begin: Begin,
     /// `None`: nothing is changed.
     into: Option<Target>,
+    /// The snapshot that is there already, by its whole name: then nothing is changed either.
+    there: Option<String>,
     bytes: u64,
 }
 
 struct Target {
     volume: DatasetId,
+    /// It was made for the stream, and goes where that is given up.
+    is_new: bool,
     attempt: u64,
     given: VecDeque<Given>,
     given_bytes: usize,
@@ -201,8 +208,8 @@ impl Receiver<'_> {
     /// with what became of that.
     pub fn give_up(mut self, error: Error) -> Error {
         let mut left: Vec<String> = Vec::new();
-        let received = self.done.iter().map(|view| view.snapshot.as_str());
-        let received: Vec<&str> = received.collect();
+        let received = self.done.iter().filter(|view| !view.was_there);
+        let received: Vec<&str> = received.map(|view| view.snapshot.as_str()).collect();
         if !received.is_empty() {
             left.push(format!("{} was received and stays", received.join(", ")));
         }
@@ -211,7 +218,7 @@ impl Receiver<'_> {
             && let Some(into) = part.into
         {
             let volume = format!("{}/{}", self.pool.host.name(), part.name);
-            let (text, advice) = self.leave(&volume, &part.begin, into);
+            let (text, advice) = self.leave(&volume, into);
             left.push(text);
             next = advice.unwrap_or(next);
         }
@@ -233,7 +240,11 @@ impl Receiver<'_> {
             ));
         }
         let mut into = None;
-        if !self.request.dry_run {
+        let there = match self.request.dry_run {
+            true => None,
+            false => self.already_there(&name, &begin)?,
+        };
+        if !self.request.dry_run && there.is_none() {
             let volume = format!("{pool}/{name}");
             let request = ReceiveInto {
                 name: name.clone(),
@@ -259,9 +270,27 @@ impl Receiver<'_> {
             name,
             begin,
             into,
+            there,
             bytes: 0,
         });
         Ok(())
+    }
+
+    /// The snapshot of a part, where its volume has it already. As in zfs it is passed over in a stream of several volumes:
+    /// one that was interrupted goes on when it is sent again. In a stream of one volume it is refused.
+    fn already_there(&self, name: &str, begin: &Begin) -> Result<Option<String>, Error> {
+        if begin.path.is_empty() {
+            return Ok(None);
+        }
+        let (name, guid) = (name.to_owned(), begin.snapshot);
+        let asked = self.pool.host.ask(move |pool| {
+            let catalog = pool.catalog();
+            let volume = catalog.find_volume(&name).ok()?.id;
+            let all = catalog.snapshots(volume);
+            let found = all.iter().find(|snapshot| snapshot.guid == guid)?;
+            Some(catalog.full_name(found.id))
+        });
+        asked.map_err(|error| failed(&error))
     }
 
     fn data(&mut self, block: u64, packed: &Packed) -> Result<(), Error> {
@@ -330,10 +359,13 @@ impl Receiver<'_> {
         }
         let (pool, name) = (self.pool.host.name(), &part.name);
         let is_changed = part.into.is_some();
+        let was_there = part.there.is_some();
+        let snapshot = part.there;
         self.done.push(ReceiveView {
-            snapshot: format!("{pool}/{name}@{}", part.begin.name),
+            snapshot: snapshot.unwrap_or_else(|| format!("{pool}/{name}@{}", part.begin.name)),
             source: part.begin.source,
             bytes: part.bytes,
+            was_there,
         });
         if is_changed {
             self.overrides.set_on(&self.pool, &part.name)?;
@@ -360,7 +392,7 @@ impl Receiver<'_> {
     }
 
     /// What becomes of a part without an end, and what to do about it.
-    fn leave(&self, volume: &str, begin: &Begin, mut into: Target) -> (String, Option<String>) {
+    fn leave(&self, volume: &str, mut into: Target) -> (String, Option<String>) {
         // As far as the pool took all of it. Behind a change that it refused nothing counts.
         while !into.given.is_empty() && into.wait(&self.pool).is_ok() {}
         into.given.clear();
@@ -372,13 +404,13 @@ impl Receiver<'_> {
             );
             return (kept, Some(self.how_to_go_on(volume, into.volume)));
         }
-        let (id, attempt) = (into.volume, into.attempt);
+        let (id, attempt, is_new) = (into.volume, into.attempt, into.is_new);
         let aborted = apply(&self.pool, move |catalog| {
             catalog.plan_abort_receive(id, Some(attempt))
         });
         match aborted {
-            Ok(()) if begin.from.is_some() => (format!("{volume} is what it was before"), None),
-            Ok(()) => (format!("nothing of {volume} was kept"), None),
+            Ok(()) if is_new => (format!("nothing of {volume} was kept"), None),
+            Ok(()) => (format!("{volume} is what it was before"), None),
             Err(error) => (
                 format!("{volume} is not complete: {}", error.message),
                 Some(format!("sandstone volume receive -A {volume}")),
@@ -441,14 +473,17 @@ fn target(local: &str, begin: &Begin, below: Option<Below>) -> String {
 fn begin_into(pool: &OpenPool, request: ReceiveInto, served: &Served) -> Result<Target, Error> {
     let served = served.clone();
     let (attempt, start) = (request.attempt, request.begin.start);
-    let found: Arc<Mutex<Option<DatasetId>>> = Arc::default();
+    let found: Arc<Mutex<Option<(DatasetId, bool)>>> = Arc::default();
     let seen = Arc::clone(&found);
     let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
         let operation = catalog.plan_begin_receive(&request, stamp)?;
         served.refuse_operation(catalog, &operation)?;
         let volume = match &operation {
-            Operation::BeginReceive { volume, .. } => Some(*volume),
-            Operation::CreateVolume { volume, .. } => Some(volume.dataset.id),
+            Operation::BeginReceive {
+                volume, receiving, ..
+            } => Some((*volume, receiving.is_new)),
+            Operation::CreateVolume { volume, .. } => Some((volume.dataset.id, true)),
+            Operation::Clone { clone, .. } => Some((clone.dataset.id, true)),
             _ => None,
         };
         *seen.lock().unwrap_or_else(PoisonError::into_inner) = volume;
@@ -456,9 +491,10 @@ fn begin_into(pool: &OpenPool, request: ReceiveInto, served: &Served) -> Result<
     };
     administer(pool, Box::new(plan))?;
     let volume = *found.lock().unwrap_or_else(PoisonError::into_inner);
-    let volume = volume.ok_or_else(|| failed(&pool.host.ended()))?;
+    let (volume, is_new) = volume.ok_or_else(|| failed(&pool.host.ended()))?;
     Ok(Target {
         volume,
+        is_new,
         attempt,
         given: VecDeque::new(),
         given_bytes: 0,

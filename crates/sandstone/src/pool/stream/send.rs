@@ -138,6 +138,7 @@ impl Sender {
             Ok(PartView {
                 snapshot: part.begin.source.clone(),
                 from: part.from_name.clone(),
+                left_out: part.begin.left_out().map(str::to_owned),
                 bytes,
             })
         };
