@@ -106,7 +106,7 @@ pub(super) struct Rollback {
 
 #[derive(Debug, Args)]
 pub(super) struct CloneArgs {
-    /// Make missing folders above it
+    /// Make missing folders above it, and nothing where it is there already
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times

@@ -213,6 +213,57 @@ fn what_was_to_be_made_with_p_may_be_there_already() {
 }
 
 #[test]
+fn what_was_to_be_cloned_with_p_may_be_there_already() {
+    let process = Process::start();
+    process.done("pool create --size 256M tank a");
+    process.done("volume create -p -s -V 16M tank/a/v");
+    process.done("volume snapshot tank/a/v@one");
+    process.done("volume snapshot tank/a/v@two");
+    process.done("volume clone -p -o my:note=x tank/a/v@one tank/b/c/clone");
+    let all = || process.done("volume get -H -p -t all all");
+    let history = || process.done("pool history -H tank");
+    let before = (all(), history());
+    let told = flat(&process.done("volume clone -p tank/a/v@one tank/b/c/clone"));
+    let said = "note: 'tank/b/c/clone' exists already; nothing was changed";
+    assert!(told.contains(said), "{told}");
+    assert_eq!((all(), history()), before);
+    // Properties are not set on what is there.
+    let told = process.done("volume clone -p -o my:note=y tank/a/v@one tank/b/c/clone");
+    let said = "my:note=y is not set on what exists already: use `sandstone volume set my:note=y tank/b/c/clone`";
+    assert!(flat(&told).contains(said), "{told}");
+    let told = process.done("volume clone -p -o my:note=x tank/a/v@one tank/b/c/clone");
+    assert!(!told.contains("my:note"), "{told}");
+    for (line, said) in [
+        (
+            "-p tank/a/v@two tank/b/c/clone",
+            "'tank/b/c/clone' exists already and is a clone of 'tank/a/v@one', not of 'tank/a/v@two'",
+        ),
+        (
+            "-p tank/a/v@one tank/a/v",
+            "'tank/a/v' exists already and is a volume of its own, no clone of 'tank/a/v@one'",
+        ),
+        (
+            "-p tank/a/v@one tank/b",
+            "'tank/b' exists already and is a folder, no clone of 'tank/a/v@one'",
+        ),
+        (
+            "-p tank/a/v@none tank/b/c/clone",
+            "'tank/a/v@none' does not exist",
+        ),
+        (
+            "tank/a/v@one tank/b/c/clone",
+            "'tank/b/c/clone' exists already",
+        ),
+    ] {
+        let text = flat(&process.refused(&format!("volume clone {line}")));
+        for said in [said, "nothing was changed"] {
+            assert!(text.contains(said), "{line}: {said}: {text}");
+        }
+        assert_eq!((all(), history()), before, "{line}");
+    }
+}
+
+#[test]
 fn a_name_with_an_empty_part_is_told_whole() {
     let process = Process::start();
     process.done("pool create --size 256M tank a");

@@ -81,7 +81,7 @@ pub enum DatasetChange {
         snapshot: String,
         /// The volume.
         name: String,
-        /// Make missing folders above it.
+        /// Make missing folders above it; and nothing, where it is there already as a clone of that snapshot.
         #[serde(default)]
         parents: bool,
         /// Properties that are set.
