@@ -163,6 +163,19 @@ impl std::ops::Add for Moves {
     }
 }
 
+/// Where something lies that leads to changes that were promised, and that another place proves to have been durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProvenRecord {
+    /// Its number: later ones are found by it.
+    pub number: u64,
+    /// The disk.
+    pub disk: usize,
+    /// The sector of it.
+    pub sector: u64,
+    /// Whether it lies somewhere else once more, which does not take its place but shows that it is missing.
+    pub is_twice: bool,
+}
+
 /// A store under attack.
 pub trait Subject: Sized {
     /// What else it is made with.
@@ -230,9 +243,9 @@ pub trait Subject: Sized {
     /// Moves the answers that are ready to `out`.
     fn take_answers(&mut self, out: &mut Vec<Answer>);
 
-    /// Places without any one of which changes cannot be found that were promised, oldest first: a disk, and a sector of
-    /// it. Nothing else has what lies there. What is on the disks was left there by a power cut.
-    fn proven_records(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
+    /// Places without any one of which changes cannot be found that were promised, oldest first. What is on the disks was left
+    /// there by a power cut.
+    fn proven_records(setup: &Self::Setup, disks: &[Medium]) -> Vec<ProvenRecord> {
         let _ = (setup, disks);
         Vec::new()
     }

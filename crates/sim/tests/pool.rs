@@ -143,6 +143,7 @@ fn a_record_that_was_durable_and_is_gone_is_missed() {
     assert_eq!(total.errors, 0);
     if has_its_own_seeds() {
         assert!(total.missed_records > summary.histories, "{summary}");
+        assert!(total.missed_by_signposts > 20, "{summary}");
         assert!(total.needless_records > 0, "{summary}");
     }
 }

@@ -213,7 +213,7 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
          that gives up; it changes nothing"
     );
     let next = match (Remedy::of(error.kind), missing.is_empty()) {
-        _ if error.kind == OpenErrorKind::LogMissing => {
+        (_, false) if error.kind == OpenErrorKind::LogMissing => {
             "attach the log device, or name it with -d; -m checks the pool as it would be without it".to_owned()
         }
         (Remedy::Rewind, true) => rewind,

@@ -28,6 +28,8 @@ pub struct Report {
     pub torn_sectors: u64,
     /// Places taken away that lead to what was promised, each of which was missed.
     pub missed_records: u64,
+    /// Those of them that lay somewhere else once more.
+    pub missed_by_signposts: u64,
     /// And those without which everything was there.
     pub needless_records: u64,
     /// What moments of power cuts fell into, tried or not.
@@ -104,6 +106,7 @@ impl Report {
         self.torn_cuts += other.torn_cuts;
         self.torn_sectors += other.torn_sectors;
         self.missed_records += other.missed_records;
+        self.missed_by_signposts += other.missed_by_signposts;
         self.needless_records += other.needless_records;
         self.cut.add(&other.cut);
         self.extents += other.extents;

@@ -479,7 +479,8 @@ impl<'a, S: Subject> Runner<'a, S> {
             if late.is_empty() {
                 continue;
             }
-            let (disk, sector) = self.random.one_of(late);
+            let lost = self.random.one_of(late);
+            let (disk, sector) = (lost.disk, lost.sector);
             let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
             disks[disk].rot(sector, bit);
             let trying = Trying {
@@ -494,6 +495,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 Ok(()) => self.report.needless_records += 1,
                 Err(FailureKind::Refused(why)) if S::misses_a_record(&why) => {
                     self.report.missed_records += 1;
+                    self.report.missed_by_signposts += u64::from(lost.is_twice);
                 }
                 Err(kind) => return Err(kind),
             }

@@ -38,7 +38,8 @@ use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use crate::subject::{
-    Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, State, Subject, UnderWay, VolumeSpec,
+    Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, ProvenRecord, State, Subject, UnderWay,
+    VolumeSpec,
 };
 use growth::Growth;
 use labels::Labels;
@@ -293,7 +294,7 @@ impl Subject for PoolSubject {
         out.append(&mut self.answers);
     }
 
-    fn proven_records(setup: &PoolSetup, disks: &[Medium]) -> Vec<(usize, u64)> {
+    fn proven_records(setup: &PoolSetup, disks: &[Medium]) -> Vec<ProvenRecord> {
         let (guid, secret) = (GUID, setup.secret);
         match setup.disks() == setup.shape.len() {
             true => records::proven(PoolKey { guid, secret }, disks),

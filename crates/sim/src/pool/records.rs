@@ -1,5 +1,5 @@
-//! The records of the log on disks without redundancy, read as someone reads them who knows docs/format.md and nothing
-//! else: what the laboratory takes away must not be chosen by the store that is to miss it.
+//! The records of the log on disks without redundancy, looked for by the laboratory itself: what it takes away must not be
+//! chosen by the store that is to miss it. Only what a sector says is asked of the store.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use store::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use store::vdev::layout::sector_offset;
 
 use crate::disk::Medium;
+use crate::subject::ProvenRecord;
 
 /// A record in the chain, and where it lies.
 struct Found {
@@ -15,9 +16,9 @@ struct Found {
     address: Address,
 }
 
-/// Where records lie of which a later one says that they were durable, oldest first: a disk, and a sector of it. Each
-/// vdev is a single disk, and all records from the one that is said to be durable to the one that says so are there.
-pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<(usize, u64)> {
+/// Where records lie of which a later one says that they were durable, oldest first. Each vdev is a single disk, and all
+/// records from the one that is said to be durable to the one that says so are there.
+pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     let first = sector_offset(0) / SECTOR_SIZE as u64;
     let mut found: BTreeMap<(u64, u128), Vec<Found>> = BTreeMap::new();
     for (disk, medium) in disks.iter().enumerate() {
@@ -45,10 +46,15 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<(usize, u64)> {
     };
     let chained = found.values().flatten().filter_map(behind);
     let proven = chained.filter(|of| is_proven(of));
-    let place = |of: &Found| (usize::from(of.address.vdev()), first + of.address.sector());
-    let mut places: Vec<(u64, (usize, u64))> =
-        proven.map(|of| (of.record.seq, place(of))).collect();
+    let mut places: Vec<ProvenRecord> = proven
+        .map(|of| ProvenRecord {
+            number: of.record.seq,
+            disk: of.address.vdev().into(),
+            sector: first + of.address.sector(),
+            is_twice: of.record.signpost != 0,
+        })
+        .collect();
     places.sort_unstable();
     places.dedup();
-    places.into_iter().map(|(_, place)| place).collect()
+    places
 }

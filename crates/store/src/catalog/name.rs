@@ -72,16 +72,21 @@ impl fmt::Display for Name {
 /// [`ErrorKind::InvalidName`], saying what is wrong with it.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
+    // It may come from anywhere, and is shown to people.
+    let shown = component.escape_debug();
     let problem = if component.is_empty() {
         "a part of the name is empty".to_owned()
     } else if component.len() > MAX_NAME {
-        format!("'{component}' is longer than {MAX_NAME} bytes")
+        format!("'{shown}' is longer than {MAX_NAME} bytes")
     } else if matches!(component, "." | "..") {
-        format!("'{component}' is not allowed as a part of a name")
+        format!("'{shown}' is not allowed as a part of a name")
     } else if component.starts_with(' ') || component.ends_with(' ') {
-        format!("'{component}' begins or ends with a space")
+        format!("'{shown}' begins or ends with a space")
     } else if let Some(wrong) = component.chars().find(|c| !is_allowed(*c)) {
-        format!("'{component}' contains the character '{wrong}'")
+        format!(
+            "'{shown}' contains the character '{}'",
+            wrong.escape_debug()
+        )
     } else {
         return Ok(());
     };

@@ -24,17 +24,20 @@ pub const SECTOR_SIZE: usize = 4096;
 
 /// The version of the format that is written. A pool of a later one is not touched.
 pub const VERSION: u16 = 1;
+/// That of the newest structure: a record that says where its signpost lies. Programs that know only [`VERSION`] refuse
+/// it, where they would otherwise take it for the end of the log.
+pub const NEWEST: u16 = 2;
 
-/// The version of a structure of this pool that a later program wrote. In all versions a structure begins
+/// The version of a structure of this pool that a later program wrote than one that knows `newest`. In all versions a structure begins
 /// with its magic number and its version, and a root or record has the pool's guid and its keyed checksum
 /// where this version has them; so nobody else can make one pass for such a structure, and it is told from
 /// none.
-fn later_version(sector: &[u8], magic: &[u8; 8], key: PoolKey) -> Option<u16> {
+fn later_version(sector: &[u8], magic: &[u8; 8], newest: u16, key: PoolKey) -> Option<u16> {
     const GUID: usize = 16;
     const CHECKSUM: std::ops::Range<usize> = 72..88;
     let mut reader = bytes::Reader(sector);
     let is_one = reader.array()? == *magic;
-    let version = reader.u16().filter(|version| *version > VERSION)?;
+    let version = reader.u16().filter(|version| *version > newest)?;
     let is_ours = bytes::Reader(sector.get(GUID..)?).u64()? == key.guid;
     if !is_one || !is_ours {
         return None;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!    0  magic "SANDLOGR"                        8 bytes
-//!    8  format version                          u16
+//!    8  format version: 2 with a signpost, else 1  u16
 //!   10  number of entries                       u16
 //!   12  flags (bit 0: a copy on a log vdev)     u16
 //!   14  its signpost lies so many sectors behind  i16   (before: negative; 0: it has none)
@@ -40,7 +40,7 @@ use pages::Pages;
 
 use super::bytes::Reader;
 use super::pointer::{Address, Epoch, Pointer};
-use super::{DatasetId, SECTOR_SIZE, VERSION};
+use super::{DatasetId, NEWEST, SECTOR_SIZE, VERSION};
 use crate::checksum;
 
 const MAGIC: &[u8; 8] = b"SANDLOGR";
@@ -142,7 +142,7 @@ impl Record {
         let mut bytes = Vec::with_capacity(SECTOR_SIZE);
         bytes.extend_from_slice(MAGIC);
         let numbers = [
-            VERSION,
+            version(self.signpost),
             self.entries.len() as u16,
             if self.copy.is_some() { COPY } else { 0 },
             self.signpost.cast_unsigned(),
@@ -174,7 +174,7 @@ impl Record {
 
     /// The version of the record in a sector where a later program wrote it for this pool.
     pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
-        super::later_version(sector, MAGIC, key)
+        super::later_version(sector, MAGIC, NEWEST, key)
     }
 
     /// The record in a sector and its checksum; `None` where it is torn, damaged or another pool's.
@@ -184,13 +184,16 @@ impl Record {
         }
         let mut blank: [u8; SECTOR_SIZE] = sector.try_into().ok()?;
         let mut reader = Reader(sector);
-        let is_record = reader.take(8)? == MAGIC && reader.u16()? == VERSION;
+        let is_magic = reader.take(8)? == MAGIC;
+        let its_version = reader.u16()?;
         let stored = u128::from_le_bytes(blank[CHECKSUM].try_into().ok()?);
         blank[CHECKSUM].fill(0);
-        if !is_record || checksum::keyed(key.secret, &blank) != stored {
+        if !is_magic || checksum::keyed(key.secret, &blank) != stored {
             return None;
         }
         let (count, flags, signpost) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        let signpost = signpost.cast_signed();
+        let is_known = its_version == version(signpost);
         let is_ours = reader.u64()? == key.guid;
         let record = Self {
             seq: reader.u64()?,
@@ -198,12 +201,12 @@ impl Record {
             durable_seq: reader.u64()?,
             next: Address::from_bits(reader.u64()?),
             previous: reader.u128()?,
-            signpost: signpost.cast_signed(),
+            signpost,
             copy: copy_of(flags, sector)?,
             entries: decode_entries(sector.get(HEADER..)?, count)?,
         };
         let is_counted = record.seq < MAX_SEQ && record.epoch < Epoch::LAST;
-        let is_valid = is_ours && is_counted;
+        let is_valid = is_known && is_ours && is_counted;
         is_valid.then_some((record, stored))
     }
 
@@ -224,6 +227,11 @@ impl Record {
         self.copy = None;
         self
     }
+}
+
+/// The version of a record whose signpost lies there, if it has one.
+fn version(signpost: i16) -> u16 {
+    if signpost == 0 { VERSION } else { NEWEST }
 }
 
 /// What the flags say of a record, `None` where they are none.
@@ -529,7 +537,7 @@ mod tests {
     fn what_is_called_zero_is_zero() {
         let sector = plain(Vec::new()).encode(KEY).0.to_vec();
         assert!(Record::decode(&sector, KEY).is_some());
-        for at in [88, 95, HEADER, SECTOR_SIZE - 1] {
+        for at in [14, 15, 88, 95, HEADER, SECTOR_SIZE - 1] {
             let mut sector = sector.clone();
             sector[at] = 1;
             assert_eq!(Record::decode(&sealed(sector), KEY), None, "{at}");
@@ -540,11 +548,11 @@ mod tests {
     fn a_record_of_a_later_version_is_told_from_none() {
         let mut sector = plain(Vec::new()).encode(KEY).0.to_vec();
         assert_eq!(Record::later_version(&sector, KEY), None);
-        sector[8] = 2;
+        sector[8] = 3;
         assert_eq!(Record::later_version(&sector, KEY), None, "not sealed");
         let sector = sealed(sector);
         assert_eq!(Record::decode(&sector, KEY), None);
-        assert_eq!(Record::later_version(&sector, KEY), Some(2));
+        assert_eq!(Record::later_version(&sector, KEY), Some(3));
         let other = PoolKey { secret: 43, ..KEY };
         assert_eq!(
             Record::later_version(&sector, other),

@@ -89,7 +89,7 @@ impl Root {
 
     /// The version of the root in a sector where a later program wrote it for this pool.
     pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
-        super::later_version(sector, MAGIC, key)
+        super::later_version(sector, MAGIC, VERSION, key)
     }
 
     /// The root in a sector; `None` where it is torn, damaged, of another pool or a later version.

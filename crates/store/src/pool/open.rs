@@ -96,7 +96,7 @@ impl OpenError {
         let context = format!(
             "{what} of the pool was written by a newer version of the program, in format {version}; this one knows \
              formats up to {}. Nothing was changed; open it with the newer one",
-            crate::format::VERSION
+            crate::format::NEWEST
         );
         Self::new(OpenErrorKind::Version, context)
     }

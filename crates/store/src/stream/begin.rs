@@ -8,6 +8,8 @@ use crate::catalog::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
 
 /// The longest beginning of a part, in bytes of JSON.
 pub const MAX_BEGIN: usize = 1 << 20;
+/// The longest name of what a stream comes from, in bytes.
+pub(crate) const MAX_SOURCE: usize = 1024;
 
 /// One snapshot that a stream makes: all of it, or what changed since another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,15 @@ impl Begin {
         }
         if self.from == Some(self.snapshot) {
             return Some("a snapshot is told relative to itself".to_owned());
+        }
+        let told = [Some(self.source.as_str()), self.origin.as_deref()];
+        for name in told.into_iter().flatten() {
+            if name.len() > MAX_SOURCE {
+                return Some("the name of what it comes from is too long".to_owned());
+            }
+            if name.chars().any(char::is_control) {
+                return Some("the name of what it comes from has control characters".to_owned());
+            }
         }
         let parts = self.path.split('/').filter(|_| !self.path.is_empty());
         let origin = self.origin.iter().flat_map(|name| name.split(['/', '@']));

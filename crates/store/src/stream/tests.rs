@@ -365,3 +365,28 @@ fn a_stream_that_somebody_else_wrote_is_read() {
     assert_eq!((second.snapshot, second.from), (5, Some(3)));
     assert_eq!(rest, [Said::Free(0, 8), Said::End, Said::Close]);
 }
+
+/// Both are shown to people, wherever the stream comes from.
+#[test]
+fn names_that_would_do_something_to_a_terminal_are_refused() {
+    let with = |source: &str, origin: Option<&str>| {
+        let begin = Begin {
+            source: source.to_owned(),
+            origin: origin.map(str::to_owned),
+            ..begin(2, 0)
+        };
+        begin.fault()
+    };
+    assert_eq!(with("tank/a@s", Some("tank/b@o")), None);
+    let long = "a".repeat(2000);
+    for (source, origin) in [
+        ("tank/a@\u{1b}[2J", None),
+        ("tank/a@s", Some("tank/b@\u{1b}[2J")),
+        (long.as_str(), None),
+        ("tank/a@s", Some(long.as_str())),
+    ] {
+        let fault = with(source, origin).expect("refused");
+        assert!(!fault.contains(char::is_control), "{fault:?}");
+        assert!(fault.len() < 200, "{fault}");
+    }
+}

@@ -149,13 +149,16 @@ impl Lane {
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
         let on_ring = self.ring.as_ref().map_or(0, Ring::in_flight);
-        let has_others = !self.residents.all.is_empty() || self.in_flight > on_ring;
+        let elsewhere = self.in_flight.saturating_sub(on_ring + self.timers.len());
+        let has_others = !self.residents.all.is_empty() || elsewhere > 0;
         let spins = self.in_flight >= SPIN_FROM && has_others;
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if spins && sleep.spin.go_on(now) {
+        if !spins {
+            sleep.spin.rests();
+        } else if sleep.spin.go_on(now) {
             std::hint::spin_loop();
             return Ok(());
         }

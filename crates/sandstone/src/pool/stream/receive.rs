@@ -240,10 +240,7 @@ impl Receiver<'_> {
             ));
         }
         let mut into = None;
-        let there = match self.request.dry_run {
-            true => None,
-            false => self.already_there(&name, &begin)?,
-        };
+        let there = self.already_there(&name, &begin)?;
         if !self.request.dry_run && there.is_none() {
             let volume = format!("{pool}/{name}");
             let request = ReceiveInto {

@@ -304,9 +304,12 @@ impl Catalog {
                 "only clones depend on another volume's snapshots",
             ));
         }
+        self.check_not_receiving([id])?;
         let prefix = self.name(id);
         for moved in self.promoted(id) {
-            self.check_no_base(moved.id, |_| true)?;
+            // A clone that is only being received never goes back to it: it goes, if it is given up.
+            let goes_back = |id| self.receiving(id).is_some_and(|of| !of.is_new);
+            self.check_no_base(moved.id, goes_back)?;
             let name = format!("{prefix}@{}", moved.name);
             if self.child(id, &moved.name).is_some() {
                 return Err(CatalogError::new(

@@ -7,9 +7,7 @@ use super::super::properties::Properties;
 use super::values::{check_geometry, check_properties};
 use super::{Catalog, Checked};
 use crate::format::DatasetId;
-
-/// The longest name of what a stream comes from, in bytes.
-const MAX_SOURCE: usize = 1024;
+use crate::stream::begin::MAX_SOURCE;
 
 impl Catalog {
     /// Refuses to change what is not complete.

@@ -201,3 +201,27 @@ fn clones_that_receive_what_does_not_fit_are_not_made() {
     }
     world.catalog.apply(&planned).expect("this one fits");
 }
+
+#[test]
+fn another_clone_is_promoted_meanwhile_and_this_one_not() {
+    let (mut world, guid) = world();
+    world.clone_of("v@a", "other");
+    let begin = begin(guid, 1 << 20);
+    let request = into("c", begin.clone());
+    world
+        .run(|catalog, stamp| catalog.plan_begin_receive(&request, stamp))
+        .expect("begins");
+    let clone = world.id("c");
+    let error = world
+        .run(|catalog, _| catalog.plan_promote("c"))
+        .expect_err("it is not complete");
+    assert_eq!(error.kind, ErrorKind::Busy);
+    world
+        .run(|catalog, _| catalog.plan_promote("other"))
+        .expect("promoted");
+    assert_eq!(world.catalog.origin(clone), Some(world.id("other@a")));
+    world
+        .run(|catalog, stamp| catalog.plan_end_receive(clone, 7, &begin, stamp))
+        .expect("ends");
+    world.catalog.validate().expect("it fits together");
+}

@@ -90,7 +90,9 @@ impl Opening {
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::NewMark;
         // Of the groups that count now, these may have been on their way when the power failed.
-        for (place, sector) in std::mem::take(&mut self.replay.signposts) {
+        let signposts = std::mem::take(&mut self.replay.signposts);
+        // Who goes back may still be led to what lies there by the labels, and writes a checkpoint at once.
+        for (place, sector) in signposts.into_iter().filter(|_| self.rewind.is_none()) {
             self.write_end(Wanted::Signpost, place, sector);
         }
         let replay = &self.replay.replay;

@@ -93,7 +93,7 @@ impl Record {
 
 fn is_valid(sector: &[u8], found: &Found<'_>) -> bool {
     sector.starts_with(b"SANDLOGR")
-        && number(&sector[8..10]) == 1
+        && number(&sector[8..10]) == if is_zero(&sector[14..16]) { 1 } else { 2 }
         && number(&sector[16..24]) == found.guid
         && is_keyed(found.secret, sector, 72)
 }
