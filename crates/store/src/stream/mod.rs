@@ -23,6 +23,7 @@ mod token;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use begin::MAX_SOURCE;
 pub use begin::{Begin, MAX_BEGIN};
 pub use decode::{Decoder, Item, Packed};
 pub use encode::Encoder;

@@ -7,7 +7,7 @@ use super::super::properties::Properties;
 use super::values::{check_geometry, check_properties};
 use super::{Catalog, Checked};
 use crate::format::DatasetId;
-use crate::stream::begin::MAX_SOURCE;
+use crate::stream::MAX_SOURCE;
 
 impl Catalog {
     /// Refuses to change what is not complete.

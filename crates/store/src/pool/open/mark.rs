@@ -89,11 +89,13 @@ impl Opening {
     /// loss, as with any write.
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::NewMark;
-        // Of the groups that count now, these may have been on their way when the power failed.
+        // Of the groups that count now, these may have been on their way when the power failed. Who goes back makes a
+        // checkpoint at once, and until it is durable what is given up may lie there.
         let signposts = std::mem::take(&mut self.replay.signposts);
-        // Who goes back may still be led to what lies there by the labels, and writes a checkpoint at once.
-        for (place, sector) in signposts.into_iter().filter(|_| self.rewind.is_none()) {
-            self.write_end(Wanted::Signpost, place, sector);
+        if self.rewind.is_none() {
+            for (place, sector) in signposts {
+                self.write_end(Wanted::Signpost, place, sector);
+            }
         }
         let replay = &self.replay.replay;
         let (seq, place, previous) = (replay.seq(), replay.address(), replay.previous());

@@ -3,7 +3,7 @@
 use super::super::{Answer, Limits, PoolErrorKind, Request, RequestId};
 use super::world::World;
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::Kind;
+use crate::vdev::{DeviceOp, DeviceRequest, Kind};
 use pages::Pages;
 
 const BLOCK: usize = 4096;
@@ -54,6 +54,49 @@ fn openzfs_17131_and_17765_a_durable_write_and_a_flush_wait_for_the_disk() {
     world.crash().expect("opens");
     assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK]);
     assert_eq!(world.read(volume, 8192, BLOCK as u32), [2; BLOCK]);
+}
+
+/// The same where the disk is being flushed already: that flush says nothing of a write that came later.
+#[test]
+fn openzfs_17131_a_flush_that_was_under_way_does_not_make_a_later_write_durable() {
+    let (mut world, volume) = world();
+    world.write(volume, 0, &[1; BLOCK], false);
+    world.stuck.insert(0);
+    let flush = submit(&mut world, 1, Request::Flush { dataset: volume });
+    let is_flushing = |world: &World| {
+        let mut asked = world.unanswered.iter();
+        asked.any(|request| matches!(request.op, DeviceOp::Flush))
+    };
+    for _ in 0..10 {
+        assert!(world.settle().is_empty());
+        if is_flushing(&world) {
+            break;
+        }
+        world.answer_stuck();
+    }
+    assert!(is_flushing(&world));
+    let late = submit(&mut world, 2, write(volume, 8192, 2, BLOCK, true));
+    // The write reaches the disk before the flush is answered that began before it.
+    assert!(world.settle().is_empty());
+    world.unanswered.reverse();
+    world.answer_stuck();
+    let answers = world.settle();
+    let answered: Vec<RequestId> = answers.iter().map(|(id, _)| *id).collect();
+    assert!(answered.contains(&flush), "{answers:?}");
+    let is_safe = |request: &DeviceRequest| match request.op {
+        DeviceOp::Flush => true,
+        DeviceOp::Write { durable, .. } => durable,
+        _ => false,
+    };
+    // Another one is needed, unless the write itself was asked to be durable.
+    if !answered.contains(&late) {
+        assert!(world.unanswered.iter().any(is_safe), "{answers:?}");
+    }
+    world.stuck.clear();
+    world.answer_stuck();
+    let rest = world.settle();
+    let mut all = answers.iter().chain(&rest);
+    assert!(all.any(|(id, result)| *id == late && result.is_ok()));
 }
 
 /// OpenZFS #17065: errors of flushes were ignored.
@@ -157,24 +200,53 @@ fn a_record_whose_data_did_not_reach_the_disk_is_never_believed() {
     }
 }
 
-/// OpenZFS #15526: holes were told where data was dirty, by look-ups that missed a block between two states.
+/// OpenZFS #15526: holes were told where data was dirty, by look-ups that missed a block between two states. Here blocks
+/// were written, and others cleared, in every state that there is: in a checkpoint, behind it, and while the next one is
+/// being made.
 #[test]
 fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
+    const BLOCKS: u64 = 16;
+    let at = |block: u64| block * BLOCK as u64;
     for steps in 0..60 {
         let (mut world, volume) = world();
-        world.write(volume, 0, &[1; BLOCK], false);
+        for block in [0, 2, 4, 6] {
+            world.write(volume, at(block), &[1; BLOCK], false);
+        }
+        world.checkpoint();
+        world.write(volume, at(8), &[1; BLOCK], false);
+        world.clear(volume, at(2), BLOCK as u64);
         world.begin_checkpoint(steps);
-        let extents = Request::Extents {
+        submit(&mut world, 1, write(volume, at(10), 1, BLOCK, false));
+        let clear = Request::Clear {
             dataset: volume,
-            offset: 0,
-            len: 2 * BLOCK as u64,
+            offset: at(4),
+            len: BLOCK as u64,
+            durable: false,
         };
-        // What is known in memory is told at once, whatever the disks do.
-        let Ok(Answer::Extents(runs)) = world.ask(extents) else {
-            panic!("{steps}: no extents");
-        };
-        assert_eq!(runs[0], (BLOCK as u64, true), "{steps}: {runs:?}");
-        assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK], "{steps}");
+        submit(&mut world, 2, clear);
+        let mut found = Vec::new();
+        while (found.len() as u64) < BLOCKS {
+            let from = found.len() as u64;
+            // What is known in memory is told at once, whatever the disks do.
+            let extents = Request::Extents {
+                dataset: volume,
+                offset: at(from),
+                len: at(BLOCKS - from),
+            };
+            let Ok(Answer::Extents(runs)) = world.ask(extents) else {
+                panic!("{steps}: no extents");
+            };
+            for (len, is_data) in runs {
+                found.extend((0..len / BLOCK as u64).map(|_| is_data));
+            }
+        }
+        for block in 0..BLOCKS {
+            let is_data = [0, 6, 8, 10].contains(&block);
+            assert_eq!(found[block as usize], is_data, "{steps}: block {block}");
+            let byte = u8::from(is_data);
+            let read = world.read(volume, at(block), BLOCK as u32);
+            assert_eq!(read, [byte; BLOCK], "{steps}: block {block}");
+        }
     }
 }
 
