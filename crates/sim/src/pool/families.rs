@@ -253,13 +253,7 @@ impl Family {
                 climate.steps = 5..30;
                 climate.reserves_per_mille = 150;
             }
-            Self::Rotting => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                climate.rots_per_mille = 80;
-                climate.admin_per_mille = 120;
-                climate.steps = 20..80;
-            }
+            Self::Rotting => rot(&mut setup, &mut climate),
             Self::LosingRecords => {
                 setup.never_suspends = true;
                 // Records that the next checkpoint does not cover at once.
@@ -531,6 +525,14 @@ fn press(setup: &PoolSetup, history: &mut History) {
     // What comes behind it happens in a pool that is full to the brim.
     let at = random.within(0..history.steps.len() as u64 + 1) as usize;
     history.steps.splice(at..at, steps);
+}
+
+fn rot(setup: &mut PoolSetup, climate: &mut Climate) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    climate.rots_per_mille = 80;
+    climate.admin_per_mille = 120;
+    climate.steps = 20..80;
 }
 
 fn fail(climate: &mut Climate) {
