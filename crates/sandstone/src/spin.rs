@@ -67,12 +67,6 @@ impl Spin {
         self.spinning
     }
 
-    /// The loop is about to sleep where it did not ask: that says nothing of whether spinning pays.
-    #[inline]
-    pub(crate) fn rests(&mut self) {
-        self.spinning = false;
-    }
-
     /// The loop slept until there was something to look at. What counts is how long there was no work, the spin
     /// before the sleep included: another one of that length would have been in vain, too.
     #[inline]

@@ -1,8 +1,8 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where sessions live in the lane, or other threads answer, and several requests are under way, the next answer comes
-//! sooner than a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few
-//! requests it sleeps: the wait is long and the core is worth more to others.
+//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
+//! a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few requests
+//! it sleeps: the wait is long and the core is worth more to others.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -148,17 +148,12 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let on_ring = self.ring.as_ref().map_or(0, Ring::in_flight);
-        let elsewhere = self.in_flight.saturating_sub(on_ring + self.timers.len());
-        let has_others = !self.residents.all.is_empty() || elsewhere > 0;
-        let spins = self.in_flight >= SPIN_FROM && has_others;
+        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if !spins {
-            sleep.spin.rests();
-        } else if sleep.spin.go_on(now) {
+        if spins && sleep.spin.go_on(now) {
             std::hint::spin_loop();
             return Ok(());
         }
