@@ -439,18 +439,10 @@ impl<'a, S: Subject> Runner<'a, S> {
         {
             self.prove(&first.disks)?;
         }
-        let mut model = self.model.clone();
-        model.crash();
         let torn = all.iter().filter(|way| way.torn_writes > 0).count() as u64;
         let sectors = all.iter().map(|way: &Way| way.torn_sectors).sum();
-        self.note_sectors();
-        let tried = Trying {
-            history: self.history,
-            model: &model,
-            promised_sectors: self.promised_sectors,
-            now_us: self.machine.now_us,
-        };
-        let tried = tried.all::<S>(self.setup, all);
+        let model = self.model_after_a_cut();
+        let tried = self.trying(&model).all::<S>(self.setup, all);
         let tried = tried.map_err(|(way, kind)| {
             self.tell(|| format!("the power fails in way {way}"));
             kind
@@ -461,6 +453,26 @@ impl<'a, S: Subject> Runner<'a, S> {
         Ok((tried, torn, sectors))
     }
 
+    /// What is allowed where the power fails now.
+    fn model_after_a_cut(&mut self) -> Model {
+        self.note_sectors();
+        let mut model = self.model.clone();
+        model.crash();
+        model
+    }
+
+    fn trying<'m>(&self, model: &'m Model) -> Trying<'m>
+    where
+        'a: 'm,
+    {
+        Trying {
+            history: self.history,
+            model,
+            promised_sectors: self.promised_sectors,
+            now_us: self.machine.now_us,
+        }
+    }
+
     /// Opens what so many power cuts at this moment might leave, of each without one record that led to what was promised.
     fn lose_records(&mut self, ways: usize) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open {
@@ -468,9 +480,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
         let tearing = self.history.behaviour.tearing;
         let all = self.machine.cut(ways, tearing, &mut self.random);
-        let mut model = self.model.clone();
-        model.crash();
-        self.note_sectors();
+        let model = self.model_after_a_cut();
         for Way { mut disks, .. } in all {
             let media: Vec<Medium> = disks.iter().map(Disk::snapshot).collect();
             let records = S::proven_records(self.setup, &media);
@@ -483,13 +493,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             let (disk, sector) = (lost.disk, lost.sector);
             let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
             disks[disk].rot(sector, bit);
-            let trying = Trying {
-                history: self.history,
-                model: &model,
-                promised_sectors: self.promised_sectors,
-                now_us: self.machine.now_us,
-            };
-            let tried = trying.one::<S>(self.setup, disks);
+            let tried = self.trying(&model).one::<S>(self.setup, disks);
             self.tell(|| format!("without sector {sector} of disk {disk}: {tried:?}"));
             match tried {
                 Ok(()) => self.report.needless_records += 1,

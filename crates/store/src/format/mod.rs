@@ -28,7 +28,7 @@ pub const VERSION: u16 = 1;
 /// it, where they would otherwise take it for the end of the log.
 pub const NEWEST: u16 = 2;
 
-/// The version of a structure of this pool that a later program wrote than one that knows `newest`. In all versions a structure begins
+/// The version of a structure of this pool, where it is later than the `newest` that is known. In all versions a structure begins
 /// with its magic number and its version, and a root or record has the pool's guid and its keyed checksum
 /// where this version has them; so nobody else can make one pass for such a structure, and it is told from
 /// none.

@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) stored: Option<Pages>,
     /// Where the last record lies on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
-    /// Signposts that may not be there, of groups that were not known to be durable.
+    /// Signposts that may not be there: of marks, and of groups that were not known to be durable in the chain.
     pub(super) signposts: Vec<(Address, Pages)>,
     /// Of the end that was found.
     pub(super) new_mark: Option<NewMark>,

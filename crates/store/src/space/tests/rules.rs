@@ -514,25 +514,24 @@ fn near_a_place_the_shortest_run_is_taken_from_its_end() {
     assert_eq!(beyond.map(|extent| extent.sector), Some((1 << 16) - 1));
 }
 
-#[test]
-fn near_a_place_no_run_is_broken_that_somebody_needs() {
+/// A vdev of 64 sectors, of which only these runs are free.
+fn full_but(runs: &[(u64, u32)]) -> Space {
     let mut space = Space::new(&[64]);
-    let everything = Extent {
+    let of = |(sector, sectors)| Extent {
         vdev: 0,
-        sector: 0,
-        sectors: 64,
+        sector,
+        sectors,
     };
     space
-        .mark_allocated(everything, Purpose::Young)
+        .mark_allocated(of((0, 64)), Purpose::Young)
         .expect("it is free");
-    for (sector, sectors) in [(10, 4), (20, 2)] {
-        let extent = Extent {
-            sector,
-            sectors,
-            ..everything
-        };
-        space.give_back(extent);
-    }
+    runs.iter().for_each(|run| space.give_back(of(*run)));
+    space
+}
+
+#[test]
+fn near_a_place_no_run_is_broken_that_somebody_needs() {
+    let mut space = full_but(&[(10, 4), (20, 2)]);
     space.count_node_runs(&[4], 2);
     let mut near = || {
         let found = space.allocate_near(Address::new(0, 30), 64, 1, Purpose::Young);
@@ -565,22 +564,7 @@ fn what_is_kept_and_not_used_is_known_to_no_checkpoint() {
 /// Streams go forwards: so it stays near for longest.
 #[test]
 fn near_a_place_the_last_of_runs_that_are_as_short_is_taken() {
-    let mut space = Space::new(&[64]);
-    let everything = Extent {
-        vdev: 0,
-        sector: 0,
-        sectors: 64,
-    };
-    space
-        .mark_allocated(everything, Purpose::Young)
-        .expect("it is free");
-    for sector in [5, 25, 50] {
-        space.give_back(Extent {
-            sector,
-            sectors: 1,
-            ..everything
-        });
-    }
+    let mut space = full_but(&[(5, 1), (25, 1), (50, 1)]);
     let mut near = || {
         let found = space.allocate_near(Address::new(0, 30), 26, 1, Purpose::Young);
         found.map(|extent| extent.sector)
