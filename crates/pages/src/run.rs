@@ -283,6 +283,14 @@ impl Pages {
         }
         self.run.pages().get(start / PAGE_SIZE)
     }
+
+    /// The pages, where the bytes begin at the begin of one and end at the end of one.
+    #[inline]
+    pub fn whole_pages(&self) -> Option<&[Page]> {
+        let (start, end) = (self.start as usize, self.start as usize + self.len());
+        let is_whole = start.is_multiple_of(PAGE_SIZE) && end.is_multiple_of(PAGE_SIZE);
+        is_whole.then(|| &self.run.pages()[start / PAGE_SIZE..end / PAGE_SIZE])
+    }
 }
 
 impl fmt::Debug for Pages {

@@ -179,12 +179,12 @@ impl Engine {
         self.submit_batch();
         // Before the work that nobody waits for.
         let mut handed = self.hand_out();
-        self.devices.start_batch();
         let is_late = self.tick(&handed);
         if is_late {
             handed = handed.and(self.hand_out());
-            self.devices.start_batch();
         }
+        // What was begun by itself meanwhile, or is read again in parts.
+        self.devices.start_batch();
         self.close_when_at_rest();
         if !is_quiet || handed.is_any {
             self.vain_ticks = 0;
@@ -400,6 +400,10 @@ impl Engine {
         }
         for request in output.requests {
             self.devices.submit(request);
+        }
+        // Before answers: to wake who waits for one takes as long as many requests.
+        if has_requests {
+            self.devices.start_batch();
         }
         let scan = pool.scan_state();
         let is_news = std::mem::replace(&mut self.scan, scan) != scan;

@@ -21,17 +21,34 @@ const PROOF: u32 = 2;
 pub(super) struct Readers(Mutex<Streams>);
 
 impl Readers {
-    /// A read came. Returns what is to be read ahead, in bytes; `most` of them at most. Where another thread is noting
-    /// one, it is not noted: a reader shows itself again.
-    pub(super) fn note(&self, offset: u64, len: u32, most: u64) -> Option<Range<u64>> {
+    /// A read came. Returns what lies ahead and is to be in memory soon; `most` bytes at most. Where another thread is
+    /// noting one, it is not noted: a reader shows itself again.
+    pub(super) fn note(&self, read: Read, most: u64) -> Option<Ahead> {
         let mut streams = match self.0.try_lock() {
             Ok(streams) => streams,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let range = streams.note(offset, len.into(), most);
-        (!range.is_empty()).then_some(range)
+        streams.note(read, most)
     }
+}
+
+/// A read, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    /// Not all of it was in memory.
+    pub(super) is_miss: bool,
+}
+
+/// What a reader will probably ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ahead {
+    /// Bytes.
+    pub(super) range: Range<u64>,
+    /// It had to wait for something since the last that it was told.
+    pub(super) has_missed: bool,
 }
 
 #[derive(Debug)]
@@ -55,6 +72,8 @@ struct Stream {
     window: u64,
     /// Reads that followed one another.
     count: u32,
+    /// One of them was not in memory, since something was read ahead last.
+    has_missed: bool,
     used: u64,
 }
 
@@ -70,19 +89,20 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// A read came. Returns what is to be read ahead, in bytes; `most` of them at most.
-    fn note(&mut self, offset: u64, len: u64, most: u64) -> Range<u64> {
+    /// A read came. Returns what is to be read ahead; `most` bytes at most.
+    fn note(&mut self, read: Read, most: u64) -> Option<Ahead> {
+        let Read { offset, len, .. } = read;
         let end = offset + len;
         let follows = |next: u64| is_near(next, offset, len);
         if let Some(stream) = self.streams.iter_mut().find(|of| follows(of.next)) {
             self.clock += 1;
             stream.used = self.clock;
-            return stream.note(end, len, most);
+            return stream.note(read, most);
         }
         match self.singles.iter().position(|next| follows(*next)) {
             Some(number) if end > self.singles[number] => {
                 self.singles[number] = u64::MAX;
-                self.begin(end);
+                self.begin(end, read.is_miss);
             }
             // It overtook another.
             Some(_) => {}
@@ -91,17 +111,18 @@ impl Streams {
                 self.oldest = (self.oldest + 1) % STREAMS;
             }
         }
-        0..0
+        None
     }
 
     /// Two reads followed one another.
-    fn begin(&mut self, end: u64) {
+    fn begin(&mut self, end: u64, has_missed: bool) {
         self.clock += 1;
         let stream = Stream {
             next: end,
             ahead: end,
             window: 0,
             count: 1,
+            has_missed,
             used: self.clock,
         };
         if self.streams.len() < STREAMS {
@@ -113,25 +134,30 @@ impl Streams {
 }
 
 impl Stream {
-    /// One of its reads came, up to `end`.
-    fn note(&mut self, end: u64, len: u64, most: u64) -> Range<u64> {
+    /// One of its reads came.
+    fn note(&mut self, read: Read, most: u64) -> Option<Ahead> {
+        let end = read.offset + read.len;
+        self.has_missed |= read.is_miss;
         if end <= self.next {
             // One of several that overtook another.
-            return 0..0;
+            return None;
         }
         self.next = end;
         self.count = self.count.saturating_add(1);
         if self.count < PROOF {
-            return 0..0;
+            return None;
         }
-        self.window = self.window.max(2 * len).min(most);
+        self.window = self.window.max(2 * read.len).min(most);
         if self.ahead >= end + self.window / 2 {
-            return 0..0;
+            return None;
         }
         let from = self.ahead.max(end);
         self.ahead = end + self.window;
         self.window *= 2;
-        from..self.ahead
+        Some(Ahead {
+            range: from..self.ahead,
+            has_missed: std::mem::take(&mut self.has_missed),
+        })
     }
 }
 
@@ -147,17 +173,24 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
+    /// What lies ahead of a read that had to wait, 1 MiB at most.
+    fn note(streams: &mut Streams, offset: u64, len: u64) -> Option<Range<u64>> {
+        let read = Read {
+            offset,
+            len,
+            is_miss: true,
+        };
+        streams.note(read, 1 << 20).map(|ahead| ahead.range)
+    }
+
     #[test]
     fn who_reads_one_range_after_another_is_led_and_ever_further() {
         let mut streams = Streams::default();
-        let mut note = |number: u64| streams.note(number * 64 * KIB, 64 * KIB, 1 << 20);
-        assert_eq!([note(0), note(1)], [0..0, 0..0]);
+        let mut note = |number: u64| note(&mut streams, number * 64 * KIB, 64 * KIB);
+        assert_eq!([note(0), note(1)], [None, None]);
         // Twice its length behind the third, then what doubles.
-        assert_eq!(note(2), 192 * KIB..320 * KIB);
-        let ahead: Vec<_> = (3..40)
-            .map(note)
-            .filter(|range| !range.is_empty())
-            .collect();
+        assert_eq!(note(2), Some(192 * KIB..320 * KIB));
+        let ahead: Vec<_> = (3..40).filter_map(note).collect();
         // Without a gap, and at most so far.
         assert!(ahead.windows(2).all(|two| two[0].end == two[1].start));
         assert!(ahead.iter().all(|range| range.end - range.start <= 1 << 20));
@@ -170,12 +203,38 @@ mod tests {
         let mut ahead = 0;
         for pair in 0..20 {
             for number in [2 * pair + 1, 2 * pair] {
-                let range = streams.note(number * 4 * KIB, 4 * KIB, 1 << 20);
-                ahead = ahead.max(range.end);
+                let range = note(&mut streams, number * 4 * KIB, 4 * KIB);
+                ahead = ahead.max(range.map_or(0, |range| range.end));
             }
         }
         assert!(ahead > 40 * 4 * KIB);
         assert_eq!(streams.streams.len(), 1);
+    }
+
+    #[test]
+    fn who_finds_everything_in_memory_is_known_by_it_until_it_does_not() {
+        let mut streams = Streams::default();
+        let mut has_missed = |reads: Range<u64>, is_miss: bool| -> Vec<bool> {
+            let read = |number: u64| Read {
+                offset: number * 64 * KIB,
+                len: 64 * KIB,
+                is_miss,
+            };
+            let ahead = reads.filter_map(|number| streams.note(read(number), 1 << 20));
+            ahead.map(|ahead| ahead.has_missed).collect()
+        };
+        let all_found = has_missed(0..40, false);
+        assert!(all_found.len() > 2 && !all_found.contains(&true));
+        // One that was not there is told with the next that lies ahead, and only with that.
+        assert!(
+            has_missed(40..41, true)
+                .iter()
+                .all(|has_missed| *has_missed)
+        );
+        let found_again = has_missed(41..80, false);
+        assert!(found_again.len() > 2 && !found_again[1..].contains(&true));
+        let missed = has_missed(80..120, true);
+        assert!(missed.len() > 2 && !missed.contains(&false));
     }
 
     #[test]
@@ -184,8 +243,8 @@ mod tests {
         let mut at = 1_u64;
         for _ in 0..10_000 {
             at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let range = streams.note((at >> 24) / 4096 * 4096, 4096, 1 << 20);
-            assert!(range.is_empty());
+            let range = note(&mut streams, (at >> 24) / 4096 * 4096, 4096);
+            assert_eq!(range, None);
         }
         assert_eq!(streams.streams.len(), 0);
     }
@@ -196,15 +255,12 @@ mod tests {
         let mut at = 1_u64;
         let mut led = 0;
         for number in 0..100 {
-            led += u32::from(
-                !streams
-                    .note(number * 64 * KIB, 64 * KIB, 1 << 20)
-                    .is_empty(),
-            );
+            let range = note(&mut streams, number * 64 * KIB, 64 * KIB);
+            led += u32::from(range.is_some());
             // More reads elsewhere than are followed at a time, once it has shown itself.
             for _ in 0..if number < 2 { 0 } else { 3 * STREAMS } {
                 at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let _ = streams.note((1 << 40) + (at >> 24) / 4096 * 4096, 4096, 1 << 20);
+                let _ = note(&mut streams, (1 << 40) + (at >> 24) / 4096 * 4096, 4096);
             }
         }
         assert!(led > 5, "{led}");

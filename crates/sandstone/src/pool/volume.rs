@@ -19,7 +19,7 @@ use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use super::host::PoolHost;
-use super::read_ahead::Readers;
+use super::read_ahead::{Read, Readers};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
     Request, Submitted, Ticket, Usage,
@@ -34,6 +34,8 @@ const LONGEST: usize = 4 << 20;
 
 /// Bytes that are read ahead at most, for one reader.
 const MAX_READ_AHEAD: u64 = 8 << 20;
+/// Blocks of what lies ahead that are looked for in memory before the pool is asked to bring it there.
+const SAMPLES: usize = 8;
 /// The part of the cache that they are at most.
 const READ_AHEAD_SHARE: u64 = 16;
 
@@ -133,13 +135,24 @@ impl PoolVolume {
         Some(blocks::joined(&pieces))
     }
 
-    /// What the reader of this will probably ask for next.
-    fn ahead_of(&self, request: &Request) -> Option<Range<u64>> {
-        let Request::Read { offset, len } = *request else {
-            return None;
-        };
+    /// What the reader of this will probably ask for next, where that has to be read.
+    fn ahead_of(&self, read: Read) -> Option<Range<u64>> {
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
-        self.readers.note(offset, len, share.min(MAX_READ_AHEAD))
+        let ahead = self.readers.note(read, share.min(MAX_READ_AHEAD))?;
+        let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
+        let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
+        (!range.is_empty() && is_to_be_read).then_some(range)
+    }
+
+    /// Whether some blocks of a range are in memory, here and there. The others are so too, probably; where they are
+    /// not, the next read of them tells.
+    fn seems_cached(&self, range: &Range<u64>) -> bool {
+        let len = range.end.saturating_sub(range.start) as usize;
+        let blocks = blocks::touched(range.start, len, self.block_size as usize);
+        let step = ((blocks.end - blocks.start) as usize).div_ceil(SAMPLES);
+        let volume = self.dataset.0.into();
+        let mut samples = blocks.rev().step_by(step.max(1));
+        samples.all(|block| self.host.cache().holds(Key { volume, block }))
     }
 
     fn submit_one(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
@@ -318,10 +331,21 @@ impl BlockDevice for PoolVolume {
         if let Err(error) = self.geometry().check(&request) {
             return Submitted::Ready(Err(error));
         }
-        let ahead = self.ahead_of(&request);
+        let read = match request {
+            Request::Read { offset, len } => Some((offset, u64::from(len))),
+            _ => None,
+        };
         let submitted = self.submit_one(request, ticket, lane);
-        if let Some(bytes) = ahead {
-            self.host.read_ahead(self.dataset, bytes);
+        if let Some((offset, len)) = read {
+            let is_miss = matches!(submitted, Submitted::Pending);
+            let read = Read {
+                offset,
+                len,
+                is_miss,
+            };
+            if let Some(bytes) = self.ahead_of(read) {
+                self.host.read_ahead(self.dataset, bytes);
+            }
         }
         submitted
     }

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use pages::Pages;
+use smallvec::{SmallVec, smallvec};
 
 use super::read_ahead::Ahead;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId, WantedChanges};
@@ -53,8 +54,8 @@ pub(super) enum Pending {
 #[derive(Debug)]
 pub(super) struct PendingRead {
     id: RequestId,
-    parts: Vec<Part>,
-    pieces: Vec<Option<Pages>>,
+    parts: SmallVec<[Part; 1]>,
+    pieces: SmallVec<[Option<Pages>; 1]>,
     missing: usize,
 }
 
@@ -156,7 +157,7 @@ impl Pool {
             Ok(of) => of.block_size as usize,
             Err(error) => return self.answer(id, Err(error)),
         };
-        let parts: Vec<Part> = blocks::parts(offset, len as usize, block_size).collect();
+        let parts: SmallVec<[Part; 1]> = blocks::parts(offset, len as usize, block_size).collect();
         if let [part] = &parts[..]
             && let Ok(Found::Data(data)) = self.find(dataset, part.block)
         {
@@ -164,15 +165,15 @@ impl Pool {
             return self.answer(id, Ok(Answer::Data(piece)));
         }
         let pending = self.next_pending();
-        let wanted: Vec<u64> = parts.iter().map(|part| part.block).collect();
+        let wanted = blocks::touched(offset, len as usize, block_size);
         let read = PendingRead {
             id,
-            pieces: vec![None; parts.len()],
+            pieces: smallvec![None; parts.len()],
             missing: parts.len(),
             parts,
         };
         self.pending.insert(pending, Pending::Read(read));
-        for (part, block) in wanted.into_iter().enumerate() {
+        for (part, block) in wanted.enumerate() {
             self.want(Wanted {
                 dataset,
                 block,
@@ -443,7 +444,8 @@ impl Pool {
                     read.pieces[wanted.part] = Some(data.slice(within));
                     read.missing -= 1;
                     if read.missing == 0 {
-                        let pieces: Vec<Pages> = read.pieces.drain(..).flatten().collect();
+                        let pieces: SmallVec<[Pages; 1]> =
+                            read.pieces.drain(..).flatten().collect();
                         let id = read.id;
                         self.pending.remove(&wanted.pending);
                         self.answer(id, Ok(Answer::Data(blocks::joined(&pieces))));

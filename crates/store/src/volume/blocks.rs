@@ -16,8 +16,8 @@ pub struct Part {
     pub of_range: Range<usize>,
 }
 
-/// The blocks of `block_size` bytes that `len` bytes from `offset` on touch, in order.
-pub fn parts(offset: u64, len: usize, block_size: usize) -> impl ExactSizeIterator<Item = Part> {
+/// The numbers of the blocks of `block_size` bytes that `len` bytes from `offset` on touch.
+pub fn touched(offset: u64, len: usize, block_size: usize) -> Range<u64> {
     let size = block_size as u64;
     let first = offset / size;
     let end = if len == 0 {
@@ -25,6 +25,13 @@ pub fn parts(offset: u64, len: usize, block_size: usize) -> impl ExactSizeIterat
     } else {
         (offset + len as u64).div_ceil(size)
     };
+    first..end
+}
+
+/// What `len` bytes from `offset` on touch of each of these blocks, in order.
+pub fn parts(offset: u64, len: usize, block_size: usize) -> impl ExactSizeIterator<Item = Part> {
+    let size = block_size as u64;
+    let Range { start: first, end } = touched(offset, len, block_size);
     (0..(end - first) as usize).map(move |number| {
         let block = first + number as u64;
         let from = offset.max(block * size);
@@ -108,15 +115,16 @@ pub fn joined(pieces: &[Pages]) -> Pages {
         .map_or(0, |first| (PAGE_SIZE - first.len() % PAGE_SIZE) % PAGE_SIZE);
     let mut pages = Vec::with_capacity((skew + len).div_ceil(PAGE_SIZE));
     for (number, piece) in pieces.iter().enumerate() {
-        let lead = if number == 0 { skew } else { 0 };
-        pages.extend(pages_of(piece, lead));
+        match piece.whole_pages() {
+            Some(whole) => pages.extend_from_slice(whole),
+            None => add_pages_of(piece, if number == 0 { skew } else { 0 }, &mut pages),
+        }
     }
     Pages::from_pages(pages.into_iter(), skew as u32, len as u32)
 }
 
-/// The pages of a run whose first byte shall lie `skew` bytes into a page.
-fn pages_of(piece: &Pages, skew: usize) -> Vec<Page> {
-    let mut pages = Vec::with_capacity((skew + piece.len()).div_ceil(PAGE_SIZE));
+/// Appends the pages of a run whose first byte shall lie `skew` bytes into a page.
+fn add_pages_of(piece: &Pages, skew: usize, pages: &mut Vec<Page>) {
     let mut start = 0;
     let mut lead = skew;
     while start < piece.len() {
@@ -132,7 +140,6 @@ fn pages_of(piece: &Pages, skew: usize) -> Vec<Page> {
         }
         (start, lead) = (start + len, 0);
     }
-    pages
 }
 
 #[cfg(test)]
