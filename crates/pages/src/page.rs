@@ -203,6 +203,13 @@ impl PageMut {
         Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
     }
 
+    /// The same for bytes that a device brings.
+    pub(super) fn dirty_for_device() -> Self {
+        let address = PageAddress::take_for_device();
+        // SAFETY: a page is never at address 0.
+        Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
+    }
+
     /// Many of these, neighbours in memory as far as there are any.
     pub(super) fn dirty_run(count: usize) -> impl Iterator<Item = Self> {
         // SAFETY: a page is never at address 0.

@@ -373,12 +373,24 @@ impl PagesMut {
     /// # Panics
     /// Where `skew` is not below [`PAGE_SIZE`], or `len` is 4 GiB or more.
     pub fn allocate_at(len: usize, skew: usize) -> Self {
+        Self::allocate_with(len, skew, PageMut::dirty)
+    }
+
+    /// The same for bytes that a device brings, and not this processor.
+    ///
+    /// # Panics
+    /// As [`PagesMut::allocate_at`].
+    pub fn allocate_for_device(len: usize, skew: usize) -> Self {
+        Self::allocate_with(len, skew, PageMut::dirty_for_device)
+    }
+
+    fn allocate_with(len: usize, skew: usize, single: fn() -> PageMut) -> Self {
         assert!(skew < PAGE_SIZE, "a skew lies inside a page");
         let pages = footprint(len, skew) / PAGE_SIZE;
         let end = u32::try_from(skew + len).expect("a buffer is shorter than 4 GiB");
         Self {
             pages: if pages < RUN_PAGES {
-                (0..pages).map(|_| PageMut::dirty()).collect()
+                (0..pages).map(|_| single()).collect()
             } else {
                 PageMut::dirty_run(pages).collect()
             },

@@ -95,8 +95,19 @@ unsafe impl Send for Slab {}
 impl PageAddress {
     /// Takes a free page. Its reference count is 1 and its bytes are whatever was there before.
     pub(super) fn take() -> Self {
+        Self::take_by(Stack::pop)
+    }
+
+    /// The same for bytes that a device brings: nothing of the page is brought near the processor, which is not the one
+    /// who writes it first.
+    pub(super) fn take_for_device() -> Self {
+        Self::take_by(|stack| stack.pop_stored().or_else(|| stack.next.take()))
+    }
+
+    #[inline]
+    fn take_by(pop: impl FnOnce(&mut Stack) -> Option<Self>) -> Self {
         let page = STACK
-            .try_with(|stack| stack.borrow_mut().pop())
+            .try_with(|stack| pop(&mut stack.borrow_mut()))
             .unwrap_or_else(|_| {
                 // The thread is ending and its stack is gone already.
                 let mut one = [None; 1];

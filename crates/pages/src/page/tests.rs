@@ -18,7 +18,11 @@ fn a_handle_is_one_pointer() {
 
 #[test]
 fn pages_are_aligned_and_distinct() {
-    let mut pages: Vec<PageMut> = (0..MANY).map(|_| PageMut::dirty()).collect();
+    let take = |number| match number % 3 {
+        0 => PageMut::dirty_for_device(),
+        _ => PageMut::dirty(),
+    };
+    let mut pages: Vec<PageMut> = (0..MANY).map(take).collect();
     for (number, page) in pages.iter_mut().enumerate() {
         page[..8].copy_from_slice(&number.to_le_bytes());
         page[PAGE_SIZE - 8..].copy_from_slice(&number.to_le_bytes());

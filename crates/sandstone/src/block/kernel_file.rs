@@ -133,8 +133,12 @@ impl KernelFile {
         }
         match request {
             Request::Read { offset, len } => {
-                let bytes = Bytes::Read(PagesMut::allocate_at(len as usize, self.skew(offset)));
-                self.start(offset, bytes, ticket, lane)
+                let (len, skew) = (len as usize, self.skew(offset));
+                let bytes = match self.is_direct() {
+                    true => PagesMut::allocate_for_device(len, skew),
+                    false => PagesMut::allocate_at(len, skew),
+                };
+                self.start(offset, Bytes::Read(bytes), ticket, lane)
             }
             Request::Write {
                 offset,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
-    Answer, Event, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind, ScanState,
-    Span,
+    Answer, Event, Output, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind,
+    ScanState, Span,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
@@ -64,6 +64,7 @@ pub(super) struct Engine {
     /// Kept between turns to spare their allocations.
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
+    output: Output,
     vain_ticks: u32,
     spare_time: SpareTime,
     spin: Spin,
@@ -122,6 +123,7 @@ impl Engine {
             orders: VecDeque::new(),
             batch: Vec::new(),
             answers: Vec::new(),
+            output: Output::default(),
             vain_ticks: 0,
             spare_time: SpareTime::default(),
             spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
@@ -380,7 +382,8 @@ impl Engine {
         let Some(pool) = &mut self.pool else {
             return Handed::default();
         };
-        let output = pool.take_output();
+        let mut output = std::mem::take(&mut self.output);
+        pool.take_output_into(&mut output);
         let has_requests = !output.requests.is_empty();
         let has_answers = !output.answers.is_empty();
         // First of all: a spare that stands in is asked at once.
@@ -398,7 +401,7 @@ impl Engine {
                 self.shared.disks().given_up();
             }
         }
-        for request in output.requests {
+        for request in output.requests.drain(..) {
             self.devices.submit(request);
         }
         // Before answers: to wake who waits for one takes as long as many requests.
@@ -408,7 +411,7 @@ impl Engine {
         let scan = pool.scan_state();
         let is_news = std::mem::replace(&mut self.scan, scan) != scan;
         let news = is_news.then(|| tell_scan(pool, &self.shared)).flatten();
-        for (RequestId(id), result) in output.answers {
+        for (RequestId(id), result) in output.answers.drain(..) {
             match self.waiting.remove(&id) {
                 Some(Waiter::Lane {
                     ticket,
@@ -437,6 +440,7 @@ impl Engine {
             self.note_troubles(&output.events);
             self.unused();
         }
+        self.output = output;
         let is_noted = news.is_some_and(|text| self.note(text));
         Handed {
             is_any: has_requests || has_answers || is_noted,

@@ -69,6 +69,9 @@ pub struct Evicted {
     pub was_used_again: bool,
 }
 
+/// Blocks that had to make room: mostly one, for one that came.
+pub(crate) type EvictedBlocks = SmallVec<[Evicted; 1]>;
+
 /// How often the neighbourhood of a block was changed when the reading of it began. A block's
 /// [`Cache::fill`] wants it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +139,24 @@ impl Cache {
         self.part(hash).get(key, hash).cloned()
     }
 
+    /// The block, where it is here; else what [`Cache::fill`] wants of who reads it from a disk.
+    ///
+    /// # Errors
+    /// It is not here.
+    pub fn get_or_ticket(&self, key: Key) -> Result<Pages, Ticket> {
+        let hash = self.hash(key);
+        let mut part = self.part(hash);
+        let found = part.get(key, hash).cloned();
+        found.ok_or_else(|| Ticket(part.changes(hash)))
+    }
+
+    /// What [`Cache::fill`] wants of who reads the block from a disk, unless it is here. That is no use of it.
+    pub fn ticket_of_absent(&self, key: Key) -> Option<Ticket> {
+        let hash = self.hash(key);
+        let part = self.part(hash);
+        (!part.holds(key, hash)).then(|| Ticket(part.changes(hash)))
+    }
+
     /// Whether the block is here. That is no use of it.
     pub fn holds(&self, key: Key) -> bool {
         let hash = self.hash(key);
@@ -156,7 +177,7 @@ impl Cache {
     pub fn insert(&self, key: Key, data: Pages, evicted: impl FnMut(Evicted)) {
         let data = data.trimmed();
         let hash = self.hash(key);
-        let mut gone = Vec::new();
+        let mut gone = EvictedBlocks::new();
         {
             let mut part = self.part(hash);
             part.note_change(hash);
@@ -183,7 +204,7 @@ impl Cache {
     ) -> bool {
         let data = data.trimmed();
         let hash = self.hash(key);
-        let mut gone = Vec::new();
+        let mut gone = EvictedBlocks::new();
         {
             let mut part = self.part(hash);
             if part.changes(hash) != ticket.0 {

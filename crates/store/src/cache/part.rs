@@ -21,7 +21,7 @@ use pages::{PAGE_SIZE, Pages};
 use super::ghosts::Ghosts;
 use super::statistics::{Statistics, VolumeCounts, VolumeStatistics};
 use super::table::{Entry, NONE, Queue, Table};
-use super::{Evicted, Key};
+use super::{Evicted, EvictedBlocks, Key};
 
 /// The small queue's share of the memory: one part of this many.
 const SMALL_SHARE: usize = 10;
@@ -186,7 +186,7 @@ impl Part {
         hash: u64,
         data: Pages,
         hash_of: &dyn Fn(Key) -> u64,
-        gone: &mut Vec<Evicted>,
+        gone: &mut EvictedBlocks,
     ) {
         let mut entry = Entry::new(key, data);
         if let Some(number) = self.table.find(key, hash) {
@@ -306,7 +306,7 @@ impl Part {
 
     /// Throws out what is beyond the cap.
     fn shrink(&mut self, hash_of: &dyn Fn(Key) -> u64) {
-        let mut gone = Vec::new();
+        let mut gone = EvictedBlocks::new();
         while self.bytes() > self.cap && self.evict_one(hash_of, &mut gone) {
             gone.clear();
         }
@@ -370,7 +370,7 @@ impl Part {
         &mut self,
         charge: usize,
         hash_of: &dyn Fn(Key) -> u64,
-        gone: &mut Vec<Evicted>,
+        gone: &mut EvictedBlocks,
     ) -> bool {
         while !self.has_room(charge) {
             if !self.evict_one(hash_of, gone) {
@@ -381,7 +381,7 @@ impl Part {
     }
 
     /// Throws one block out; whether there was one.
-    fn evict_one(&mut self, hash_of: &dyn Fn(Key) -> u64, gone: &mut Vec<Evicted>) -> bool {
+    fn evict_one(&mut self, hash_of: &dyn Fn(Key) -> u64, gone: &mut EvictedBlocks) -> bool {
         let mut chances = MAX_SECOND_CHANCES;
         loop {
             let held = self.small.bytes + self.main.bytes;

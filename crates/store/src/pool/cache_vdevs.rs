@@ -25,7 +25,7 @@ use pages::Pages;
 use super::request::{Event, PoolError, PoolErrorKind};
 use super::state::Pool;
 use crate::cache::second_level::{Batch, Found, Limits, Place, SecondLevel};
-use crate::cache::{Evicted, Key};
+use crate::cache::{EvictedBlocks, Key};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Label, Pointer};
 use crate::vdev::{
@@ -427,7 +427,7 @@ impl Pool {
     }
 
     /// Memory gave up blocks: those that are worth it go to cache vdevs.
-    pub(super) fn keep_evicted(&mut self, evicted: Vec<Evicted>) {
+    pub(super) fn keep_evicted(&mut self, evicted: EvictedBlocks) {
         if self.caches.is_empty() {
             return;
         }

@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use super::read_ahead::Ahead;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId, WantedChanges};
 use super::state::{Contents, Pool, Tag};
-use crate::cache::{Key, Ticket};
+use crate::cache::{EvictedBlocks, Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
 use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
@@ -84,6 +84,11 @@ impl BlockReads {
         self.bytes_ahead
     }
 
+    /// Whether the block is being read.
+    pub(super) fn is_reading(&self, pointer: &Pointer) -> bool {
+        self.blocks.contains_key(pointer)
+    }
+
     fn began(&mut self, pointer: Pointer, reading: Reading) {
         if reading.is_ahead {
             self.bytes_ahead += stored_len(&pointer);
@@ -106,7 +111,23 @@ struct Reading {
     is_cached: bool,
     /// Nobody waited for it when it began.
     is_ahead: bool,
-    waiters: Vec<(Wanted, Ticket)>,
+    waiters: SmallVec<[Waiters; 1]>,
+}
+
+/// All who want the same block of the same dataset.
+#[derive(Debug)]
+struct Waiters {
+    key: Key,
+    /// What the cache gave when it was wanted first.
+    ticket: Ticket,
+    all: SmallVec<[Wanted; 2]>,
+}
+
+impl Waiters {
+    fn new(wanted: Wanted, ticket: Ticket) -> Self {
+        let (key, all) = (wanted.cache_key(), smallvec![wanted]);
+        Self { key, ticket, all }
+    }
 }
 
 /// Who waits for a node.
@@ -126,6 +147,13 @@ pub(super) enum NodeWaiter {
     Nobody,
     /// So will the blocks below it.
     Ahead(Ahead),
+}
+
+impl Wanted {
+    /// How the cache calls it.
+    fn cache_key(&self) -> Key {
+        cache_key(self.dataset, self.block)
+    }
 }
 
 /// Where a block was found.
@@ -158,12 +186,6 @@ impl Pool {
             Err(error) => return self.answer(id, Err(error)),
         };
         let parts: SmallVec<[Part; 1]> = blocks::parts(offset, len as usize, block_size).collect();
-        if let [part] = &parts[..]
-            && let Ok(Found::Data(data)) = self.find(dataset, part.block)
-        {
-            let piece = data.slice(part.within.clone());
-            return self.answer(id, Ok(Answer::Data(piece)));
-        }
         let pending = self.next_pending();
         let wanted = blocks::touched(offset, len as usize, block_size);
         let read = PendingRead {
@@ -212,7 +234,7 @@ impl Pool {
 
     /// Gets a block for a pending request: at once, or when it is read.
     pub(super) fn want(&mut self, wanted: Wanted) {
-        match self.find(wanted.dataset, wanted.block) {
+        match self.find_outside_cache(wanted.dataset, wanted.block) {
             Ok(Found::Data(data)) => self.arrived(wanted, Ok(data)),
             Ok(Found::Zeros) => {
                 let len = self
@@ -221,18 +243,17 @@ impl Pool {
                     .map_or(0, |of| of.block_size);
                 self.arrived(wanted, Ok(Pages::zeroes(len)));
             }
-            Ok(Found::At(pointer)) => self.read_block(pointer, wanted),
+            Ok(Found::At(pointer)) => {
+                if self.wait_for_reading(&pointer, wanted) {
+                    return;
+                }
+                match self.cache.get_or_ticket(wanted.cache_key()) {
+                    Ok(data) => self.arrived(wanted, Ok(data)),
+                    Err(ticket) => self.read_block(pointer, wanted, ticket),
+                }
+            }
             Err(missing) => self.read_node(missing, NodeWaiter::Block(wanted)),
         }
-    }
-
-    fn find(&mut self, dataset: DatasetId, block: u64) -> Result<Found, Missing> {
-        let found = self.find_outside_cache(dataset, block)?;
-        let Found::At(pointer) = found else {
-            return Ok(found);
-        };
-        let cached = self.cache.get(cache_key(dataset, block));
-        Ok(cached.map_or(Found::At(pointer), Found::Data))
     }
 
     /// The cache knows nothing that this does not: it is looked at last.
@@ -257,17 +278,29 @@ impl Pool {
         Ok(in_flight.map_or(Found::At(pointer), Found::Data))
     }
 
-    pub(super) fn read_block(&mut self, pointer: Pointer, wanted: Wanted) {
-        let ticket = self.cache.ticket(cache_key(wanted.dataset, wanted.block));
-        if let Some(reading) = self.reads.blocks.get_mut(&pointer) {
-            return reading.waiters.push((wanted, ticket));
+    /// Waits with others for a block that is being read; whether it is.
+    fn wait_for_reading(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
+        let Some(reading) = self.reads.blocks.get_mut(pointer) else {
+            return false;
+        };
+        let key = wanted.cache_key();
+        match reading.waiters.iter_mut().find(|of| of.key == key) {
+            Some(waiters) => waiters.all.push(wanted),
+            None => {
+                let ticket = self.cache.ticket(key);
+                reading.waiters.push(Waiters::new(wanted, ticket));
+            }
         }
-        let key = cache_key(wanted.dataset, wanted.block);
-        let cached = self.read_cached(key, &pointer);
+        true
+    }
+
+    /// Reads a block that nobody reads yet.
+    pub(super) fn read_block(&mut self, pointer: Pointer, wanted: Wanted, ticket: Ticket) {
+        let cached = self.read_cached(wanted.cache_key(), &pointer);
         let reading = Reading {
             is_cached: cached.is_some(),
             is_ahead: wanted.is_ahead(),
-            waiters: vec![(wanted, ticket)],
+            waiters: smallvec![Waiters::new(wanted, ticket)],
         };
         self.reads.began(pointer, reading);
         match cached {
@@ -296,9 +329,8 @@ impl Pool {
         };
         let waiters = std::mem::take(&mut reading.waiters);
         self.reads.ended(pointer);
-        for (wanted, ticket) in waiters {
-            self.keep(wanted, ticket, &data);
-            self.arrived(wanted, Ok(data.clone()));
+        for waiters in waiters {
+            self.unpacked(waiters, &Ok(data.clone()));
         }
     }
 
@@ -308,20 +340,33 @@ impl Pool {
             return;
         };
         let is_overwritten = is_overwritten(&result);
-        for (wanted, ticket) in reading.waiters {
-            let unpacked = result.clone().map_err(|error| {
-                PoolError::of_array(error, format!("block {} cannot be read", wanted.block))
-            });
-            let unpacked = unpacked.and_then(|payload| self.unpack(pointer, &payload, wanted));
+        for waiters in reading.waiters {
+            let Some(&wanted) = waiters.all.first() else {
+                continue;
+            };
+            let unpacked = match &result {
+                Ok(payload) => self.unpack(pointer, payload, wanted),
+                Err(error) => {
+                    let context = format!("block {} cannot be read", wanted.block);
+                    Err(PoolError::of_array(error.clone(), context))
+                }
+            };
             if is_overwritten || unpacked.is_err() && self.has_moved(pointer, wanted) {
                 // It lies elsewhere by now, or is in memory.
-                self.want(wanted);
-                continue;
+                waiters.all.into_iter().for_each(|wanted| self.want(wanted));
+            } else {
+                self.unpacked(waiters, &unpacked);
             }
-            if let Ok(data) = &unpacked {
-                self.keep(wanted, ticket, data);
-            }
-            self.arrived(wanted, unpacked);
+        }
+    }
+
+    /// Gives a block to all who want it, or tells them that it cannot be read.
+    fn unpacked(&mut self, waiters: Waiters, data: &Result<Pages, PoolError>) {
+        if let (Ok(data), Some(wanted)) = (data, waiters.all.first()) {
+            self.keep(*wanted, waiters.ticket, data);
+        }
+        for wanted in waiters.all {
+            self.arrived(wanted, data.clone());
         }
     }
 
@@ -343,7 +388,9 @@ impl Pool {
 
     /// Whether a block lies elsewhere by now, as far as that can be told at once.
     fn has_moved(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
-        !matches!(self.find(wanted.dataset, wanted.block), Ok(Found::At(now)) if now == *pointer)
+        let found = self.find_outside_cache(wanted.dataset, wanted.block);
+        let is_there = matches!(found, Ok(Found::At(now)) if now == *pointer);
+        !is_there || self.cache.holds(wanted.cache_key())
     }
 
     /// Whether blocks of a dataset are kept in memory. Not while a stream is received into it: the cache answers whoever
@@ -355,9 +402,9 @@ impl Pool {
     }
 
     fn keep(&mut self, wanted: Wanted, ticket: Ticket, data: &Pages) {
-        let mut evicted = Vec::new();
+        let mut evicted = EvictedBlocks::new();
         if self.is_cached(wanted.dataset) {
-            let key = cache_key(wanted.dataset, wanted.block);
+            let key = wanted.cache_key();
             self.cache
                 .fill(key, ticket, data.clone(), |of| evicted.push(of));
         } else if let Some(of) = self.contents.get(&wanted.dataset)

@@ -56,13 +56,17 @@ impl Pool {
         for block in ahead.block..ahead.end {
             match self.find_outside_cache(ahead.dataset, block) {
                 Ok(Found::At(pointer)) => {
-                    if self.cache.holds(cache_key(ahead.dataset, block)) {
+                    if self.reads.is_reading(&pointer) {
                         continue;
                     }
+                    let key = cache_key(ahead.dataset, block);
+                    let Some(ticket) = self.cache.ticket_of_absent(key) else {
+                        continue;
+                    };
                     if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
                         return;
                     }
-                    self.read_block(pointer, ahead.wanted(block));
+                    self.read_block(pointer, ahead.wanted(block), ticket);
                 }
                 Ok(Found::Data(_) | Found::Zeros) => {}
                 Err(missing) => {

@@ -433,6 +433,13 @@ impl Pool {
         std::mem::take(&mut self.output)
     }
 
+    /// The same, into what the last call brought and whoever was meant has taken: its memory is used again.
+    pub fn take_output_into(&mut self, taken: &mut Output) {
+        debug_assert!(taken.requests.is_empty() && taken.answers.is_empty());
+        taken.events.clear();
+        std::mem::swap(&mut self.output, taken);
+    }
+
     /// Does everything that somebody waits for, and a share of what nobody does.
     pub(super) fn go_on(&mut self) {
         self.worked_us = self.now_us;
@@ -470,8 +477,13 @@ impl Pool {
         loop {
             // What became of leaves first: acknowledgements depend on it.
             self.labels_go_on();
-            for (tag, done) in std::mem::take(&mut self.array_output.done) {
+            let mut all_done = std::mem::take(&mut self.array_output.done);
+            for (tag, done) in all_done.drain(..) {
                 self.tag_done(tag, done);
+            }
+            // Its memory is used again, unless something was done at once meanwhile.
+            if self.array_output.done.is_empty() {
+                self.array_output.done = all_done;
             }
             self.administer_go_on();
             self.resume_stalled();

@@ -15,6 +15,7 @@ use super::prepared::{Prepared, PreparedBlock, Recipe, written_with};
 use super::read::{Pending, Wanted, cache_key};
 use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
+use crate::cache::EvictedBlocks;
 use crate::catalog::{Settings, SyncPolicy};
 use crate::format::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
@@ -628,7 +629,7 @@ impl Pool {
     /// From here on a block has its new bytes.
     fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
         self.open_group();
-        let mut evicted = Vec::new();
+        let mut evicted = EvictedBlocks::new();
         if self.is_cached(dataset) {
             let key = cache_key(dataset, block);
             let data = placed.data.clone();
