@@ -162,7 +162,7 @@ fn bits_that_turned_over_are_healed_where_redundancy_covers_them() {
 
 #[test]
 fn a_full_pool_survives_power_cuts() {
-    let summary = withstands(Family::Full, 300);
+    let summary = withstands(Family::Full, 200);
     // It is full, and not so full that nothing can be made on it.
     let total = &summary.total;
     assert!(total.errors > summary.histories, "{summary}");
@@ -182,7 +182,7 @@ fn a_disk_that_was_lost_and_is_back_is_not_believed() {
 
 #[test]
 fn disks_that_are_replaced_while_datasets_come_and_go_take_nothing_with_them() {
-    let summary = withstands(Family::Reshaped, 800);
+    let summary = withstands(Family::Reshaped, 600);
     assert_eq!(summary.total.errors, 0);
     if has_its_own_seeds() {
         assert!(
