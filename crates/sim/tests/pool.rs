@@ -378,4 +378,5 @@ fn receives_survive_power_cuts() {
         total.resumed > histories / 2 && total.given_up > 0,
         "{total}"
     );
+    assert!(total.clones > histories / 3, "{total}");
 }

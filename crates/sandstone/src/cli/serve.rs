@@ -10,6 +10,7 @@ use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals, default_cache};
+use crate::target::try_listening;
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]
@@ -52,16 +53,30 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
     let started = catch_signals().and_then(|signals| Ok((signals, Daemon::start(options)?)));
     match started {
         Ok((signals, daemon)) => {
-            for portal in daemon.transactions().data_plane().portals() {
+            let served = daemon.transactions().data_plane().portals();
+            for portal in &served {
                 if let Some(error) = &portal.error {
                     tracing::error!(portal = %portal.address, %error, "a portal is not served");
                 }
             }
+            let is_served = |address: &SocketAddr| served.iter().any(|of| of.address == *address);
+            let idle = args.portals.iter().filter(|address| !is_served(address));
+            idle.for_each(try_portal);
             tracing::info!(control = %daemon.control(), "serving");
             daemon.run_until(signals);
             ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
+    }
+}
+
+/// Says so where nobody could listen at an address that no target uses yet: whoever makes one would wonder.
+fn try_portal(address: &SocketAddr) {
+    if let Err(error) = try_listening(*address) {
+        tracing::warn!(
+            portal = %address, %error,
+            "targets that are made without a portal would not be reached here: free the address, or give another --portal"
+        );
     }
 }
 

@@ -54,6 +54,14 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     bind_once(address)
 }
 
+/// Whether [`bind`] would do it now. May block as that does.
+///
+/// # Errors
+/// The address is taken or not this machine's.
+pub(crate) fn try_listening(address: SocketAddr) -> io::Result<()> {
+    bind(address).map(drop)
+}
+
 fn bind_once(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),

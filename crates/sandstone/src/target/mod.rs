@@ -86,6 +86,7 @@ mod unit_state;
 mod upkeep;
 mod view;
 
+pub(crate) use listener::try_listening;
 pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
 pub use shared::DaemonLimits;

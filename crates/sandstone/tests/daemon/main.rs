@@ -48,3 +48,4 @@ mod stream;
 mod stream_clones;
 mod stream_names;
 mod stream_rest;
+mod taken_portal;

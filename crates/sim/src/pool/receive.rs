@@ -1,15 +1,15 @@
 //! Streams that are received while the power fails, again and again: what is interrupted goes on where it
 //! was durable, or vanishes; what is complete is bit by bit what was sent (invariant 8).
 //!
-//! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other. Each
-//! life may be cut at any answer of a disk. After each of its ends the pool is proven offline, and after each opening all
+//! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other; in half of the
+//! histories `c0` is a clone of one of them, and `copied` becomes one by what it receives. Each life may be cut at any answer of a disk. After each of its ends the pool is proven offline, and after each opening all
 //! complete snapshots are compared. In [`HARD`] histories disks may also fail meanwhile, or the pool be so full that there
 //! is no room for the copy until something else is destroyed.
 
 use std::fmt;
 
 use pages::Pages;
-use store::catalog::request::{CreateVolume, Destroy, ReceiveInto, TakeSnapshots};
+use store::catalog::request::{CloneSnapshot, CreateVolume, Destroy, ReceiveInto, TakeSnapshots};
 use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
 use store::format::DatasetId;
 use store::map::Change as BlockChange;
@@ -25,8 +25,10 @@ use crate::operation::{BLOCK_SIZE, VolumeId};
 use crate::random::Random;
 use crate::subject::{DiskRequest, FlawKind, Geometry, State, Subject as _, VolumeSpec};
 
-/// Snapshots that are sent.
+/// Snapshots of the volume.
 const SNAPSHOTS: usize = 3;
+/// Snapshots of the clone, where there is one.
+const CLONED: usize = 2;
 /// Lives of a receive that may be cut; the one after them may not.
 const CUTS: u32 = 4;
 /// Receives that may find no room after what filled the pool is gone: it is free with the next checkpoints.
@@ -69,6 +71,8 @@ pub struct Report {
     pub failed: u64,
     /// Pools that did not open any more or lacked blocks, as it may be where all disks fail.
     pub refused: u64,
+    /// Clones that were received.
+    pub clones: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -78,6 +82,7 @@ impl std::ops::AddAssign for Report {
         self.given_up += other.given_up;
         self.failed += other.failed;
         self.refused += other.refused;
+        self.clones += other.clones;
     }
 }
 
@@ -85,8 +90,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} crashes, {} receives went on, {} were given up, {} failed; {} refused to open",
-            self.crashes, self.resumed, self.given_up, self.failed, self.refused
+            "{} crashes, {} receives went on, {} were given up, {} failed; {} refused to open; {} clones",
+            self.crashes, self.resumed, self.given_up, self.failed, self.refused, self.clones
         )
     }
 }
@@ -134,6 +139,27 @@ pub fn run(seed: u64) -> Result<Report, String> {
     })
 }
 
+/// A snapshot that is sent, and where it comes to.
+#[derive(Clone, Debug)]
+struct Part {
+    sent: String,
+    /// It comes as what changed since this one.
+    from: Option<String>,
+    /// That one is another volume's: what receives it becomes a clone.
+    is_clone: bool,
+    /// The volume that receives it.
+    into: &'static str,
+    name: String,
+    /// What it must hold.
+    model: Vec<u8>,
+}
+
+impl Part {
+    fn received(&self) -> String {
+        format!("{}@{}", self.into, self.name)
+    }
+}
+
 struct World {
     setup: PoolSetup,
     geometry: Geometry,
@@ -146,8 +172,10 @@ struct World {
     hardship: Hardship,
     /// Answers of disks until the power fails.
     fuse: Option<u32>,
-    /// What each snapshot of `v0` must hold.
-    models: Vec<Vec<u8>>,
+    /// In the order in which they are sent.
+    parts: Vec<Part>,
+    /// There is a clone.
+    is_cloned: bool,
     report: Report,
 }
 
@@ -193,7 +221,8 @@ impl World {
             random,
             hardship,
             fuse: None,
-            models: Vec::new(),
+            parts: Vec::new(),
+            is_cloned: Random::new(seed ^ 0x636c_6f6e_65).fork().per_mille(500),
             report: Report::default(),
         }
     }
@@ -204,7 +233,7 @@ impl World {
         if self.hardship == Hardship::Full {
             self.fill()?;
         }
-        for to in 0..SNAPSHOTS {
+        for to in 0..self.parts.len() {
             let mut cuts = 0;
             while !self.has(to)? {
                 let may_be_cut = cuts < CUTS;
@@ -240,7 +269,8 @@ impl World {
             self.compare(to + 1)?;
         }
         self.crash()?;
-        self.compare(SNAPSHOTS)
+        self.report.clones += u64::from(self.is_cloned);
+        self.compare(self.parts.len())
     }
 
     fn set_chances(&mut self, chances: Chances) {
@@ -291,14 +321,39 @@ impl World {
         self.wait(tag)?.map(drop).map_err(End::Failed)
     }
 
-    /// Writes, clears and takes snapshots.
+    /// What is sent later.
     fn write_history(&mut self) -> Result<(), End> {
+        let size = (self.geometry.volumes[0].blocks * BLOCK_SIZE as u64) as usize;
+        self.write_snapshots("v0", "copy", None, vec![0; size], SNAPSHOTS)?;
+        if !self.is_cloned {
+            return Ok(());
+        }
+        let number = self.random.within(0..SNAPSHOTS as u64) as usize;
+        let Part { sent, model, .. } = self.parts[number].clone();
+        let request = CloneSnapshot {
+            snapshot: sent.clone(),
+            name: "c0".to_owned(),
+            ..CloneSnapshot::default()
+        };
+        self.administer(move |catalog, stamp| catalog.plan_clone(&request, stamp))?
+            .map_err(End::Failed)?;
+        self.write_snapshots("c0", "copied", Some(sent), model, CLONED)
+    }
+
+    /// Writes, clears and takes snapshots.
+    fn write_snapshots(
+        &mut self,
+        volume: &str,
+        into: &'static str,
+        origin: Option<String>,
+        mut model: Vec<u8>,
+        count: usize,
+    ) -> Result<(), End> {
         let spec = self.geometry.volumes[0];
-        let size = (spec.blocks * BLOCK_SIZE as u64) as usize;
-        let mut model = vec![0_u8; size];
-        for number in 0..SNAPSHOTS {
+        let mut from = origin.clone();
+        for number in 0..count {
             for _ in 0..self.random.within(1..8) {
-                let dataset = self.id("v0")?;
+                let dataset = self.id(volume)?;
                 let first = self.random.within(0..spec.blocks);
                 let blocks = self.random.within(1..(spec.blocks - first).min(20) + 1);
                 let (at, len) = (first as usize * BLOCK_SIZE, blocks as usize * BLOCK_SIZE);
@@ -326,21 +381,31 @@ impl World {
                 };
                 self.ask(request)?.map_err(End::Failed)?;
             }
+            let name = format!("s{number}");
+            let sent = format!("{volume}@{name}");
             let request = TakeSnapshots {
-                names: vec![format!("v0@s{number}")],
+                names: vec![sent.clone()],
                 ..TakeSnapshots::default()
             };
             self.administer(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))?
                 .map_err(End::Failed)?;
-            self.models.push(model.clone());
+            self.parts.push(Part {
+                sent: sent.clone(),
+                from: from.replace(sent),
+                is_clone: number == 0 && origin.is_some(),
+                into,
+                name,
+                model: model.clone(),
+            });
         }
         Ok(())
     }
 
-    /// Receives snapshot `to`: all of it, or what is missing.
+    /// Receives a part: all of it, or what is missing.
     fn receive(&mut self, to: usize) -> Result<(), End> {
+        let part = self.parts[to].clone();
         let mut start = 0;
-        if let Ok(copy) = self.id("copy")
+        if let Ok(copy) = self.id(part.into)
             && let Some(receiving) = self.catalog()?.receiving(copy)
         {
             start = receiving.position;
@@ -353,7 +418,7 @@ impl World {
                 self.report.resumed += 1;
             }
         }
-        let stream = self.stream(to, start)?;
+        let stream = self.stream(&part, start)?;
         let attempt = self.random.within(1..u64::MAX);
         let notes_per_mille = self.random.one_of(&[0, 100, 500]);
         let mut decoder = Decoder::new();
@@ -362,7 +427,7 @@ impl World {
         while let Some(item) = decoder.next_item().map_err(|error| error.to_string())? {
             let (block, content, next) = match item {
                 Item::Begin(begin) => {
-                    let volume = self.begin(&begin, attempt)?;
+                    let volume = self.begin(part.into, &begin, attempt)?;
                     current = Some((*begin, volume));
                     continue;
                 }
@@ -414,9 +479,9 @@ impl World {
         Err(End::Wrong("the stream has no end".to_owned()))
     }
 
-    fn begin(&mut self, begin: &Begin, attempt: u64) -> Result<DatasetId, End> {
+    fn begin(&mut self, into: &str, begin: &Begin, attempt: u64) -> Result<DatasetId, End> {
         let request = ReceiveInto {
-            name: "copy".to_owned(),
+            name: into.to_owned(),
             begin: begin.clone(),
             attempt,
             is_resumable: true,
@@ -424,18 +489,18 @@ impl World {
         };
         self.administer(move |catalog, stamp| catalog.plan_begin_receive(&request, stamp))?
             .map_err(End::Failed)?;
-        self.id("copy")
+        self.id(into)
     }
 
     /// The stream of a snapshot, from the one before on; blocks below `start` are there.
-    fn stream(&mut self, to: usize, start: u64) -> Result<Vec<u8>, End> {
-        let newer = self.id(&format!("v0@s{to}"))?;
-        let older = match to.checked_sub(1) {
+    fn stream(&mut self, part: &Part, start: u64) -> Result<Vec<u8>, End> {
+        let newer = self.id(&part.sent)?;
+        let older = match &part.from {
             None => None,
-            Some(from) => Some(self.id(&format!("v0@s{from}"))?),
+            Some(from) => Some(self.id(from)?),
         };
         let mut encoder = Encoder::new();
-        let begin = self.beginning(to, older, newer, start)?;
+        let begin = self.beginning(part, older, newer, start)?;
         if !encoder.begin(&begin) {
             return Err(End::Wrong("it is too long".to_owned()));
         }
@@ -478,7 +543,7 @@ impl World {
 
     fn beginning(
         &mut self,
-        to: usize,
+        part: &Part,
         older: Option<DatasetId>,
         newer: DatasetId,
         start: u64,
@@ -487,15 +552,16 @@ impl World {
         let guid = |id: DatasetId| catalog.dataset(id).map_or(0, |of| of.guid);
         let geometry = catalog.dataset(newer).and_then(|of| of.geometry());
         let (size, block_size) = geometry.unwrap_or_default();
+        let full_name = |name: &String| format!("tank/{name}");
         Ok(Begin {
             pool: 1,
             volume: 2,
             snapshot: guid(newer),
             from: older.map(guid),
-            origin: None,
-            source: format!("tank/v0@s{to}"),
+            origin: part.from.as_ref().filter(|_| part.is_clone).map(full_name),
+            source: full_name(&part.sent),
             path: String::new(),
-            name: format!("s{to}"),
+            name: part.name.clone(),
             created_s: 5,
             size,
             block_size,
@@ -506,18 +572,30 @@ impl World {
 
     /// All complete snapshots are what they must be; what is half received is nobody's.
     fn compare(&mut self, complete: usize) -> Result<(), End> {
-        for number in 0..complete {
-            let model = self.models[number].clone();
-            for name in [format!("v0@s{number}"), format!("copy@s{number}")] {
-                self.compare_with(&name, &model)?;
+        for part in self.parts[..complete].to_vec() {
+            for name in [&part.sent, &part.received()] {
+                self.compare_with(name, &part.model)?;
             }
         }
-        let Ok(copy) = self.id("copy") else {
+        ["copy", "copied"]
+            .into_iter()
+            .try_for_each(|volume| self.compare_newest(volume, complete))
+    }
+
+    /// What receives is what it received last.
+    fn compare_newest(&mut self, volume: &str, complete: usize) -> Result<(), End> {
+        let Ok(copy) = self.id(volume) else {
             return Ok(());
         };
         if self.catalog()?.receiving(copy).is_none() {
-            let model = self.models[complete.max(1) - 1].clone();
-            return self.compare_with("copy", &model);
+            let mut parts = self.parts[..complete].iter();
+            let Some(newest) = parts.rfind(|part| part.into == volume) else {
+                return Err(End::Wrong(format!(
+                    "{volume} is there, and received nothing"
+                )));
+            };
+            let model = newest.model.clone();
+            return self.compare_with(volume, &model);
         }
         let request = Request::Read {
             dataset: copy,
@@ -559,7 +637,7 @@ impl World {
         self.subject = PoolSubject::open(&self.setup, &self.geometry, self.now_us);
         self.wait_until_open()?;
         let mut complete = 0;
-        while complete < SNAPSHOTS && self.has(complete)? {
+        while complete < self.parts.len() && self.has(complete)? {
             complete += 1;
         }
         self.compare(complete)
@@ -584,7 +662,7 @@ impl World {
     }
 
     fn has(&mut self, number: usize) -> Result<bool, End> {
-        let name = format!("copy@s{number}");
+        let name = self.parts[number].received();
         Ok(self.catalog()?.find(&name).is_ok())
     }
 

@@ -7,6 +7,7 @@
 //! look-up is made again.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
@@ -17,6 +18,7 @@ use super::state::{Contents, Pool, Tag};
 use crate::cache::{EvictedBlocks, Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
+use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
@@ -26,6 +28,10 @@ use crate::volume::blocks::{self, Part};
 
 /// Blocks that one answer about extents tells of at most.
 const EXTENT_BLOCKS: u64 = 4096;
+
+/// Blocks that are looked up together at most. A leaf of a map has a multiple of it.
+const RUN: u64 = 64;
+const _: () = assert!(FAN_OUT.is_multiple_of(RUN as usize));
 
 /// A request that waits for blocks.
 #[derive(Debug)]
@@ -187,7 +193,7 @@ impl Pool {
         };
         let parts: SmallVec<[Part; 1]> = blocks::parts(offset, len as usize, block_size).collect();
         let pending = self.next_pending();
-        let wanted = blocks::touched(offset, len as usize, block_size);
+        let touched = blocks::touched(offset, len as usize, block_size);
         let read = PendingRead {
             id,
             pieces: smallvec![None; parts.len()],
@@ -195,13 +201,24 @@ impl Pool {
             parts,
         };
         self.pending.insert(pending, Pending::Read(read));
-        for (part, block) in wanted.enumerate() {
-            self.want(Wanted {
-                dataset,
-                block,
-                pending,
-                part,
-            });
+        let first = touched.start;
+        let wanted = |block: u64| Wanted {
+            dataset,
+            block,
+            pending,
+            part: (block - first) as usize,
+        };
+        for run in runs(touched) {
+            match self.look_up_run(dataset, &run) {
+                Ok(pointers) => {
+                    for (block, pointer) in run.zip(pointers) {
+                        let found = self.held(dataset, block);
+                        let found = found.unwrap_or_else(|| self.found_at(pointer));
+                        self.want_found(wanted(block), found);
+                    }
+                }
+                Err(_) => run.map(wanted).for_each(|wanted| self.want(wanted)),
+            }
         }
     }
 
@@ -235,15 +252,22 @@ impl Pool {
     /// Gets a block for a pending request: at once, or when it is read.
     pub(super) fn want(&mut self, wanted: Wanted) {
         match self.find_outside_cache(wanted.dataset, wanted.block) {
-            Ok(Found::Data(data)) => self.arrived(wanted, Ok(data)),
-            Ok(Found::Zeros) => {
+            Ok(found) => self.want_found(wanted, found),
+            Err(missing) => self.read_node(missing, NodeWaiter::Block(wanted)),
+        }
+    }
+
+    fn want_found(&mut self, wanted: Wanted, found: Found) {
+        match found {
+            Found::Data(data) => self.arrived(wanted, Ok(data)),
+            Found::Zeros => {
                 let len = self
                     .contents
                     .get(&wanted.dataset)
                     .map_or(0, |of| of.block_size);
                 self.arrived(wanted, Ok(Pages::zeroes(len)));
             }
-            Ok(Found::At(pointer)) => {
+            Found::At(pointer) => {
                 if self.wait_for_reading(&pointer, wanted) {
                     return;
                 }
@@ -252,7 +276,6 @@ impl Pool {
                     Err(ticket) => self.read_block(pointer, wanted, ticket),
                 }
             }
-            Err(missing) => self.read_node(missing, NodeWaiter::Block(wanted)),
         }
     }
 
@@ -262,20 +285,47 @@ impl Pool {
         dataset: DatasetId,
         block: u64,
     ) -> Result<Found, Missing> {
-        match self.commit.group.look_up(dataset, block) {
-            Some(Held::Data(placed)) => return Ok(Found::Data(placed.data.clone())),
-            Some(Held::Zeros) => return Ok(Found::Zeros),
-            None => {}
+        if let Some(held) = self.held(dataset, block) {
+            return Ok(held);
         }
         let Some(contents) = self.contents.get(&dataset) else {
             return Ok(Found::Zeros);
         };
         let pointer = contents.map.look_up(&mut self.nodes, block)?;
+        Ok(self.found_at(pointer))
+    }
+
+    /// What the open group has of a block: that is newer than what the map says.
+    pub(super) fn held(&self, dataset: DatasetId, block: u64) -> Option<Found> {
+        Some(match self.commit.group.look_up(dataset, block)? {
+            Held::Data(placed) => Found::Data(placed.data.clone()),
+            Held::Zeros => Found::Zeros,
+        })
+    }
+
+    /// What the map's pointer of a block says.
+    pub(super) fn found_at(&self, pointer: Pointer) -> Found {
         if pointer.is_hole() {
-            return Ok(Found::Zeros);
+            return Found::Zeros;
         }
         let in_flight = self.in_flight(pointer.address).cloned();
-        Ok(in_flight.map_or(Found::At(pointer), Found::Data))
+        in_flight.map_or(Found::At(pointer), Found::Data)
+    }
+
+    /// What the map says of neighbouring blocks: one look at its nodes, not one for each block.
+    pub(super) fn look_up_run(
+        &mut self,
+        dataset: DatasetId,
+        blocks: &Range<u64>,
+    ) -> Result<SmallVec<[Pointer; 1]>, Missing> {
+        let mut found = smallvec![Pointer::HOLE; (blocks.end - blocks.start) as usize];
+        if let Some(contents) = self.contents.get(&dataset) {
+            match &mut found[..] {
+                [one] => *one = contents.map.look_up(&mut self.nodes, blocks.start)?,
+                run => (contents.map).look_up_run(&mut self.nodes, blocks.start, run)?,
+            }
+        }
+        Ok(found)
     }
 
     /// Waits with others for a block that is being read; whether it is.
@@ -563,6 +613,17 @@ impl Pool {
     }
 }
 
+/// Neighbouring blocks in pieces of which each lies below one node, [`RUN`] at most.
+pub(super) fn runs(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut next = blocks.start;
+    std::iter::from_fn(move || {
+        let end = (next / RUN + 1).saturating_mul(RUN).min(blocks.end);
+        let run = next..end;
+        next = end;
+        (!run.is_empty()).then_some(run)
+    })
+}
+
 /// Bytes of a block as it lies on devices, parity not counted.
 fn stored_len(pointer: &Pointer) -> usize {
     usize::from(pointer.sectors) * SECTOR_SIZE
@@ -578,5 +639,19 @@ pub(super) fn cache_key(dataset: DatasetId, block: u64) -> Key {
     Key {
         volume: dataset.0.into(),
         block,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_blocks_lie_below_one_node_each() {
+        let all: Vec<_> = runs(60..200).collect();
+        assert_eq!(all, [60..64, 64..128, 128..192, 192..200]);
+        assert_eq!(runs(64..65).collect::<Vec<_>>(), [64..65]);
+        assert_eq!(runs(7..7).count(), 0);
+        assert_eq!(runs(u64::MAX - 2..u64::MAX).count(), 1);
     }
 }

@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use super::read::{Found, NodeWaiter, Wanted, cache_key};
+use super::read::{Found, NodeWaiter, Wanted, cache_key, runs};
 use super::state::Pool;
 use crate::catalog::CachePolicy;
-use crate::format::DatasetId;
+use crate::format::{DatasetId, Pointer};
 
 /// The pending request of those whom nobody waits for: no request has this number.
 const NOBODY: u64 = 0;
@@ -53,27 +53,38 @@ impl Pool {
 
     /// Reads these blocks, up to the first whose node must be read first, and no more than is read ahead at a time.
     pub(super) fn go_ahead(&mut self, ahead: Ahead) {
-        for block in ahead.block..ahead.end {
-            match self.find_outside_cache(ahead.dataset, block) {
-                Ok(Found::At(pointer)) => {
-                    if self.reads.is_reading(&pointer) {
-                        continue;
-                    }
-                    let key = cache_key(ahead.dataset, block);
-                    let Some(ticket) = self.cache.ticket_of_absent(key) else {
-                        continue;
-                    };
-                    if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
-                        return;
-                    }
-                    self.read_block(pointer, ahead.wanted(block), ticket);
-                }
-                Ok(Found::Data(_) | Found::Zeros) => {}
+        for run in runs(ahead.block..ahead.end) {
+            let pointers = match self.look_up_run(ahead.dataset, &run) {
+                Ok(pointers) => pointers,
                 Err(missing) => {
-                    let rest = Ahead { block, ..ahead };
+                    let rest = Ahead {
+                        block: run.start,
+                        ..ahead
+                    };
                     return self.read_node(missing, NodeWaiter::Ahead(rest));
                 }
+            };
+            for (block, pointer) in run.zip(pointers) {
+                if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
+                    return;
+                }
+                self.read_one_ahead(ahead.wanted(block), pointer);
             }
+        }
+    }
+
+    fn read_one_ahead(&mut self, wanted: Wanted, pointer: Pointer) {
+        let is_held = self.held(wanted.dataset, wanted.block).is_some();
+        if is_held || !matches!(self.found_at(pointer), Found::At(_)) {
+            return;
+        }
+        let is_reading = self.reads.is_reading(&pointer);
+        let key = cache_key(wanted.dataset, wanted.block);
+        if let Some(ticket) = (!is_reading)
+            .then(|| self.cache.ticket_of_absent(key))
+            .flatten()
+        {
+            self.read_block(pointer, wanted, ticket);
         }
     }
 }

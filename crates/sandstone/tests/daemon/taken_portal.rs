@@ -1,0 +1,79 @@
+//! `serve` with a portal that somebody else has, while no target uses it yet.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ends the daemon with the test.
+struct Serving(Child);
+
+impl Serving {
+    fn start(state: &Path, portal: &str) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["serve", "--log", "warn", "--cache", "64M", "--portal"])
+            .args([portal, "--state"])
+            .arg(state)
+            .stdin(Stdio::null())
+            .stderr(File::create(state.join("log")).unwrap())
+            .spawn();
+        Self(child.unwrap())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Waits until the daemon answers.
+fn wait_for(state: &Path) {
+    let start = Instant::now();
+    let is_up = || {
+        let mut status = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+        let status = status.arg("--state").arg(state).arg("status").output();
+        status.unwrap().status.success()
+    };
+    while !is_up() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it does not start"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What it logged, once that is not empty or it was given time for it.
+fn log(state: &Path) -> String {
+    let start = Instant::now();
+    loop {
+        let log = std::fs::read_to_string(state.join("log")).unwrap();
+        if !log.is_empty() || start.elapsed() > Duration::from_secs(5) {
+            return log;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_portal_that_is_taken_is_told_before_a_target_needs_it() {
+    let state = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let portal = taken.local_addr().unwrap().to_string();
+    let serving = Serving::start(state.path(), &portal);
+    wait_for(state.path());
+    let told = log(state.path());
+    assert!(told.contains(&portal) && told.contains("in use"), "{told}");
+    assert!(told.contains("--portal"), "{told}");
+    drop(serving);
+    drop(taken);
+    let _serving = Serving::start(state.path(), &portal);
+    wait_for(state.path());
+    std::thread::sleep(Duration::from_millis(500));
+    let told = std::fs::read_to_string(state.path().join("log")).unwrap();
+    assert_eq!(told, "");
+}
