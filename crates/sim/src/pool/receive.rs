@@ -222,7 +222,7 @@ impl World {
             hardship,
             fuse: None,
             parts: Vec::new(),
-            is_cloned: Random::new(seed ^ 0x636c_6f6e_65).fork().per_mille(500),
+            is_cloned: Random::new(seed ^ 0x0063_6c6f_6e65).fork().per_mille(500),
             report: Report::default(),
         }
     }
@@ -572,7 +572,8 @@ impl World {
 
     /// All complete snapshots are what they must be; what is half received is nobody's.
     fn compare(&mut self, complete: usize) -> Result<(), End> {
-        for part in self.parts[..complete].to_vec() {
+        for number in 0..complete {
+            let part = self.parts[number].clone();
             for name in [&part.sent, &part.received()] {
                 self.compare_with(name, &part.model)?;
             }
