@@ -2,9 +2,10 @@
 //! was durable, or vanishes; what is complete is bit by bit what was sent (invariant 8).
 //!
 //! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other; in half of the
-//! histories `c0` is a clone of one of them, and `copied` becomes one by what it receives. Each life may be cut at any answer of a disk. After each of its ends the pool is proven offline, and after each opening all
-//! complete snapshots are compared. In [`HARD`] histories disks may also fail meanwhile, or the pool be so full that there
-//! is no room for the copy until something else is destroyed.
+//! histories `c0` is a clone of one of them, and `copied` becomes one by what it receives. Each life may be cut at any
+//! answer of a disk. After each of its ends the pool is proven offline, and after each opening all complete snapshots are
+//! compared. In [`HARD`] histories disks may also fail meanwhile, or the pool be so full that there is no room for the
+//! copy until something else is destroyed.
 
 use std::fmt;
 
@@ -269,7 +270,13 @@ impl World {
             self.compare(to + 1)?;
         }
         self.crash()?;
-        self.report.clones += u64::from(self.is_cloned);
+        if self.is_cloned {
+            let copied = self.id("copied")?;
+            if self.catalog()?.origin(copied).is_none() {
+                return Err(End::Wrong("a clone came as a volume of its own".to_owned()));
+            }
+            self.report.clones += 1;
+        }
         self.compare(self.parts.len())
     }
 

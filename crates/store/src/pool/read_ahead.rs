@@ -75,15 +75,12 @@ impl Pool {
 
     fn read_one_ahead(&mut self, wanted: Wanted, pointer: Pointer) {
         let is_held = self.held(wanted.dataset, wanted.block).is_some();
-        if is_held || !matches!(self.found_at(pointer), Found::At(_)) {
+        let is_away = !is_held && matches!(self.found_at(pointer), Found::At(_));
+        if !is_away || self.reads.is_reading(&pointer) {
             return;
         }
-        let is_reading = self.reads.is_reading(&pointer);
         let key = cache_key(wanted.dataset, wanted.block);
-        if let Some(ticket) = (!is_reading)
-            .then(|| self.cache.ticket_of_absent(key))
-            .flatten()
-        {
+        if let Some(ticket) = self.cache.ticket_of_absent(key) {
             self.read_block(pointer, wanted, ticket);
         }
     }

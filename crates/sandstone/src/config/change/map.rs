@@ -69,6 +69,17 @@ pub struct Share {
     pub read_only: bool,
 }
 
+impl Share {
+    /// With these listening addresses where it makes a target and names none; the only target there is it uses as it is.
+    pub fn or_portals(mut self, default: &[SocketAddr], config: &Config) -> Self {
+        let may_make_one = self.target.is_some() || config.targets.len() != 1;
+        if self.portals.is_empty() && may_make_one {
+            self.portals = default.to_vec();
+        }
+        self
+    }
+}
+
 impl Edit {
     pub(super) fn add_map(&mut self, request: &AddMap) -> Result<(), Error> {
         let mut map = MapSpec {

@@ -267,6 +267,12 @@ fn share_makes_what_is_missing_and_is_idempotent() {
     assert_eq!(after.hosts[0].name, "9f2c");
     assert_eq!(after.maps.len(), 1);
     assert_eq!(does(&after, Change::Share(share.clone())).unwrap(), after);
+    let told = ["10.0.0.1:3260".parse().unwrap()];
+    let first = share.clone().or_portals(&told, &Config::default());
+    let there = does(&Config::default(), Change::Share(first)).unwrap();
+    assert_eq!(there.targets[0].portal_groups[0].portals, told);
+    // The only one is used as it is.
+    assert_eq!(share.clone().or_portals(&told, &after), share);
     let second = Share {
         unit: "logs".into(),
         create: Some(memory("logs")),

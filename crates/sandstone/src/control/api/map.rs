@@ -75,6 +75,7 @@ pub(super) async fn share(
     Params(how): Params<Commit>,
     Body(request): Body<Share>,
 ) -> Answer<SharedUnit> {
+    let request = request.or_portals(&plane.default_portals, &plane.config());
     let change = Change::Share(request.clone());
     if how.dry_run {
         let committed = plane.transactions.commit(&change, how)?;
