@@ -15,6 +15,10 @@ use std::sync::{Mutex, TryLockError};
 const STREAMS: usize = 8;
 /// Reads that must have followed one another before anything is read ahead.
 const PROOF: u32 = 2;
+/// A read belongs to a reader where it is no further than so many of its lengths from where the next was expected.
+const NEAR: u64 = 4;
+/// A reader that was silent while others read so often has stopped.
+const SILENCE: u64 = 64;
 
 /// The readers of a volume, noted from all threads.
 #[derive(Debug, Default)]
@@ -49,6 +53,10 @@ pub(super) struct Ahead {
     pub(super) range: Range<u64>,
     /// It had to wait for something since the last that it was told.
     pub(super) has_missed: bool,
+    /// What it has gone past since then, in bytes, without what one that was overtaken may still ask for.
+    pub(super) behind: Range<u64>,
+    /// Bytes that it read in all.
+    pub(super) run: u64,
 }
 
 #[derive(Debug)]
@@ -66,6 +74,10 @@ struct Streams {
 struct Stream {
     /// Where the next read is expected, in bytes.
     next: u64,
+    /// Where it began.
+    start: u64,
+    /// Up to where it was said to have gone past.
+    behind: u64,
     /// Up to where was read ahead.
     ahead: u64,
     /// How far to read ahead next time.
@@ -94,10 +106,15 @@ impl Streams {
         let Read { offset, len, .. } = read;
         let end = offset + len;
         let follows = |next: u64| is_near(next, offset, len);
-        if let Some(stream) = self.streams.iter_mut().find(|of| follows(of.next)) {
+        if let Some(number) = self.streams.iter().position(|of| follows(of.next)) {
             self.clock += 1;
+            let stream = &mut self.streams[number];
             stream.used = self.clock;
-            return stream.note(read, most);
+            let mut ahead = stream.note(read, most)?;
+            if self.is_followed(number) {
+                ahead.behind.end = ahead.behind.start;
+            }
+            return Some(ahead);
         }
         match self.singles.iter().position(|next| follows(*next)) {
             Some(number) if end > self.singles[number] => {
@@ -114,11 +131,24 @@ impl Streams {
         None
     }
 
+    /// Whether another reader comes after this one, and will soon ask for what it has gone past.
+    fn is_followed(&self, number: usize) -> bool {
+        let leader = &self.streams[number];
+        let passed = leader.start..leader.next;
+        let mut others = self.streams.iter().enumerate();
+        others.any(|(other, stream)| {
+            let is_reading = self.clock - stream.used < SILENCE;
+            other != number && is_reading && passed.contains(&stream.next)
+        })
+    }
+
     /// Two reads followed one another.
     fn begin(&mut self, end: u64, has_missed: bool) {
         self.clock += 1;
         let stream = Stream {
             next: end,
+            start: end,
+            behind: end,
             ahead: end,
             window: 0,
             count: 1,
@@ -154,9 +184,13 @@ impl Stream {
         let from = self.ahead.max(end);
         self.ahead = end + self.window;
         self.window *= 2;
+        let behind = self.behind..end.saturating_sub(NEAR * read.len).max(self.behind);
+        self.behind = behind.end;
         Some(Ahead {
             range: from..self.ahead,
             has_missed: std::mem::take(&mut self.has_missed),
+            behind,
+            run: end - self.start,
         })
     }
 }
@@ -164,7 +198,7 @@ impl Stream {
 /// Whether a read belongs to who is expected to read at `next`. Several that are under way at once may come in another
 /// order.
 fn is_near(next: u64, offset: u64, len: u64) -> bool {
-    next.abs_diff(offset) <= 4 * len
+    next.abs_diff(offset) <= NEAR * len
 }
 
 #[cfg(test)]
@@ -235,6 +269,60 @@ mod tests {
         assert!(found_again.len() > 2 && !found_again[1..].contains(&true));
         let missed = has_missed(80..120, true);
         assert!(missed.len() > 2 && !missed.contains(&false));
+    }
+
+    /// What lies ahead of reads of 64 KiB that had to wait.
+    fn led(streams: &mut Streams, number: u64) -> Option<Ahead> {
+        let read = Read {
+            offset: number * 64 * KIB,
+            len: 64 * KIB,
+            is_miss: true,
+        };
+        streams.note(read, 1 << 20)
+    }
+
+    #[test]
+    fn what_a_reader_has_gone_past_is_told_once_and_without_a_gap() {
+        let mut streams = Streams::default();
+        let mut last = 128 * KIB;
+        for number in 0..100 {
+            let Some(ahead) = led(&mut streams, number) else {
+                continue;
+            };
+            let end = (number + 1) * 64 * KIB;
+            assert_eq!(ahead.behind.start.max(last), ahead.behind.start);
+            assert!(ahead.behind.is_empty() || ahead.behind.start == last);
+            // One that was overtaken may come yet.
+            assert!(ahead.behind.is_empty() || ahead.behind.end + NEAR * 64 * KIB <= end);
+            assert_eq!(ahead.run, end - 128 * KIB);
+            last = ahead.behind.end;
+        }
+        assert!(last > 80 * 64 * KIB, "{last}");
+    }
+
+    #[test]
+    fn what_another_reader_will_ask_for_soon_is_not_gone_past() {
+        let mut streams = Streams::default();
+        let mut passed = |leader: u64, follower: Option<u64>| {
+            let passed = led(&mut streams, leader).map(|ahead| ahead.behind);
+            if let Some(number) = follower {
+                // Nobody follows the second.
+                let _ = led(&mut streams, number);
+            }
+            passed.is_some_and(|behind| !behind.is_empty())
+        };
+        let mut passes = |leader: Range<u64>, follower: Option<u64>| {
+            let follower = |number| follower.map(|behind| number - behind);
+            leader
+                .filter(|number| passed(*number, follower(*number)))
+                .count()
+        };
+        assert!(passes(0..200, None) > 10);
+        // The first reads of the follower show that there is one.
+        passes(200..204, Some(200));
+        assert_eq!(passes(204..400, Some(200)), 0);
+        // It stopped.
+        assert!(passes(400..600, None) > 5);
     }
 
     #[test]

@@ -36,8 +36,8 @@ const LONGEST: usize = 4 << 20;
 const MAX_READ_AHEAD: u64 = 8 << 20;
 /// Blocks of what lies ahead that are looked for in memory before the pool is asked to bring it there.
 const SAMPLES: usize = 8;
-/// The part of the cache that they are at most.
-const READ_AHEAD_SHARE: u64 = 16;
+/// The part of the cache that they are at most: so few that their first use does not count as one for the cache.
+const READ_AHEAD_SHARE: u64 = 64;
 
 /// A volume, or a snapshot that is only read.
 #[derive(Debug)]
@@ -135,13 +135,21 @@ impl PoolVolume {
         Some(blocks::joined(&pieces))
     }
 
-    /// What the reader of this will probably ask for next, where that has to be read.
-    fn ahead_of(&self, read: Read) -> Option<Range<u64>> {
+    /// Has what the reader of this will probably ask for next brought into memory, in place of what it has gone past.
+    fn read_ahead_of(&self, read: Read) {
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
-        let ahead = self.readers.note(read, share.min(MAX_READ_AHEAD))?;
+        let Some(ahead) = self.readers.note(read, share.min(MAX_READ_AHEAD)) else {
+            return;
+        };
         let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
-        (!range.is_empty() && is_to_be_read).then_some(range)
+        if range.is_empty() || !is_to_be_read {
+            return;
+        }
+        self.host.read_ahead(self.dataset, range);
+        let (block_size, volume) = (u64::from(self.block_size), self.dataset.0.into());
+        let passed = ahead.behind.start / block_size..ahead.behind.end / block_size;
+        passed.for_each(|block| self.host.cache().pass(Key { volume, block }, ahead.run));
     }
 
     /// Whether some blocks of a range are in memory, here and there. The others are so too, probably; where they are
@@ -338,14 +346,11 @@ impl BlockDevice for PoolVolume {
         let submitted = self.submit_one(request, ticket, lane);
         if let Some((offset, len)) = read {
             let is_miss = matches!(submitted, Submitted::Pending);
-            let read = Read {
+            self.read_ahead_of(Read {
                 offset,
                 len,
                 is_miss,
-            };
-            if let Some(bytes) = self.ahead_of(read) {
-                self.host.read_ahead(self.dataset, bytes);
-            }
+            });
         }
         submitted
     }

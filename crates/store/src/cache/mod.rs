@@ -216,6 +216,16 @@ impl Cache {
         true
     }
 
+    /// Reads that follow one another, of `run` bytes up to now, have gone past the block. Where so many find no room, it is
+    /// thrown out before others are, unless it was used besides.
+    pub fn pass(&self, key: Key, run: u64) {
+        let hash = self.hash(key);
+        let share = usize::try_from(run / self.parts.len() as u64).unwrap_or(usize::MAX);
+        let evicted = self.part(hash).pass(key, hash, share);
+        // Not under the lock; and whoever keeps what was thrown out keeps only what was used again.
+        drop(evicted);
+    }
+
     /// Throws the block out.
     pub fn invalidate(&self, key: Key) {
         let hash = self.hash(key);

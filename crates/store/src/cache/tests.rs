@@ -2,6 +2,7 @@
 
 mod hit_rates;
 mod model;
+mod passing;
 mod threads;
 
 use pages::Pages;

@@ -10,6 +10,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Get(Key),
+    Pass(Key, u64),
     Insert(Key, usize),
     BeginRead(Key),
     EndRead(usize),
@@ -26,6 +27,7 @@ fn keys() -> impl Strategy<Value = Key> {
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => keys().prop_map(Step::Get),
+        10 => (keys(), 0_u64..8_000_000).prop_map(|(key, run)| Step::Pass(key, run)),
         20 => (keys(), prop_oneof![Just(4096_usize), Just(16_384), Just(65_536), 1_usize..70_000])
             .prop_map(|(key, len)| Step::Insert(key, len.max(8))),
         5 => keys().prop_map(Step::BeginRead),
@@ -50,6 +52,10 @@ impl Model {
     fn apply(&mut self, cache: &Cache, step: Step) {
         match step {
             Step::Get(key) => self.check(cache, key),
+            Step::Pass(key, run) => {
+                cache.pass(key, run);
+                self.check(cache, key);
+            }
             Step::Insert(key, len) => {
                 self.next_content += 1;
                 self.blocks.insert(key, (self.next_content, len));
