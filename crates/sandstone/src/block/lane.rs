@@ -77,6 +77,8 @@ pub struct Lane {
     number: usize,
     /// Requests that are pending.
     in_flight: usize,
+    /// Those of them that pools' threads work on.
+    at_pools: usize,
     /// Finished, not yet taken.
     finished: Vec<(u64, Outcome)>,
     timers: BinaryHeap<Reverse<Timer>>,
@@ -94,14 +96,25 @@ pub struct Lane {
 
 /// Brings outcomes from other threads to a lane.
 #[derive(Clone)]
-pub(crate) struct Remote(Arc<Inbox>);
+pub(crate) struct Remote {
+    inbox: Arc<Inbox>,
+    /// A pool's thread has it.
+    is_pools: bool,
+}
 
 /// Where pool threads put outcomes.
 struct Inbox {
     /// Spares the lock, and the waker when the loop was woken and did not look yet.
     filled: AtomicBool,
-    outcomes: Mutex<Vec<(Ticket, Outcome)>>,
+    outcomes: Mutex<Vec<Delivery>>,
     waker: Waker,
+}
+
+/// An outcome on its way to a lane.
+struct Delivery {
+    ticket: Ticket,
+    outcome: Outcome,
+    is_pools: bool,
 }
 
 /// A request held back until its time.
@@ -131,6 +144,7 @@ impl Lane {
         Self {
             number: LANES.fetch_add(1, Ordering::Relaxed),
             in_flight: 0,
+            at_pools: 0,
             finished: Vec::new(),
             timers: BinaryHeap::new(),
             timers_made: 0,
@@ -191,8 +205,9 @@ impl Lane {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner),
             );
-            for (ticket, outcome) in outcomes {
-                self.complete(ticket, outcome);
+            for delivery in outcomes {
+                self.at_pools -= usize::from(delivery.is_pools);
+                self.complete(delivery.ticket, delivery.outcome);
             }
         }
         self.in_flight -= self.finished.len();
@@ -291,7 +306,24 @@ impl Lane {
 
     /// The way back to this lane for other threads.
     pub(crate) fn remote(&self) -> Remote {
-        Remote(Arc::clone(&self.inbox))
+        Remote {
+            inbox: Arc::clone(&self.inbox),
+            is_pools: false,
+        }
+    }
+
+    /// The way back for a pool's thread; [`Lane::count_at_pool`] goes with it.
+    pub(crate) fn remote_of_pool(&self) -> Remote {
+        Remote {
+            is_pools: true,
+            ..self.remote()
+        }
+    }
+
+    /// Counts a request that a pool's thread took; exactly one completion follows, by [`Lane::remote_of_pool`].
+    pub(crate) fn count_at_pool(&mut self) {
+        self.at_pools += 1;
+        self.count_pending();
     }
 
     /// Starts a transfer with the next batch, or on the pool where there is no io_uring.
@@ -406,12 +438,16 @@ impl fmt::Debug for Remote {
 impl Remote {
     /// Queues the outcome of a pending request and wakes the loop.
     pub(crate) fn complete(&self, ticket: Ticket, outcome: Outcome) {
-        let inbox = &self.0;
+        let Self { inbox, is_pools } = self;
         let mut outcomes = inbox
             .outcomes
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        outcomes.push((ticket, outcome));
+        outcomes.push(Delivery {
+            ticket,
+            outcome,
+            is_pools: *is_pools,
+        });
         drop(outcomes);
         if !inbox.filled.swap(true, Ordering::Release) {
             (inbox.waker)();

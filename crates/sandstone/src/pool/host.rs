@@ -282,10 +282,10 @@ impl PoolHost {
         let order = Order::Serve {
             request,
             ticket,
-            lane: lane.remote(),
+            lane: lane.remote_of_pool(),
         };
         if self.shared.send(order) {
-            lane.count_pending();
+            lane.count_at_pool();
             Submitted::Pending
         } else {
             let context = format!("pool {} is not open any more", self.shared.name);

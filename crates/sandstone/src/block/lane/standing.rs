@@ -3,6 +3,10 @@
 //! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
 //! a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few requests
 //! it sleeps: the wait is long and the core is worth more to others.
+//!
+//! Where a pool's thread works for it, it looks again with one request, too: a wake-up costs that thread as much as many
+//! blocks, and all wait for it (measured on a virtual machine: a durable write at a time in 90 instead of 130 µs, a read from
+//! the disk in 47 instead of 78, and a fifth more reads with 32 outstanding).
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -46,7 +50,21 @@ pub fn ask(device: &dyn BlockDevice, request: Request) -> Outcome {
 #[derive(Debug)]
 pub(super) struct Sleep {
     bell: Bell,
-    spin: Spin,
+    /// While sessions that live here answer.
+    for_sessions: Spin,
+    /// While pools do.
+    for_pools: Spin,
+}
+
+impl Sleep {
+    fn new(bell: Bell) -> Self {
+        let now = Instant::now();
+        Self {
+            bell,
+            for_sessions: Spin::new(spin::FOR_A_DEVICE, now),
+            for_pools: Spin::new(spin::FOR_A_POOL, now),
+        }
+    }
 }
 
 /// Wakes a sleeping lane from other threads. One that is awake costs them no system call: it looks again before it
@@ -124,8 +142,7 @@ impl Lane {
         } else {
             Self::without_io_uring(waker)
         };
-        let spin = Spin::new(spin::FOR_A_DEVICE, Instant::now());
-        lane.sleep = Some(Sleep { bell, spin });
+        lane.sleep = Some(Sleep::new(bell));
         Ok(lane)
     }
 
@@ -138,7 +155,9 @@ impl Lane {
     #[inline]
     pub(super) fn worked(&mut self) {
         if let Some(sleep) = &mut self.sleep {
-            sleep.spin.worked(Instant::now());
+            let now = Instant::now();
+            sleep.for_sessions.worked(now);
+            sleep.for_pools.worked(now);
         }
     }
 
@@ -148,13 +167,18 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let spins = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
+        let sessions_answer = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
         let now = Instant::now();
         let Some(sleep) = &mut self.sleep else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        if spins && sleep.spin.go_on(now) {
+        if sessions_answer && sleep.for_sessions.go_on(now) {
             std::hint::spin_loop();
+            return Ok(());
+        }
+        if self.at_pools > 0 && sleep.for_pools.go_on(now) {
+            // The pool's thread may need this very processor.
+            std::thread::yield_now();
             return Ok(());
         }
         let bell = sleep.bell.clone();
@@ -189,7 +213,9 @@ impl Lane {
             Err(error) => return Err(error.into()),
         }
         if let Some(sleep) = &mut self.sleep {
-            sleep.spin.slept(Instant::now());
+            let now = Instant::now();
+            sleep.for_sessions.slept(now);
+            sleep.for_pools.slept(now);
         }
         Ok(())
     }

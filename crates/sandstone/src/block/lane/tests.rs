@@ -204,10 +204,13 @@ fn a_resident_is_served_with_the_lane() {
 /// instead. With a call that is lost it would sleep for ever.
 #[test]
 fn no_call_of_a_standing_lane_is_lost() {
-    for at_once in [1, 8] {
+    for (at_once, is_pools) in [(1, false), (8, false), (1, true), (8, true)] {
         let mut lane = Lane::standing().expect("descriptors are left");
         let (ask, asked) = std::sync::mpsc::channel::<u64>();
-        let remote = lane.remote();
+        let (remote, count): (_, fn(&mut Lane)) = match is_pools {
+            false => (lane.remote(), Lane::count_pending),
+            true => (lane.remote_of_pool(), Lane::count_at_pool),
+        };
         let other = std::thread::spawn(move || {
             for token in asked {
                 // From at once to later than the lane needs to fall asleep.
@@ -220,7 +223,7 @@ fn no_call_of_a_standing_lane_is_lost() {
         });
         let mut taken = Vec::new();
         for token in 0..20_000 {
-            lane.count_pending();
+            count(&mut lane);
             ask.send(token).expect("the other answers");
             let begun = Instant::now();
             while lane.in_flight() >= at_once {
@@ -235,6 +238,8 @@ fn no_call_of_a_standing_lane_is_lost() {
         }
         drop(ask);
         other.join().expect("the other ends");
+        lane.take_completions(&mut taken);
+        assert_eq!((lane.in_flight(), lane.at_pools), (0, 0));
     }
 }
 
