@@ -55,6 +55,8 @@ pub(super) enum Verb {
     Destroy(ending::Destroy),
     /// Verify every copy of everything, and repair what is bad
     Scrub(vdev::Scrub),
+    /// Make all durable that pools have taken up to now, whether or not somebody flushed it
+    Sync(Sync),
     /// Put devices aside
     Offline(vdev::Devices),
     /// Use devices again that were put aside, failed or were away
@@ -118,6 +120,13 @@ pub(super) struct Status {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Sync {
+    /// Only these
+    #[arg(add = pool_names())]
+    names: Vec<String>,
+}
+
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
         Verb::Create(args) => create(t, connection, &args),
@@ -129,6 +138,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Export(args) => ending::export(t, connection, &args),
         Verb::Destroy(args) => ending::destroy(t, connection, &args),
         Verb::Scrub(args) => vdev::scrub(connection, &args),
+        Verb::Sync(args) => sync(connection, &args),
         Verb::Offline(args) => vdev::offline(connection, args),
         Verb::Online(args) => vdev::online(connection, args),
         Verb::Attach(args) => vdev::attach(connection, args),
@@ -184,6 +194,23 @@ fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Er
             .map(|name| client.get(&format!("/v1/pools/{}", escape(name))))
             .collect(),
     }
+}
+
+fn sync(connection: &Connection, args: &Sync) -> Done {
+    let client = connection.client();
+    let mut names = args.names.clone();
+    if names.is_empty() {
+        let pools: Vec<PoolView> = client.get("/v1/pools")?;
+        // What is not open or only read has nothing that is not durable.
+        let writable = |pool: &PoolView| pool.open_for_us.is_some() && !pool.is_read_only;
+        let writable = pools.into_iter().filter(writable);
+        names.extend(writable.map(|pool| pool.name));
+    }
+    for name in names {
+        let path = format!("/v1/pools/{}/sync", escape(&name));
+        let () = client.call(&Method::POST, &path)?;
+    }
+    Ok(())
 }
 
 fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done {

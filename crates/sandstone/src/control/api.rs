@@ -114,6 +114,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::export))
         .routes(routes!(pool::change_vdevs))
         .routes(routes!(pool::scrub))
+        .routes(routes!(pool::sync))
         .routes(routes!(pool::events))
         .routes(routes!(pool::history))
         .routes(routes!(pool::import))

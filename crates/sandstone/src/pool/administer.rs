@@ -169,6 +169,21 @@ impl Pools {
         new.try_for_each(|(_, at)| self.take_back(&at.path))
     }
 
+    /// Returns when all that the pool has taken up to now is on its devices, durable and in a checkpoint: what volumes
+    /// were told to write without being asked to flush it, too.
+    ///
+    /// # Errors
+    /// There is no such pool, or it takes no changes (any more): then what was not flushed may be lost.
+    pub fn sync(&self, name: &str) -> Result<(), Error> {
+        let pool = self.get(name)?;
+        pool.require_writable()?;
+        let synced = pool.host.sync();
+        synced.map_err(|error| {
+            failed(name, "sync", &error)
+                .not_changed("what was written and not flushed is not known to be durable")
+        })
+    }
+
     /// How a pool would be laid out after something was added; nothing is changed.
     ///
     /// # Errors

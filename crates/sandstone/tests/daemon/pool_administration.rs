@@ -1,7 +1,5 @@
 //! Pools made, shown, filled, renamed, forgotten and destroyed by the command line of the real daemon.
 
-use std::time::{Duration, Instant};
-
 use crate::pool_devices::{flat, serve, write_all};
 use crate::process::Process;
 
@@ -128,16 +126,28 @@ fn a_pool_that_fills_says_so() {
         written += 10;
     }
     // It is told with the next checkpoint.
-    let start = Instant::now();
-    let is_told = || {
-        let events = process.done("pool events -H -o event tank");
-        events.contains("the pool is ")
-    };
-    while !is_told() {
-        assert!(start.elapsed() < Duration::from_secs(60), "it is not told");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    process.done("pool sync");
+    let events = process.done("pool events -H -o event tank");
+    assert!(events.contains("the pool is "), "{events}");
     let status = flat(&process.done("pool status tank"));
     assert!(status.contains("status: The pool is "), "{status}");
     assert!(status.contains("sandstone pool add tank VDEV"), "{status}");
+}
+
+#[test]
+fn what_takes_no_changes_is_not_synced() {
+    let process = Process::start();
+    process.done("pool create --size 128M tank a");
+    process.done("pool sync tank");
+    let refused = flat(&process.refused("pool sync tank pond"));
+    assert!(refused.contains("pond"), "{refused}");
+    process.done("pool export tank");
+    process.done("pool import -o readonly=on -d . tank");
+    let refused = flat(&process.refused("pool sync tank"));
+    assert!(
+        refused.contains("pool tank was imported to be read only"),
+        "{refused}"
+    );
+    // Of all pools only those are meant that can be written to.
+    process.done("pool sync");
 }

@@ -173,6 +173,17 @@ pub(super) async fn scrub(
     begun.await.map(Json)
 }
 
+/// Makes all durable that a pool has taken up to now. Answered when it is.
+#[utoipa::path(post, path = "/v1/pools/{name}/sync", tag = "pool", operation_id = "pool_sync",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn sync(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    apart(move || plane.pools.sync(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// What happened to a pool since it was opened, oldest first: the last of it.
 #[utoipa::path(get, path = "/v1/pools/{name}/events", tag = "pool", operation_id = "pool_events",
     responses((status = 200, body = Vec<Happening>), (status = "4XX", body = Problem)))]
