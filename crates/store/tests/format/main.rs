@@ -5,7 +5,8 @@
 //! `cargo test -p store --test format -- --ignored make_the_image`, and only where a new version of the format needs
 //! an image of its own: the images of older versions stay, and stay readable. The seeds of the fuzz
 //! targets are made of the image in the same way. A second image has what the first one lacks: `devices.rs` tells of
-//! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`.
+//! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`. A third one has records of the
+//! log that say where they are written once more (`signposts.rs`, `… --ignored make_image_of_signposts`).
 
 mod devices;
 mod disks;
