@@ -256,16 +256,30 @@ impl Bench<'_> {
 
     /// A pool with a 4K volume of which every block was written, in order.
     fn fill(&mut self) -> Result<(), String> {
-        let size = self.filling();
-        self.new_disk_pool(size, 4 * KIB)?;
-        let write = Load::sequential_write(MIB as u32, 4).bytes(size).flushed();
-        self.one(write.on("tank/v"))?;
-        Ok(())
+        self.new_disk_pool(self.filling(), 4 * KIB)?;
+        self.write_all(Side::Pool)
+    }
+
+    /// Writes every block of a side, in order.
+    fn write_all(&mut self, side: Side) -> Result<(), String> {
+        let write = Load::sequential_write(MIB as u32, 4).bytes(self.filling());
+        self.one(write.flushed().on(target(side))).map(drop)
+    }
+
+    /// The same on all sides: below a virtual machine's disk there may be memory, which has what was written last. With only
+    /// the pool's blocks there, the raw file did 18 K reads in a second where it does 70 K.
+    fn fill_all(&mut self) -> Result<(), String> {
+        self.fill()?;
+        let others = self.sides().into_iter().filter(|side| *side != Side::Pool);
+        others
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|side| self.write_all(side))
     }
 
     /// Reads, durable writes, and both together.
     fn filled(&mut self) -> Result<(), String> {
-        self.fill()?;
+        self.fill_all()?;
         self.touch_memory("tank/v")?;
         let seconds = self.options.seconds;
         let line = Line::new("4K random read QD32, cold", "K/s", &[Wanted::OfRaw(0.9)]);
