@@ -27,13 +27,13 @@ pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "initiator-failover",
         about: "no completion is missing for 100 ms when a path is cut, or 1 s when it goes silent, our daemon",
-        room: Room::Shared,
+        room: Room::Alone,
         run: |bench| failover(bench, false),
     },
     Lab {
         name: "initiator-failover-tgt",
         about: "no completion is missing for 100 ms when a path is cut, or 1 s when it goes silent, tgt",
-        room: Room::Shared,
+        room: Room::Alone,
         run: |bench| failover(bench, true),
     },
 ];
