@@ -77,8 +77,9 @@ fn served_again(portal: SocketAddr) {
     }
 }
 
-/// Waits until nothing lies on log vdevs only: the next checkpoint sees to that, which comes within a minute.
+/// Waits until nothing lies on log vdevs only: the next checkpoint sees to that.
 fn settled(process: &Process) {
+    process.done("pool sync tank");
     let start = Instant::now();
     while view(process)["logs"][0]["log"]["held"] != 0 {
         assert!(start.elapsed() < Duration::from_secs(180), "it stays");

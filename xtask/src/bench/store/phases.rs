@@ -41,6 +41,8 @@ const MEMORY_OF_A_TIB_MIB: f64 = 64.0;
 const BESIDE_SCRUB: f64 = 0.1;
 /// Scrubs of one round.
 const MOST_SCRUBS: usize = 1000;
+/// Pieces in which all sides are written in turn.
+const SLICES: u64 = 64;
 /// How full volumes make the pool, in percent.
 const FILL: u64 = 70;
 
@@ -256,30 +258,29 @@ impl Bench<'_> {
 
     /// A pool with a 4K volume of which every block was written, in order.
     fn fill(&mut self) -> Result<(), String> {
-        self.new_disk_pool(self.filling(), 4 * KIB)?;
-        self.write_all(Side::Pool)
+        self.fill_sides(&[Side::Pool])
     }
 
-    /// Writes every block of a side, in order.
-    fn write_all(&mut self, side: Side) -> Result<(), String> {
-        let write = Load::sequential_write(MIB as u32, 4).bytes(self.filling());
-        self.one(write.flushed().on(target(side))).map(drop)
-    }
-
-    /// The same on all sides: below a virtual machine's disk there may be memory, which has what was written last. With only
-    /// the pool's blocks there, the raw file did 18 K reads in a second where it does 70 K.
-    fn fill_all(&mut self) -> Result<(), String> {
-        self.fill()?;
-        let others = self.sides().into_iter().filter(|side| *side != Side::Pool);
-        others
-            .collect::<Vec<_>>()
-            .into_iter()
-            .try_for_each(|side| self.write_all(side))
+    /// The same of these sides, a slice of each in turn: below a virtual machine's disk there may be memory, which has what
+    /// was written or read last. With only the pool's blocks there, the raw file did 18 K reads in a second where it
+    /// does 74 K; with the pool's written first, the pool did 42 K.
+    fn fill_sides(&mut self, sides: &[Side]) -> Result<(), String> {
+        let size = self.filling();
+        self.new_disk_pool(size, 4 * KIB)?;
+        let slice = size.div_ceil(SLICES).next_multiple_of(MIB);
+        for start in (0..size).step_by(slice as usize) {
+            let write = Load::sequential_write(MIB as u32, 4).from(start);
+            let write = write.bytes(slice.min(size - start)).flushed();
+            for side in sides {
+                self.one(write.on(target(*side)))?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads, durable writes, and both together.
     fn filled(&mut self) -> Result<(), String> {
-        self.fill_all()?;
+        self.fill_sides(&self.sides())?;
         self.touch_memory("tank/v")?;
         let seconds = self.options.seconds;
         let line = Line::new("4K random read QD32, cold", "K/s", &[Wanted::OfRaw(0.9)]);

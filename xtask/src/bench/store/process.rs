@@ -60,6 +60,11 @@ impl Load {
         self.with("len", len)
     }
 
+    /// From this byte on.
+    pub(super) fn from(self, start: u64) -> Self {
+        self.with("start", start)
+    }
+
     /// Each write is asked to be durable by itself.
     pub(super) fn durable(self) -> Self {
         self.with("sync", "durable")
