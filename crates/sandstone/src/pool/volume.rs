@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
-use store::cache::Key;
+use store::cache::{Key, UNCOUNTED_SHARE};
 use store::catalog::SyncPolicy;
 use store::format::DatasetId;
 use store::log::group::{MAX_PAYLOAD, OpenGroup};
@@ -38,6 +38,7 @@ const MAX_READ_AHEAD: u64 = 8 << 20;
 const SAMPLES: usize = 8;
 /// The part of the cache that they are at most: so few that their first use does not count as one for the cache.
 const READ_AHEAD_SHARE: u64 = 64;
+const _: () = assert!(READ_AHEAD_SHARE > UNCOUNTED_SHARE as u64);
 
 /// A volume, or a snapshot that is only read.
 #[derive(Debug)]

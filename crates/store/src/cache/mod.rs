@@ -37,6 +37,7 @@ mod table;
 mod tests;
 
 pub use charge::Charge;
+pub use part::UNCOUNTED_SHARE;
 use part::{Foreseen, Part, Step};
 pub use statistics::{Statistics, VolumeStatistics};
 

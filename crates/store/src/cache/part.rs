@@ -30,6 +30,8 @@ use super::{Evicted, EvictedBlocks, Key};
 const SMALL_SHARE: usize = 10;
 /// Uses count after this part of the way through the small queue.
 const EARLY_SHARE: usize = 4;
+/// Uses of a block do not count while less than one part of this many of the memory came after it.
+pub const UNCOUNTED_SHARE: usize = SMALL_SHARE * EARLY_SHARE;
 /// Uses that an entry remembers.
 const MAX_USES: u8 = 3;
 /// A part is full where less than one part of this many of its cap is free.

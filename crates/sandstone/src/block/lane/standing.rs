@@ -5,8 +5,8 @@
 //! it sleeps: the wait is long and the core is worth more to others.
 //!
 //! Where a pool's thread works for it, it looks again with one request, too: a wake-up costs that thread as much as many
-//! blocks, and all wait for it (measured on a virtual machine: a durable write at a time in 90 instead of 130 µs, a read from
-//! the disk in 47 instead of 78, and a fifth more reads with 32 outstanding).
+//! blocks, and all wait for it (measured on a virtual machine: a durable write at a time in 89 instead of 116 µs, a read from
+//! the disk in 47 instead of 78, and a tenth to a fifth more reads with 32 outstanding).
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

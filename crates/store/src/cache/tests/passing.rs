@@ -57,8 +57,8 @@ fn a_short_run_may_be_read_again_and_stays() {
 fn a_long_run_takes_no_more_than_it_needs_and_nothing_that_others_brought() {
     let cache = full();
     let before = held(&cache, 1);
-    let alike = |number: u64| cache.holds(key(1, number));
-    let newest: Vec<u64> = (0..300).filter(|number| alike(*number)).collect();
+    let is_held = |number: u64| cache.holds(key(1, number));
+    let newest: Vec<u64> = (0..300).filter(|number| is_held(*number)).collect();
     for number in 0..10_000_u64 {
         read(&cache, 2, number);
         if let Some(passed) = number.checked_sub(4) {
@@ -68,7 +68,7 @@ fn a_long_run_takes_no_more_than_it_needs_and_nothing_that_others_brought() {
     }
     // Only what the first of the run pushed out.
     assert!(held(&cache, 1) + 8 >= before);
-    let still: Vec<u64> = newest.iter().copied().filter(|of| alike(*of)).collect();
+    let still: Vec<u64> = newest.iter().copied().filter(|of| is_held(*of)).collect();
     assert!(still.len() + 8 >= newest.len());
 }
 
