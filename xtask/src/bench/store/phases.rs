@@ -45,6 +45,8 @@ const BESIDE_SCRUB: f64 = 0.1;
 const MOST_SCRUBS: usize = 1000;
 /// Short turns of reads in place of a long one.
 const READ_TURNS: usize = 4;
+/// Pieces in which all sides are read in turn, from one end to the other: larger than the cache.
+const SEQUENTIAL_TURNS: u64 = 8;
 /// Pieces in which all sides are written in turn.
 const SLICES: u64 = 64;
 /// How full volumes make the pool, in percent.
@@ -243,6 +245,7 @@ impl Bench<'_> {
         let [mut writes, mut reads] = names.map(|name| Line::new(name, "MB/s", &wanted));
         let sides = self.sides();
         let bytes = size / 2;
+        let slice = (bytes / SEQUENTIAL_TURNS).next_multiple_of(MIB);
         for round in 0..self.options.rounds {
             for turn in 0..sides.len() {
                 let side = sides[(round + turn) % sides.len()];
@@ -253,9 +256,16 @@ impl Bench<'_> {
                 let write = Load::sequential_write(MIB as u32, 4).bytes(bytes).flushed();
                 let figures = self.one(write.on(target(side)))?;
                 writes.push(side, figures.mb_s());
-                let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
-                let figures = self.one(read.on(target(side)))?;
-                reads.push(side, figures.mb_s());
+            }
+            // What the machine does besides falls on all sides alike, as with other reads.
+            for start in (0..bytes).step_by(slice as usize) {
+                for turn in 0..sides.len() {
+                    let side = sides[(round + turn) % sides.len()];
+                    let read = Load::sequential_read(MIB as u32, 4).from(start);
+                    let read = read.bytes(slice.min(bytes - start));
+                    let figures = self.one(read.on(target(side)))?;
+                    reads.push(side, figures.mb_s());
+                }
             }
         }
         self.table.push(writes);
