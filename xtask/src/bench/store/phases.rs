@@ -45,7 +45,7 @@ const BESIDE_SCRUB: f64 = 0.1;
 const MOST_SCRUBS: usize = 1000;
 /// Short turns of reads in place of a long one.
 const READ_TURNS: usize = 4;
-/// Pieces in which all sides are read in turn, from one end to the other: larger than the cache.
+/// Pieces in which all sides are read in turn, from one end to the other: with the defaults, larger than the cache.
 const SEQUENTIAL_TURNS: u64 = 8;
 /// Pieces in which all sides are written in turn.
 const SLICES: u64 = 64;
