@@ -30,6 +30,8 @@ pub(super) struct Devices {
     flights: Slab<Flight>,
     /// Reads that were not started yet: those behind one another become one.
     reads: Vec<Reading>,
+    /// Bytes of reads that are under way.
+    bytes_read: u64,
     /// Answers that came at once.
     ready: Vec<(IoId, DeviceOutcome)>,
     /// Kept between turns to spare its allocation.
@@ -58,6 +60,8 @@ struct Reading {
 
 /// Bytes that are read at once at most.
 const MAX_READ: u32 = 1 << 20;
+/// Bytes being read with which a leaf has enough to do.
+const ENOUGH: u64 = 2 << 20;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -79,6 +83,7 @@ impl Devices {
             spares: HashMap::new(),
             flights: Slab::new(),
             reads: Vec::new(),
+            bytes_read: 0,
             ready: Vec::new(),
             taken: Vec::new(),
             overlay: None,
@@ -229,6 +234,12 @@ impl Devices {
         }
     }
 
+    /// Whether they have little to read at present.
+    pub(super) fn read_little(&self) -> bool {
+        let gathered: u64 = self.reads.iter().map(|read| u64::from(read.len)).sum();
+        self.bytes_read + gathered < ENOUGH * self.leaves.len() as u64
+    }
+
     /// Keeps a read until the batch starts; joins it to one that it follows.
     fn gather(&mut self, read: Reading) {
         let last = self.reads.iter_mut().rev().find(|of| of.leaf == read.leaf);
@@ -249,11 +260,13 @@ impl Devices {
             return self.read_ended(read, Err(error));
         };
         let (offset, len) = (read.offset, read.len);
+        self.bytes_read += u64::from(len);
         let token = self.flights.insert(Flight::Read(read));
         let (request, ticket) = (Request::Read { offset, len }, Ticket::new(token as u64));
         if let Submitted::Ready(outcome) = device.submit(request, ticket, &mut self.lane)
             && let Flight::Read(read) = self.flights.remove(token)
         {
+            self.bytes_read -= u64::from(len);
             self.read_ended(read, outcome);
         }
     }
@@ -315,7 +328,10 @@ impl Devices {
         self.lane.take_completions(&mut taken);
         for (token, outcome) in taken.drain(..) {
             match self.flights.try_remove(token as usize) {
-                Some(Flight::Read(read)) => self.read_ended(read, outcome),
+                Some(Flight::Read(read)) => {
+                    self.bytes_read -= u64::from(read.len);
+                    self.read_ended(read, outcome);
+                }
                 Some(Flight::Change(io, op)) => self.ready.push((io, op.judge(outcome))),
                 None => {}
             }
@@ -526,6 +542,43 @@ mod tests {
             (1, vec![(1, Some(1)), (2, Some(2)), (3, Some(3))])
         );
         assert_eq!(read(4, 3), (4, vec![(4, Some(4)), (5, None), (6, Some(6))]));
+    }
+
+    #[test]
+    fn they_have_little_to_read_until_enough_is_under_way() {
+        const READ: u32 = 256 << 10;
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = crate::block::file::FileOptions {
+            block_size: 4096,
+            preallocate: false,
+            direct: false,
+        };
+        let path = folder.path().join("device");
+        crate::block::file::FileDevice::create(&path, 8 << 20, options).expect("a file");
+        let device = crate::block::file::FileDevice::open(&path, options);
+        let mut devices = Devices::new(false).expect("a lane");
+        devices.attach(LeafId(0), Arc::new(device.expect("a file")));
+        let mut count = 0;
+        while devices.read_little() {
+            devices.submit(DeviceRequest {
+                io: IoId(count),
+                leaf: LeafId(0),
+                op: DeviceOp::Read {
+                    offset: count * u64::from(READ),
+                    len: READ,
+                },
+            });
+            count += 1;
+        }
+        assert_eq!(count, ENOUGH / u64::from(READ));
+        devices.start_batch();
+        let mut answers = Vec::new();
+        while answers.is_empty() {
+            assert!(!devices.read_little());
+            devices.wait(None).expect("the lane waits");
+            devices.take(&mut answers);
+        }
+        assert!(devices.read_little());
     }
 
     /// A device that notes of each write whether it is to be durable.

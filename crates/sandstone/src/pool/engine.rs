@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
 use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
+use super::read_ahead::Awaited;
 use super::registry::machine;
 use super::reopening::is_troubled;
 use super::spare_time::SpareTime;
@@ -42,6 +44,8 @@ const ANSWERS_AT_ONCE: usize = 2;
 /// One part of this many of those that are there: the parts of one long read come together, and a turn for each would
 /// cost more than they wait.
 const SHARE_AT_ONCE: usize = 16;
+/// Ranges that wait to be read ahead at most; nobody waits for them.
+const MOST_AHEAD: usize = 64;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -64,6 +68,8 @@ pub(super) struct Engine {
     absence: Absence,
     /// Taken from the inbox, and not obeyed yet.
     orders: VecDeque<Order>,
+    /// What is to be read ahead when devices have little to read.
+    ahead: VecDeque<(DatasetId, Range<u64>)>,
     /// Kept between turns to spare their allocations.
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
@@ -83,6 +89,8 @@ enum Waiter {
         volatile: Option<DatasetId>,
         /// What it reads.
         reading: Option<Span>,
+        /// The same, for whoever reads ahead.
+        awaited: Option<Awaited>,
     },
     Administrator(Reply),
     Stream {
@@ -124,6 +132,7 @@ impl Engine {
             damaged: Damaged::default(),
             absence: Absence::default(),
             orders: VecDeque::new(),
+            ahead: VecDeque::new(),
             batch: Vec::new(),
             answers: Vec::new(),
             output: Output::default(),
@@ -170,6 +179,8 @@ impl Engine {
         self.shared.take(&mut self.orders);
         let mut answers = std::mem::take(&mut self.answers);
         self.devices.take(&mut answers);
+        // First of all: devices have work while what they brought is looked at.
+        let mut handed = self.read_ahead();
         let is_quiet = self.orders.is_empty() && answers.is_empty();
         let count = ANSWERS_AT_ONCE.max(answers.len() / SHARE_AT_ONCE);
         let some = answers.drain(..answers.len().min(count));
@@ -184,7 +195,7 @@ impl Engine {
         }
         self.submit_batch();
         // Before the work that nobody waits for.
-        let mut handed = self.hand_out();
+        handed = handed.and(self.hand_out()).and(self.read_ahead());
         let is_late = self.tick(&handed);
         if is_late {
             handed = handed.and(self.hand_out());
@@ -202,6 +213,19 @@ impl Engine {
             self.sleep(is_late);
             self.spin.slept(Instant::now());
         }
+    }
+
+    /// Has devices read ahead, as long as they have little to read; what came of it.
+    fn read_ahead(&mut self) -> Handed {
+        let mut handed = Handed::default();
+        while self.devices.read_little()
+            && let Some((dataset, bytes)) = self.ahead.pop_front()
+            && let Some(pool) = &mut self.pool
+        {
+            pool.read_ahead(dataset, bytes, self.clock.now_us());
+            handed = handed.and(self.hand_out());
+        }
+        handed
     }
 
     /// Gives the engine all requests that came together.
@@ -226,9 +250,10 @@ impl Engine {
             Order::Reopen { setup, reply } => return drop(reply.send(self.reopen(*setup))),
             Order::Serve {
                 request,
+                awaited,
                 ticket,
                 lane,
-            } if self.pool.is_some() => return self.serve(request, ticket, lane),
+            } if self.pool.is_some() => return self.serve(request, awaited, ticket, lane),
             order => order,
         };
         let Some(pool) = &mut self.pool else {
@@ -244,7 +269,13 @@ impl Engine {
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         };
         match order {
-            Order::ReadAhead { dataset, bytes } => pool.read_ahead(dataset, bytes, now_us),
+            Order::ReadAhead { dataset, bytes } => {
+                // Who was silent for so long has read it by itself.
+                if self.ahead.len() == MOST_AHEAD {
+                    self.ahead.pop_front();
+                }
+                self.ahead.push_back((dataset, bytes));
+            }
             Order::Stream { request, reply } => {
                 self.next_id += 1;
                 let reading = sending(&request, pool.catalog());
@@ -286,6 +317,7 @@ impl Engine {
                 pool.remove_log(RequestId(self.next_id), vdev, now_us);
             }
             Order::Close { is_exported, reply } => {
+                self.ahead.clear();
                 pool.begin_closing(is_exported, now_us);
                 let since = Instant::now();
                 self.closing = Some(Closing {
@@ -301,7 +333,7 @@ impl Engine {
     }
 
     /// A request of a volume: goes to the engine with those that come in the same turn.
-    fn serve(&mut self, request: Request, ticket: Ticket, lane: Remote) {
+    fn serve(&mut self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: Remote) {
         if let Some(error) = self.unflushed.refusal(&request) {
             return lane.complete(ticket, Err(error));
         }
@@ -311,6 +343,7 @@ impl Engine {
             lane,
             volatile: Unflushed::volatile(&request),
             reading: reading(&request),
+            awaited,
         };
         self.waiting.insert(self.next_id, waiter);
         self.batch.push((RequestId(self.next_id), request));
@@ -422,7 +455,11 @@ impl Engine {
                     lane,
                     volatile,
                     reading,
+                    awaited,
                 }) => {
+                    if let Some(awaited) = awaited {
+                        awaited.answered(self.shared.cache());
+                    }
                     self.damaged.answered(reading, &result);
                     if let (Some(dataset), Ok(_)) = (volatile, &result) {
                         self.unflushed.answered(dataset, pool.newest_seq());

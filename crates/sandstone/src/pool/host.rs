@@ -30,6 +30,7 @@ use super::disks::Disks;
 use super::engine::Engine;
 use super::events::{EventLog, Happening};
 use super::opening::{self, NotOpen};
+use super::read_ahead::Awaited;
 use super::unflushed::Unflushed;
 use crate::block::lane::{Remote, Waker};
 use crate::block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
@@ -100,6 +101,8 @@ pub(super) enum Order {
     /// A request of a volume; the answer goes to the lane that it came from.
     Serve {
         request: Request,
+        /// Of a read.
+        awaited: Option<Awaited>,
         ticket: Ticket,
         lane: Remote,
     },
@@ -278,9 +281,16 @@ impl PoolHost {
     }
 
     /// Hands a request to the engine; the answer comes to `lane`.
-    pub fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+    pub(super) fn submit(
+        &self,
+        request: Request,
+        awaited: Option<Awaited>,
+        ticket: Ticket,
+        lane: &mut Lane,
+    ) -> Submitted {
         let order = Order::Serve {
             request,
+            awaited,
             ticket,
             lane: lane.remote_of_pool(),
         };
@@ -494,6 +504,11 @@ impl Shared {
         let mut inbox = self.lock();
         inbox.is_ended = true;
         std::mem::take(&mut inbox.orders)
+    }
+
+    /// Blocks of its volumes that are in memory.
+    pub(super) fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// The pool's name.

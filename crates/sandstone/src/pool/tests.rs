@@ -20,6 +20,7 @@ mod administration;
 mod datasets;
 mod disturbance;
 mod read_only;
+mod reading_on;
 mod spares;
 
 const FILE: u64 = 128 << 20;

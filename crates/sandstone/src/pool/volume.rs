@@ -19,7 +19,7 @@ use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use super::host::PoolHost;
-use super::read_ahead::{Read, Readers};
+use super::read_ahead::{Ahead, Passed, Read, Readers};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
     Request, Submitted, Ticket, Usage,
@@ -136,21 +136,47 @@ impl PoolVolume {
         Some(blocks::joined(&pieces))
     }
 
-    /// Has what the reader of this will probably ask for next brought into memory, in place of what it has gone past.
-    fn read_ahead_of(&self, read: Read) {
-        let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
-        let Some(ahead) = self.readers.note(read, share.min(MAX_READ_AHEAD)) else {
-            return;
+    /// Answers a read, or hands it to the engine.
+    fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let cached = self.cached(offset, len);
+        let read = Read {
+            offset,
+            len: len.into(),
+            is_miss: cached.is_none(),
         };
+        let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
+        let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
+        let passed = Passed::by(read, noted.run, self.dataset, self.block_size);
+        let submitted = match cached {
+            Some(data) => {
+                if let Some(passed) = passed {
+                    passed.leave(self.host.cache());
+                }
+                Submitted::Ready(Ok(Done::Pages(data)))
+            }
+            None => {
+                let request = pool::Request::Read {
+                    dataset: self.dataset,
+                    offset,
+                    len,
+                };
+                let awaited = self.readers.wait(read.len, passed);
+                self.host.submit(request, Some(awaited), ticket, lane)
+            }
+        };
+        if let Some(ahead) = noted.ahead {
+            self.read_ahead(&ahead);
+        }
+        submitted
+    }
+
+    /// Has what a reader will probably ask for next brought into memory.
+    fn read_ahead(&self, ahead: &Ahead) {
         let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
-        if range.is_empty() || !is_to_be_read {
-            return;
+        if !range.is_empty() && is_to_be_read {
+            self.host.read_ahead(self.dataset, range);
         }
-        self.host.read_ahead(self.dataset, range);
-        let (block_size, volume) = (u64::from(self.block_size), self.dataset.0.into());
-        let passed = ahead.behind.start / block_size..ahead.behind.end / block_size;
-        passed.for_each(|block| self.host.cache().pass(Key { volume, block }, ahead.run));
     }
 
     /// Whether some blocks of a range are in memory, here and there. The others are so too, probably; where they are
@@ -167,16 +193,7 @@ impl PoolVolume {
     fn submit_one(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
         let dataset = self.dataset;
         let request = match request {
-            Request::Read { offset, len } => {
-                if let Some(data) = self.cached(offset, len) {
-                    return Submitted::Ready(Ok(Done::Pages(data)));
-                }
-                pool::Request::Read {
-                    dataset,
-                    offset,
-                    len,
-                }
-            }
+            Request::Read { offset, len } => return self.read(offset, len, ticket, lane),
             Request::Flush => pool::Request::Flush { dataset },
             Request::Extents { offset, len } => pool::Request::Extents {
                 dataset,
@@ -208,7 +225,7 @@ impl PoolVolume {
                 durable,
             },
         };
-        self.host.submit(request, ticket, lane)
+        self.host.submit(request, None, ticket, lane)
     }
 
     /// A write, made ready where that pays.
@@ -340,20 +357,7 @@ impl BlockDevice for PoolVolume {
         if let Err(error) = self.geometry().check(&request) {
             return Submitted::Ready(Err(error));
         }
-        let read = match request {
-            Request::Read { offset, len } => Some((offset, u64::from(len))),
-            _ => None,
-        };
-        let submitted = self.submit_one(request, ticket, lane);
-        if let Some((offset, len)) = read {
-            let is_miss = matches!(submitted, Submitted::Pending);
-            self.read_ahead_of(Read {
-                offset,
-                len,
-                is_miss,
-            });
-        }
-        submitted
+        self.submit_one(request, ticket, lane)
     }
 
     fn durability(&self) -> Option<Durability> {

@@ -223,14 +223,18 @@ impl Part {
         }
     }
 
-    /// A run of reads, of which `run` bytes were of this part, has gone past the block and will not come back before the
-    /// small queue has thrown it out. So it goes at once, and those who read on get memory that is still near the
-    /// processor; unless it was used besides, or there is room for all.
+    /// A run of reads, of which `run` bytes were of this part, has gone past the block. Where they are more than the small
+    /// queue's share, it goes at once, and those who read on get memory that is still near the processor; unless it was
+    /// used besides, or there is room for all. That nobody else needs the memory at present does not matter: until the
+    /// reader comes back for so much, others will have been there; and if it does, the ghosts know it.
     pub(super) fn pass(&mut self, key: Key, hash: u64, run: usize) -> Option<Evicted> {
+        let is_full = self.bytes() + self.cap / FREE_SHARE > self.cap;
+        if !is_full || run < self.small.bytes.min(self.cap / SMALL_SHARE) {
+            return None;
+        }
         let number = self.table.find(key, hash)?;
         let entry = self.table.entry(number);
-        let is_full = self.bytes() + self.cap / FREE_SHARE > self.cap;
-        let goes = is_full && run >= self.small.bytes && !entry.is_main && entry.uses == 0;
+        let goes = !entry.is_main && entry.uses == 0;
         goes.then(|| self.evict(number, hash))
     }
 
