@@ -21,9 +21,6 @@ options:
 /// How long each fuzz target runs, after its committed corpus.
 const FUZZ_SECONDS: &str = "4";
 
-/// How the server is built that the labs run against: see Cargo.toml.
-const LABS_PROFILE: &str = "labs";
-
 /// How tests are run where there is no nextest.
 const PLAIN: [&str; 5] = [
     "test",
@@ -89,18 +86,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     });
     stage("rules", &mut || verdict(tidy::run(&[])));
     stage("tests", &mut tests);
-    let built = stage("optimised build", &mut || {
-        cargo(&[
-            "build",
-            "--quiet",
-            "--profile",
-            LABS_PROFILE,
-            "--locked",
-            "--package",
-            "sandstone",
-            "--package",
-            "conformance",
-        ])
+    // Of the whole workspace: with the features that the tests had, so that nothing is built twice.
+    let built = stage("programs", &mut || {
+        cargo(&["build", "--quiet", "--workspace", "--bins", "--locked"])
     });
     stage("fuzz", &mut || {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
@@ -110,7 +98,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         if built {
             conformance(quick)
         } else {
-            Verdict::LeftOut("no optimised build")
+            Verdict::LeftOut("no programs")
         }
     });
     report(&stages, start.elapsed())
@@ -199,7 +187,7 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
 /// The program that was built runs as it is: cargo, asked to run it by itself, would build it once more with the features
 /// that it alone needs of its dependencies.
 fn conformance(quick: bool) -> Verdict {
-    let mut command = Command::new(target_folder().join(LABS_PROFILE).join("conformance"));
+    let mut command = Command::new(target_folder().join("debug/conformance"));
     if quick {
         command.arg("--quick");
     }
