@@ -86,9 +86,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     });
     stage("rules", &mut || verdict(tidy::run(&[])));
     stage("tests", &mut tests);
-    // Of the whole workspace: with the features that the tests had, so that nothing is built twice.
+    // With the tests, which are there: so all have the features of the same dependencies, and nothing is built twice.
     let built = stage("programs", &mut || {
-        cargo(&["build", "--quiet", "--workspace", "--bins", "--locked"])
+        let all = ["--workspace", "--bins", "--tests", "--locked"];
+        cargo(&[&["build", "--quiet"], &all[..]].concat())
     });
     stage("fuzz", &mut || {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
