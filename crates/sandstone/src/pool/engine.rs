@@ -337,6 +337,14 @@ impl Engine {
         if let Some(error) = self.unflushed.refusal(&request) {
             return lane.complete(ticket, Err(error));
         }
+        if let Request::Read {
+            dataset,
+            offset,
+            len,
+        } = request
+        {
+            overtake(&mut self.ahead, dataset, &(offset..offset + u64::from(len)));
+        }
         self.next_id += 1;
         let waiter = Waiter::Lane {
             ticket,
@@ -659,6 +667,16 @@ impl Engine {
     }
 }
 
+/// A reader asks for bytes itself that were to be read ahead: read afterwards, they would come for nobody.
+fn overtake(ahead: &mut VecDeque<(DatasetId, Range<u64>)>, dataset: DatasetId, bytes: &Range<u64>) {
+    for (of, range) in ahead.iter_mut() {
+        if *of == dataset && bytes.contains(&range.start) {
+            range.start = bytes.end;
+        }
+    }
+    ahead.retain(|(_, range)| !range.is_empty());
+}
+
 fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
     match order {
         Order::Serve { ticket, lane, .. } => {
@@ -799,6 +817,19 @@ fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_reader_asks_for_itself_is_not_read_ahead() {
+        let (one, other) = (DatasetId(1), DatasetId(2));
+        let mut ahead = VecDeque::from([(one, 10..20), (other, 10..20), (one, 20..30)]);
+        overtake(&mut ahead, one, &(8..14));
+        assert_eq!(ahead, [(one, 14..20), (other, 10..20), (one, 20..30)]);
+        // Somewhere in the middle: who reads in order comes to the rest.
+        overtake(&mut ahead, one, &(16..18));
+        assert_eq!(ahead[0], (one, 14..20));
+        overtake(&mut ahead, one, &(14..25));
+        assert_eq!(ahead, [(other, 10..20), (one, 25..30)]);
+    }
 
     #[test]
     fn initiators_are_told_what_kind_of_error_it_was() {
