@@ -31,7 +31,7 @@ pub(super) struct Devices {
     /// Reads that were not started yet: those behind one another become one.
     reads: Vec<Reading>,
     /// Bytes of reads that are under way.
-    bytes_read: u64,
+    reading: u64,
     /// Answers that came at once.
     ready: Vec<(IoId, DeviceOutcome)>,
     /// Kept between turns to spare its allocation.
@@ -83,7 +83,7 @@ impl Devices {
             spares: HashMap::new(),
             flights: Slab::new(),
             reads: Vec::new(),
-            bytes_read: 0,
+            reading: 0,
             ready: Vec::new(),
             taken: Vec::new(),
             overlay: None,
@@ -235,9 +235,9 @@ impl Devices {
     }
 
     /// Whether they have little to read at present.
-    pub(super) fn read_little(&self) -> bool {
+    pub(super) fn have_little_to_read(&self) -> bool {
         let gathered: u64 = self.reads.iter().map(|read| u64::from(read.len)).sum();
-        self.bytes_read + gathered < ENOUGH * self.leaves.len() as u64
+        self.reading + gathered < ENOUGH * self.leaves.len() as u64
     }
 
     /// Keeps a read until the batch starts; joins it to one that it follows.
@@ -260,13 +260,13 @@ impl Devices {
             return self.read_ended(read, Err(error));
         };
         let (offset, len) = (read.offset, read.len);
-        self.bytes_read += u64::from(len);
+        self.reading += u64::from(len);
         let token = self.flights.insert(Flight::Read(read));
         let (request, ticket) = (Request::Read { offset, len }, Ticket::new(token as u64));
         if let Submitted::Ready(outcome) = device.submit(request, ticket, &mut self.lane)
             && let Flight::Read(read) = self.flights.remove(token)
         {
-            self.bytes_read -= u64::from(len);
+            self.reading -= u64::from(len);
             self.read_ended(read, outcome);
         }
     }
@@ -329,7 +329,7 @@ impl Devices {
         for (token, outcome) in taken.drain(..) {
             match self.flights.try_remove(token as usize) {
                 Some(Flight::Read(read)) => {
-                    self.bytes_read -= u64::from(read.len);
+                    self.reading -= u64::from(read.len);
                     self.read_ended(read, outcome);
                 }
                 Some(Flight::Change(io, op)) => self.ready.push((io, op.judge(outcome))),
@@ -559,7 +559,7 @@ mod tests {
         let mut devices = Devices::new(false).expect("a lane");
         devices.attach(LeafId(0), Arc::new(device.expect("a file")));
         let mut count = 0;
-        while devices.read_little() {
+        while devices.have_little_to_read() {
             devices.submit(DeviceRequest {
                 io: IoId(count),
                 leaf: LeafId(0),
@@ -574,11 +574,11 @@ mod tests {
         devices.start_batch();
         let mut answers = Vec::new();
         while answers.is_empty() {
-            assert!(!devices.read_little());
+            assert!(!devices.have_little_to_read());
             devices.wait(None).expect("the lane waits");
             devices.take(&mut answers);
         }
-        assert!(devices.read_little());
+        assert!(devices.have_little_to_read());
     }
 
     /// A device that notes of each write whether it is to be durable.

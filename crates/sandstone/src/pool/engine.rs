@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +16,8 @@ use store::pool::{
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
+use super::ahead_queue::AheadQueue;
+use super::answer::{block_error, outcome};
 use super::damaged::{Damaged, reading, sending};
 use super::devices::Devices;
 use super::disks::is_remote;
@@ -28,8 +29,8 @@ use super::registry::machine;
 use super::reopening::is_troubled;
 use super::spare_time::SpareTime;
 use super::unflushed::Unflushed;
-use crate::block::lane::{Outcome, Remote};
-use crate::block::{BlockDevice, BlockError, BlockErrorKind, Done, Ticket};
+use crate::block::lane::Remote;
+use crate::block::{BlockDevice, Ticket};
 use crate::spin::{self, Spin};
 
 /// So often in a row the clock may bring nothing before the thread sleeps a little: a defect shall cost
@@ -44,8 +45,6 @@ const ANSWERS_AT_ONCE: usize = 2;
 /// One part of this many of those that are there: the parts of one long read come together, and a turn for each would
 /// cost more than they wait.
 const SHARE_AT_ONCE: usize = 16;
-/// Ranges that wait to be read ahead at most; nobody waits for them.
-const MOST_AHEAD: usize = 64;
 /// So long a pool that has everything on its devices waits for one of them that was given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -69,7 +68,7 @@ pub(super) struct Engine {
     /// Taken from the inbox, and not obeyed yet.
     orders: VecDeque<Order>,
     /// What is to be read ahead when devices have little to read.
-    ahead: VecDeque<(DatasetId, Range<u64>)>,
+    ahead: AheadQueue,
     /// Kept between turns to spare their allocations.
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
@@ -132,7 +131,7 @@ impl Engine {
             damaged: Damaged::default(),
             absence: Absence::default(),
             orders: VecDeque::new(),
-            ahead: VecDeque::new(),
+            ahead: AheadQueue::default(),
             batch: Vec::new(),
             answers: Vec::new(),
             output: Output::default(),
@@ -218,9 +217,10 @@ impl Engine {
     /// Has devices read ahead, as long as they have little to read; what came of it.
     fn read_ahead(&mut self) -> Handed {
         let mut handed = Handed::default();
-        while self.devices.read_little()
-            && let Some((dataset, bytes)) = self.ahead.pop_front()
+        while !self.ahead.is_empty()
+            && self.devices.have_little_to_read()
             && let Some(pool) = &mut self.pool
+            && let Some((dataset, bytes)) = self.ahead.pop()
         {
             pool.read_ahead(dataset, bytes, self.clock.now_us());
             handed = handed.and(self.hand_out());
@@ -269,13 +269,7 @@ impl Engine {
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         };
         match order {
-            Order::ReadAhead { dataset, bytes } => {
-                // Who was silent for so long has read it by itself.
-                if self.ahead.len() == MOST_AHEAD {
-                    self.ahead.pop_front();
-                }
-                self.ahead.push_back((dataset, bytes));
-            }
+            Order::ReadAhead { dataset, bytes } => self.ahead.push(dataset, bytes),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
                 let reading = sending(&request, pool.catalog());
@@ -343,7 +337,8 @@ impl Engine {
             len,
         } = request
         {
-            overtake(&mut self.ahead, dataset, &(offset..offset + u64::from(len)));
+            self.ahead
+                .overtaken(dataset, &(offset..offset + u64::from(len)));
         }
         self.next_id += 1;
         let waiter = Waiter::Lane {
@@ -667,16 +662,6 @@ impl Engine {
     }
 }
 
-/// A reader asks for bytes itself that were to be read ahead: read afterwards, they would come for nobody.
-fn overtake(ahead: &mut VecDeque<(DatasetId, Range<u64>)>, dataset: DatasetId, bytes: &Range<u64>) {
-    for (of, range) in ahead.iter_mut() {
-        if *of == dataset && bytes.contains(&range.start) {
-            range.start = bytes.end;
-        }
-    }
-    ahead.retain(|(_, range)| !range.is_empty());
-}
-
 fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
     match order {
         Order::Serve { ticket, lane, .. } => {
@@ -740,16 +725,6 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("a panic").to_owned()
 }
 
-fn outcome(result: Result<Answer, PoolError>, is_waiting: bool) -> Outcome {
-    match result {
-        // No lane asks what only streams ask.
-        Ok(Answer::Done | Answer::Changes(_) | Answer::Stored(_)) => Ok(Done::Nothing),
-        Ok(Answer::Data(data)) => Ok(Done::Pages(data)),
-        Ok(Answer::Extents(runs)) => Ok(Done::Extents(runs)),
-        Err(error) => Err(block_error(&error, is_waiting)),
-    }
-}
-
 /// What was brought to where it belongs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handed {
@@ -794,53 +769,5 @@ impl Absence {
             }
         }
         absence
-    }
-}
-
-/// A pool's error in the words of block devices.
-fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
-    let kind = match error.kind {
-        PoolErrorKind::Invalid | PoolErrorKind::Refused => BlockErrorKind::Invalid,
-        PoolErrorKind::OutOfRange => BlockErrorKind::OutOfRange,
-        PoolErrorKind::NotFound => BlockErrorKind::Gone,
-        PoolErrorKind::ReadOnly | PoolErrorKind::Receiving | PoolErrorKind::Modified => {
-            BlockErrorKind::ReadOnly
-        }
-        PoolErrorKind::NoSpace => BlockErrorKind::NoSpace,
-        PoolErrorKind::Damaged => BlockErrorKind::Medium,
-        PoolErrorKind::Device | PoolErrorKind::Suspended if is_waiting => BlockErrorKind::Away,
-        PoolErrorKind::Device | PoolErrorKind::Suspended => BlockErrorKind::Gone,
-    };
-    BlockError::new(kind, error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_reader_asks_for_itself_is_not_read_ahead() {
-        let (one, other) = (DatasetId(1), DatasetId(2));
-        let mut ahead = VecDeque::from([(one, 10..20), (other, 10..20), (one, 20..30)]);
-        overtake(&mut ahead, one, &(8..14));
-        assert_eq!(ahead, [(one, 14..20), (other, 10..20), (one, 20..30)]);
-        // Somewhere in the middle: who reads in order comes to the rest.
-        overtake(&mut ahead, one, &(16..18));
-        assert_eq!(ahead[0], (one, 14..20));
-        overtake(&mut ahead, one, &(14..25));
-        assert_eq!(ahead, [(other, 10..20), (one, 25..30)]);
-    }
-
-    #[test]
-    fn initiators_are_told_what_kind_of_error_it_was() {
-        let told = |kind| block_error(&PoolError::new(kind, "so it is"), false).kind();
-        for (kind, expected) in [
-            (PoolErrorKind::Damaged, BlockErrorKind::Medium),
-            (PoolErrorKind::OutOfRange, BlockErrorKind::OutOfRange),
-            (PoolErrorKind::Device, BlockErrorKind::Gone),
-            (PoolErrorKind::NoSpace, BlockErrorKind::NoSpace),
-        ] {
-            assert_eq!(told(kind), expected, "{kind:?}");
-        }
     }
 }

@@ -18,10 +18,12 @@
 //! | what do its devices read and write | `io.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
-//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs` |
+//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
 
 pub mod administer;
 mod advice;
+mod ahead_queue;
+mod answer;
 mod attempt;
 pub mod check;
 pub mod create;

@@ -69,6 +69,20 @@ pub(super) fn create_volume(pools: &Pools, name: &str, size: u64) {
     pools.change(&change).expect("a volume");
 }
 
+/// A new pool with a volume `tank/a` of `size` bytes, for logical blocks of `granularity`.
+pub(super) fn with_volume(
+    folder: &Path,
+    (kind, count): (VdevKind, usize),
+    size: u64,
+    granularity: u32,
+) -> (Arc<Pools>, PoolVolume) {
+    let pools = pools(folder);
+    pools.create(&request(folder, kind, count)).expect("a pool");
+    create_volume(&pools, "tank/a", size);
+    let volume = pools.open_volume("tank/a", granularity).expect("opens");
+    (pools, volume)
+}
+
 /// One request, to its end.
 pub(super) fn ask(volume: &PoolVolume, lane: &mut Lane, request: Request) -> Outcome {
     match volume.submit(request, Ticket::new(1), lane) {
@@ -116,12 +130,7 @@ pub(super) fn pattern(len: usize, tag: u8) -> Vec<u8> {
 fn what_was_durable_is_there_after_the_end_without_warning() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lane = Lane::standing().expect("a lane");
-    let first = pools(folder.path());
-    first
-        .create(&request(folder.path(), VdevKind::Mirror, 2))
-        .expect("a pool");
-    create_volume(&first, "tank/a", 32 << 20);
-    let volume = first.open_volume("tank/a", 512).expect("opens");
+    let (first, volume) = with_volume(folder.path(), (VdevKind::Mirror, 2), 32 << 20, 512);
     assert_eq!(volume.geometry().len, 32 << 20);
     write(
         &volume,
@@ -157,12 +166,7 @@ fn what_was_durable_is_there_after_the_end_without_warning() {
 fn what_compression_saves_is_told_in_zfs_words() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lane = Lane::standing().expect("a lane");
-    let first = pools(folder.path());
-    first
-        .create(&request(folder.path(), VdevKind::Mirror, 2))
-        .expect("a pool");
-    create_volume(&first, "tank/a", 8 << 20);
-    let volume = first.open_volume("tank/a", 4096).expect("opens");
+    let (first, volume) = with_volume(folder.path(), (VdevKind::Mirror, 2), 8 << 20, 4096);
     // Three blocks of 16 KiB, each of which becomes one sector.
     write(&volume, &mut lane, 0, &[7; 48 << 10], true);
     drop(volume);
@@ -200,12 +204,7 @@ fn what_compression_saves_is_told_in_zfs_words() {
 fn what_was_not_durable_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lane = Lane::standing().expect("a lane");
-    let first = pools(folder.path());
-    first
-        .create(&request(folder.path(), VdevKind::Raidz1, 3))
-        .expect("a pool");
-    create_volume(&first, "tank/a", 8 << 20);
-    let volume = first.open_volume("tank/a", 4096).expect("opens");
+    let (first, volume) = with_volume(folder.path(), (VdevKind::Raidz1, 3), 8 << 20, 4096);
     write(&volume, &mut lane, 0, &pattern(8192, 1), false);
     let zeroes = Request::Discard {
         offset: 4096,
@@ -226,12 +225,7 @@ fn what_was_not_durable_is_there_after_an_orderly_end() {
 fn a_snapshot_is_read_and_never_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lane = Lane::standing().expect("a lane");
-    let pools = pools(folder.path());
-    pools
-        .create(&request(folder.path(), VdevKind::Disk, 1))
-        .expect("a pool");
-    create_volume(&pools, "tank/a", 8 << 20);
-    let volume = pools.open_volume("tank/a", 512).expect("opens");
+    let (pools, volume) = with_volume(folder.path(), (VdevKind::Disk, 1), 8 << 20, 512);
     write(&volume, &mut lane, 0, &pattern(4096, 1), true);
     let snapshot = DatasetChange::Snapshot {
         names: vec!["tank/a@one".to_owned()],
