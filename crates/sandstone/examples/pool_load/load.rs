@@ -44,6 +44,9 @@ pub(crate) struct Load {
     /// A flush at the end counts.
     #[serde(default)]
     flush: bool,
+    /// Each byte that was read is looked at, as by whoever needs it.
+    #[serde(default)]
+    look: bool,
     /// Where the scattered order begins.
     #[serde(default)]
     seed: u64,
@@ -272,6 +275,9 @@ impl<'a> Runner<'a> {
             Done::Pages(data) if data.len() != self.load.size as usize => {
                 return Err("fewer bytes were read than asked for".to_owned());
             }
+            Done::Pages(data) if self.load.look => {
+                std::hint::black_box(sum(&data));
+            }
             _ => {}
         }
         if self.load.sync == Sync::Flush {
@@ -306,6 +312,14 @@ impl<'a> Runner<'a> {
         };
         outcome.map(drop).map_err(|error| error.to_string())
     }
+}
+
+/// The sum of all words: the least that can be done with each byte.
+fn sum(data: &Pages) -> u64 {
+    let words = data.chunks().flat_map(|chunk| chunk.as_chunks().0);
+    words.fold(0, |sum: u64, word| {
+        sum.wrapping_add(u64::from_le_bytes(*word))
+    })
 }
 
 /// Where in the data a write takes its bytes from.

@@ -80,6 +80,11 @@ impl Load {
         self.with("flush", true)
     }
 
+    /// Each byte that was read is looked at.
+    pub(super) fn looked_at(self) -> Self {
+        self.with("look", true)
+    }
+
     pub(super) fn seed(self, seed: u64) -> Self {
         self.with("seed", seed)
     }
