@@ -208,8 +208,14 @@ impl Shape {
 
 /// The pool that a new volume goes to where none is named.
 fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
-    let pools: Vec<PoolView> = client.get("/v1/pools")?;
     let size = format_size(size);
+    if let Some((_, unit)) = name.rsplit_once('/').filter(|(_, unit)| !unit.is_empty()) {
+        return Err(Error::invalid(
+            format!("{name} is no name for a logical unit, but for a volume"),
+            format!("sandstone lu create {unit} --volume {name} --size {size}"),
+        ));
+    }
+    let pools: Vec<PoolView> = client.get("/v1/pools")?;
     match pools.as_slice() {
         [pool] => Ok(pool.name.clone()),
         [] => Err(Error::new(

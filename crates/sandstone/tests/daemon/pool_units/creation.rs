@@ -58,6 +58,11 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
     let text = process.refused("lu create vm3 --size 64M");
     assert!(text.contains("several pools (pond, tank)"), "{text}");
     assert!(text.contains("--volume pond/vm3 --size 64M"), "{text}");
+    let text = process.refused("lu create pond/vm3 --size 64M");
+    assert!(
+        text.contains("lu create vm3 --volume pond/vm3 --size 64M"),
+        "{text}"
+    );
     process.done("lu create vm3 --volume pond/vm3 --size 64M");
     process.done(&format!(
         "share vm4 --host iqn.2026-01.io.sandstone:client --target {TARGET} --portal {} --volume pond/vm4 --size 64M",
