@@ -214,9 +214,7 @@ impl Catalog {
                     format!("release it with 'volume release {tag} {name}'"),
                 ));
             }
-            let mut builders = self.followers(*id).filter(|id| !doomed.contains(id));
-            let foreign = builders.find(|id| self.volume_of(*id) != Some(dataset.parent));
-            if let Some(clone) = foreign.and_then(|id| self.volume_of(id)) {
+            if let Some(clone) = self.left_clone(*id, dataset.parent, &doomed) {
                 let clone = self.full_name(clone);
                 return Err(CatalogError::new(
                     ErrorKind::HasClones,
@@ -226,6 +224,26 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+
+    /// A clone of a volume's snapshot that stays: it builds on it directly, or by snapshots of its own that all go.
+    fn left_clone(
+        &self,
+        snapshot: DatasetId,
+        volume: DatasetId,
+        doomed: &BTreeSet<DatasetId>,
+    ) -> Option<DatasetId> {
+        let mut waiting: Vec<_> = self.followers(snapshot).collect();
+        while let Some(id) = waiting.pop() {
+            let of = self.volume_of(id).filter(|of| *of != volume);
+            match doomed.contains(&id) {
+                // What follows on snapshots of the volume itself is asked of these.
+                true => waiting.extend(of.map(|_| self.followers(id)).into_iter().flatten()),
+                false if of.is_some() => return of,
+                false => {}
+            }
+        }
+        None
     }
 
     fn still_contains(&self, dataset: &Dataset, child: &Dataset) -> CatalogError {

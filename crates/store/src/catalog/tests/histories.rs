@@ -83,18 +83,24 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
             stamp,
         ),
         6 => catalog.plan_destroy(&Destroy {
-            names: names(if flag { snapshot_name()? } else { any_name()? }),
+            names: match (flag, b % 2) {
+                (false, _) => names(any_name()?),
+                (true, 0) => names(snapshot_name()?),
+                (true, _) => vec![snapshot_name()?, choose(catalog, is_snapshot, c)?],
+            },
             is_recursive: c % 4 == 0,
             with_clones: c % 4 == 1,
         }),
         7 => catalog.plan_destroy(&Destroy {
-            names: names(match b % 3 {
+            names: names(match b % 5 {
                 0 => format!("{}@x%y", volume_name()?),
                 1 => format!("{}@%z", volume_name()?),
-                _ => snapshot_name()?,
+                2 => snapshot_name()?,
+                3 => format!("{}@x", choose(catalog, Dataset::is_folder, a)?),
+                _ => format!("{}@%", choose(catalog, Dataset::is_folder, a)?),
             }),
             is_recursive: flag,
-            with_clones: c % 2 == 0,
+            with_clones: c % 4 == 0,
         }),
         8 | 9 => catalog.plan_clone(
             &CloneSnapshot {
@@ -234,7 +240,7 @@ fn same_after_storing(catalog: &Catalog) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn histories_keep_what_must_hold(tries in tries()) {

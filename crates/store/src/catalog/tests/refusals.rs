@@ -474,6 +474,33 @@ fn destruction() {
     });
 }
 
+/// The clone builds on the snapshot only by one of its own, and that goes too. What then stayed of the clone built on a
+/// snapshot that was gone: no catalogue that can be read.
+#[test]
+fn destruction_of_a_snapshot_whose_clone_loses_its_own_snapshots_too() {
+    let mut world = world();
+    world.snapshot("c@b");
+    world.snapshot("c@d");
+    for (names, is_recursive) in [
+        (vec!["@b,d"], true),
+        (vec!["@%"], true),
+        (vec!["f/v@b", "c@b", "c@d"], false),
+    ] {
+        let request = Destroy {
+            names: names.into_iter().map(str::to_owned).collect(),
+            is_recursive,
+            with_clones: false,
+        };
+        let words = "'tank/f/v@b' cannot be destroyed: 'tank/c' is a clone of it";
+        refused(&world, ErrorKind::HasClones, words, |catalog, _| {
+            catalog.plan_destroy(&request)
+        });
+    }
+    world.destroy("@b,d", "R").expect("the clone goes too");
+    assert!(world.catalog.find("c").is_err());
+    assert!(world.catalog.find("f/v@a").is_ok());
+}
+
 #[test]
 fn rollback_and_promotion() {
     let mut world = world();
