@@ -250,6 +250,7 @@ impl Catalog {
         let after = self.shared_until(id);
         let previous = self.dataset(id).and_then(Dataset::previous);
         let next = self.followers(id).next();
+        debug_assert!(self.followers(id).count() <= 1, "what else builds on it?");
         self.set_previous(id, None);
         let Some(next) = next else {
             return Step::Free { dataset: id, after };
