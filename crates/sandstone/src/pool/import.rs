@@ -281,9 +281,11 @@ impl Pools {
                 (Remedy::ReadOnly, true) => format!(
                     "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
                 ),
-                (Remedy::Program, _) => {
-                    "import it with the version of sandstone that wrote it, or a newer one".to_owned()
-                }
+                (Remedy::Program, _) => format!(
+                    "import it with the version of sandstone that wrote it, or a newer one; if that says the same, \
+                     `sandstone pool import -F -n -d PATH {name}` tells whether it can go back to an older state, and what \
+                     that gives up; it changes nothing"
+                ),
                 (Remedy::Devices | Remedy::ReadOnly, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")
                 }

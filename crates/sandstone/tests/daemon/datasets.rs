@@ -60,6 +60,23 @@ fn a_held_snapshot_is_not_destroyed() {
     assert!(text.contains("no snapshot 'tank/f/w@1'"), "{text}");
 }
 
+/// The clone builds on the snapshot by one of the same name, which would go too.
+#[test]
+fn snapshots_of_one_name_do_not_go_while_a_clone_stands_on_one_of_them() {
+    let process = with_snapshots();
+    process.done("volume clone tank/f/v@1 tank/c");
+    process.done("volume snapshot tank/c@1");
+    let text = process.refused("volume destroy -y -r tank@1");
+    assert!(text.contains("'tank/c' is a clone of it"), "{text}");
+    process.done("pool export tank");
+    let folder = process.folder().display();
+    process.done(&format!("pool import -d {folder} tank"));
+    let told = process.done("volume list -H -o name,origin tank/c");
+    assert_eq!(told, "tank/c\ttank/f/v@1\n");
+    let told = process.done("volume list -H -t snapshot");
+    assert_eq!(told.lines().count(), 3, "{told}");
+}
+
 #[test]
 fn what_goes_is_told_before() {
     let process = with_snapshots();

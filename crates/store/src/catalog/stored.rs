@@ -46,7 +46,8 @@ impl Serialize for Catalog {
 impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
-        Self::from_stored(stored).map_err(serde::de::Error::custom)
+        // Whoever asked says what is unchanged.
+        Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.problem))
     }
 }
 

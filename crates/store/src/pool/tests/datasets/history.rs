@@ -65,6 +65,10 @@ pub(super) enum Step {
     DestroyRange {
         snapshot: u8,
     },
+    /// The snapshots of this name of all volumes.
+    DestroyGroup {
+        snapshot: u8,
+    },
     Resize {
         volume: u8,
         places: u64,
@@ -133,6 +137,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
         4 => (number(), any::<bool>())
             .prop_map(|(snapshot, clones)| Step::DestroySnapshot { snapshot, clones }),
         2 => number().prop_map(|snapshot| Step::DestroyRange { snapshot }),
+        2 => number().prop_map(|snapshot| Step::DestroyGroup { snapshot }),
         2 => (number(), 1..=PLACES).prop_map(|(volume, places)| Step::Resize { volume, places }),
         1 => number().prop_map(|volume| Step::Rename { volume }),
         2 => (number(), 0..PROPERTIES.len()).prop_map(|(volume, property)| {
@@ -512,14 +517,17 @@ impl History {
                 (self.snapshot(*snapshot), false, *clones)
             }
             Step::DestroyRange { snapshot } => (self.snapshot(*snapshot), false, false),
+            Step::DestroyGroup { snapshot } => (self.snapshot(*snapshot), true, false),
             other => unreachable!("{other:?}"),
         };
         let Some(id) = name else {
             return;
         };
         let mut name = self.name(id);
-        if matches!(step, Step::DestroyRange { .. }) {
-            name += "%";
+        match step {
+            Step::DestroyRange { .. } => name += "%",
+            Step::DestroyGroup { .. } => name = name.split_off(name.find('@').expect("a snapshot")),
+            _ => {}
         }
         self.destroy_names(vec![name], is_recursive, with_clones);
     }
