@@ -65,9 +65,9 @@ pub(super) enum Step {
     DestroyRange {
         snapshot: u8,
     },
-    /// The snapshots of this name of all volumes.
-    DestroyGroup {
-        snapshot: u8,
+    /// Several snapshots at once, of one volume or more.
+    DestroySome {
+        snapshots: [u8; 3],
     },
     Resize {
         volume: u8,
@@ -137,7 +137,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
         4 => (number(), any::<bool>())
             .prop_map(|(snapshot, clones)| Step::DestroySnapshot { snapshot, clones }),
         2 => number().prop_map(|snapshot| Step::DestroyRange { snapshot }),
-        2 => number().prop_map(|snapshot| Step::DestroyGroup { snapshot }),
+        2 => any::<[u8; 3]>().prop_map(|snapshots| Step::DestroySome { snapshots }),
         2 => (number(), 1..=PLACES).prop_map(|(volume, places)| Step::Resize { volume, places }),
         1 => number().prop_map(|volume| Step::Rename { volume }),
         2 => (number(), 0..PROPERTIES.len()).prop_map(|(volume, property)| {
@@ -502,6 +502,13 @@ impl History {
                     self.administer(Box::new(move |catalog, _| catalog.plan_set(&request)));
                 }
             }
+            Step::DestroySome { snapshots } => {
+                let some = snapshots.iter().filter_map(|number| self.snapshot(*number));
+                let names: Vec<_> = some.map(|snapshot| self.name(snapshot)).collect();
+                if !names.is_empty() {
+                    self.destroy_names(names, false, false);
+                }
+            }
             other => self.destroy(other),
         }
     }
@@ -517,17 +524,14 @@ impl History {
                 (self.snapshot(*snapshot), false, *clones)
             }
             Step::DestroyRange { snapshot } => (self.snapshot(*snapshot), false, false),
-            Step::DestroyGroup { snapshot } => (self.snapshot(*snapshot), true, false),
             other => unreachable!("{other:?}"),
         };
         let Some(id) = name else {
             return;
         };
         let mut name = self.name(id);
-        match step {
-            Step::DestroyRange { .. } => name += "%",
-            Step::DestroyGroup { .. } => name = name.split_off(name.find('@').expect("a snapshot")),
-            _ => {}
+        if matches!(step, Step::DestroyRange { .. }) {
+            name += "%";
         }
         self.destroy_names(vec![name], is_recursive, with_clones);
     }
