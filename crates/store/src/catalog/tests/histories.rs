@@ -49,6 +49,8 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
     let any_name = || choose(catalog, |_| true, a);
     let names = |name: String| vec![name];
     let suffix = ["x", "y", "z", "w"][usize::from(b % 4)];
+    // Of all volumes below a folder.
+    let group = || Some(format!("{}@x", choose(catalog, Dataset::is_folder, a)?));
     Some(match kind % 16 {
         0 => catalog.plan_create_folder(
             &CreateFolder {
@@ -96,7 +98,7 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
                 0 => format!("{}@x%y", volume_name()?),
                 1 => format!("{}@%z", volume_name()?),
                 2 => snapshot_name()?,
-                3 => format!("{}@x", choose(catalog, Dataset::is_folder, a)?),
+                3 => group()?,
                 _ => format!("{}@%", choose(catalog, Dataset::is_folder, a)?),
             }),
             is_recursive: flag,
@@ -118,7 +120,10 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
         }),
         11 => catalog.plan_promote(&volume_name()?),
         12 => {
-            let from = any_name()?;
+            let from = match flag && c % 4 == 0 {
+                true => group()?,
+                false => any_name()?,
+            };
             let to = match from.contains('@') {
                 true => format!("@{suffix}"),
                 false => place(catalog, b, c),
@@ -140,8 +145,8 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
         _ => {
             let request = Holds {
                 tag: "backup".to_owned(),
-                snapshots: names(snapshot_name()?),
-                is_recursive: false,
+                snapshots: names(if flag { group()? } else { snapshot_name()? }),
+                is_recursive: flag,
             };
             match catalog.plan_hold(&request, stamp) {
                 Err(_) => catalog.plan_release(&request),
