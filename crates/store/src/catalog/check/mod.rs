@@ -235,13 +235,14 @@ impl Catalog {
     ) -> Option<DatasetId> {
         let mut waiting: Vec<_> = self.followers(snapshot).collect();
         while let Some(id) = waiting.pop() {
-            let of = self.volume_of(id).filter(|of| *of != volume);
-            match doomed.contains(&id) {
-                // What follows on snapshots of the volume itself is asked of these.
-                true => waiting.extend(of.map(|_| self.followers(id)).into_iter().flatten()),
-                false if of.is_some() => return of,
-                false => {}
+            // What follows on snapshots of the volume itself is asked of these.
+            let Some(clone) = self.volume_of(id).filter(|of| *of != volume) else {
+                continue;
+            };
+            if !doomed.contains(&id) {
+                return Some(clone);
             }
+            waiting.extend(self.followers(id));
         }
         None
     }
