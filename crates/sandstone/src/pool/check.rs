@@ -208,10 +208,7 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
     if !missing.is_empty() {
         reason.push_str(&format!("; missing: {}", missing.join(", ")));
     }
-    let rewind = format!(
-        "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and what \
-         that gives up; it changes nothing"
-    );
+    let rewind = Remedy::going_back(name);
     let next = match (Remedy::of(error.kind), missing.is_empty()) {
         (_, false) if error.kind == OpenErrorKind::LogMissing => {
             "attach the log device, or name it with -d; -m checks the pool as it would be without it".to_owned()
@@ -220,9 +217,9 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
         (Remedy::Rewind, false) => {
             format!("attach what is missing, or name it with -d; otherwise {rewind}")
         }
-        (Remedy::Program, _) => {
-            "check it with the version of sandstone that wrote it, or a newer one".to_owned()
-        }
+        (Remedy::Program, _) => format!(
+            "check it with the version of sandstone that wrote it, or a newer one; if that says the same, {rewind}"
+        ),
         (_, false) => "attach what is missing, or name it with -d".to_owned(),
         (_, true) => format!("`sandstone pool import -d PATH {name}` says what to do about it"),
     };

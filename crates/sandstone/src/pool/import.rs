@@ -270,10 +270,7 @@ impl Pools {
         let host = opened.map_err(|error| {
             let mut reasons = vec![error.reason];
             let next = match (error.remedy, missing.is_empty()) {
-                (Remedy::Rewind, true) => format!(
-                    "`sandstone pool import -F -n -d PATH {name}` tells whether it can go back to a state that is whole, and \
-                     what that gives up; it changes nothing"
-                ),
+                (Remedy::Rewind, true) => Remedy::going_back(&name),
                 (Remedy::Rewind, false) => format!(
                     "attach what is missing, then import it again; if that cannot be had any more, \
                      `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
@@ -282,9 +279,8 @@ impl Pools {
                     "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
                 ),
                 (Remedy::Program, _) => format!(
-                    "import it with the version of sandstone that wrote it, or a newer one; if that says the same, \
-                     `sandstone pool import -F -n -d PATH {name}` tells whether it can go back to an older state, and what \
-                     that gives up; it changes nothing"
+                    "import it with the version of sandstone that wrote it, or a newer one; if that says the same, {}",
+                    Remedy::going_back(&name)
                 ),
                 (Remedy::Devices | Remedy::ReadOnly, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")

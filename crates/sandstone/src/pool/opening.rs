@@ -67,6 +67,14 @@ impl Remedy {
             _ => Self::Devices,
         }
     }
+
+    /// What to do where something of the pool could be given up.
+    pub(super) fn going_back(pool: &str) -> String {
+        format!(
+            "`sandstone pool import -F -n -d PATH {pool}` tells whether it can go back to a state that is whole, and what \
+             that gives up; it changes nothing"
+        )
+    }
 }
 
 impl From<String> for NotOpen {
