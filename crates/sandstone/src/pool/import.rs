@@ -206,6 +206,9 @@ impl Pools {
         if how.force || how.read_only {
             examined.go_without_needed();
         }
+        if how.read_only {
+            examined.only_read();
+        }
         require_logs(&examined, paths)?;
         let leaves = examined.leaves.clone();
         let found = opened.into_iter().zip(leaves);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use store::cache::Cache;
 use store::pool::{
-    Back, Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
+    Back, Event, Examined, Features, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
 };
 use store::vdev::{self, DeviceOutcome, IoId};
 
@@ -64,6 +64,7 @@ impl Remedy {
         match kind {
             OpenErrorKind::Damaged | OpenErrorKind::LogDamaged => Self::Rewind,
             OpenErrorKind::Version => Self::Program,
+            OpenErrorKind::ReadOnlyVersion => Self::ReadOnly,
             _ => Self::Devices,
         }
     }
@@ -311,5 +312,6 @@ pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolCo
         paths: BTreeMap::new(),
         caches: Vec::new(),
         unspared: Default::default(),
+        features: Features::of_new_pool(),
     }
 }

@@ -144,7 +144,9 @@ impl Drive {
         names: &mut Option<Vec<String>>,
     ) -> Result<(Pool, Option<Rewound>), OpenError> {
         let cache = Arc::new(Cache::new(16 << 20, super::random_u64()));
-        let mut opening = begin(examined, back, cache, self.now_us())?;
+        let mut examined = examined.clone();
+        examined.only_read();
+        let mut opening = begin(&examined, back, cache, self.now_us())?;
         for (guid, device) in leaves {
             if let Some(leaf) = opening.leaf(*guid) {
                 self.devices.attach(leaf, Arc::clone(device));

@@ -150,6 +150,7 @@ impl Subject for PoolSubject {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            features: Features::of_new_pool(),
         };
         let pool = Pool::create(
             config,

@@ -14,6 +14,7 @@
 //!          this field 0                                        u128
 //!      64  zero                                                32 bytes
 //!      96  the configuration, JSON
+//! 126976  activity: who has the pool open                      one sector
 //! 131072  ring of 32 sectors: the root of epoch E lies in slot E mod 32
 //! ```
 //!
@@ -33,6 +34,8 @@ const CHECKSUM: std::ops::Range<usize> = 48..64;
 
 /// Bytes of one copy.
 pub const LABEL_SIZE: usize = 256 << 10;
+/// Where a copy says who has the pool open: one sector, which the label's checksum does not cover.
+pub const ACTIVITY_OFFSET: usize = RING_OFFSET - SECTOR_SIZE;
 /// Where the ring begins in a copy.
 pub const RING_OFFSET: usize = 128 << 10;
 /// Roots in the ring.
@@ -66,7 +69,7 @@ pub enum NoLabel {
 
 impl Label {
     /// The longest configuration.
-    pub const MAX_CONFIG: usize = RING_OFFSET - HEADER;
+    pub const MAX_CONFIG: usize = ACTIVITY_OFFSET - HEADER;
 
     /// Where a copy lies on a leaf of `size` bytes (a multiple of [`LABEL_SIZE`]).
     pub fn offset(copy: u64, size: u64) -> u64 {
@@ -82,7 +85,7 @@ impl Label {
         RING_OFFSET as u64 + epoch % RING_SLOTS * SECTOR_SIZE as u64
     }
 
-    /// All but the ring, in whole sectors.
+    /// All but the activity and the ring, in whole sectors.
     ///
     /// # Panics
     /// Where the configuration is longer than [`Label::MAX_CONFIG`].
@@ -91,7 +94,7 @@ impl Label {
             self.config.len() <= Self::MAX_CONFIG,
             "too long a configuration"
         );
-        let mut bytes = Vec::with_capacity(RING_OFFSET);
+        let mut bytes = Vec::with_capacity(ACTIVITY_OFFSET);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 6]);
@@ -205,6 +208,7 @@ mod tests {
         );
         assert_eq!(Label::slot_offset(33), Label::slot_offset(1));
         assert_eq!(Label::slot_offset(31) as usize + SECTOR_SIZE, LABEL_SIZE);
+        assert_eq!(Label::MAX_CONFIG, 126_880);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::features::{Features, StoredFeatures};
 use super::open::{OpenError, OpenErrorKind};
 use crate::format::{Epoch, PoolKey};
 use crate::vdev::{
@@ -36,6 +37,8 @@ pub struct PoolConfig {
     pub caches: Vec<LeafSpec>,
     /// The guids of broken leaves from which a spare was taken by hand: none is called for them by itself.
     pub unspared: BTreeSet<u64>,
+    /// What of the format it uses, or may use.
+    pub features: Features,
 }
 
 impl PoolConfig {
@@ -69,6 +72,8 @@ impl PoolConfig {
                 .iter()
                 .map(|of| format!("{of:016x}"))
                 .collect(),
+            features: StoredFeatures::from(&self.features),
+            other: BTreeMap::new(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -76,12 +81,22 @@ impl PoolConfig {
     /// From a label.
     ///
     /// # Errors
-    /// It is no configuration of this version.
+    /// It is no configuration of this version, or names a format feature that this program lacks.
     pub fn decode(bytes: &[u8]) -> Result<Self, OpenError> {
-        let stored: Stored = serde_json::from_slice(bytes).map_err(|error| {
+        let unreadable = |error: serde_json::Error| {
             let context = format!("a label's configuration cannot be read: {error}");
             OpenError::new(OpenErrorKind::Damaged, context)
-        })?;
+        };
+        // Features come first: with one that is not known, nothing else need be understood.
+        let needs: Needs = serde_json::from_slice(bytes).map_err(unreadable)?;
+        let features = needs.features.open(&needs.name)?;
+        let stored: Stored = serde_json::from_slice(bytes).map_err(unreadable)?;
+        if let Some(field) = stored.other.keys().next()
+            && features.unknown_to_write().next().is_none()
+        {
+            let unknown = format!("unknown field `{field}`");
+            return Err(unreadable(serde::de::Error::custom(unknown)));
+        }
         let number = |text: &str| {
             u64::from_str_radix(text, 16).map_err(|_| {
                 let context = format!("'{text}' in a label is no number");
@@ -112,12 +127,20 @@ impl PoolConfig {
             paths,
             caches,
             unspared,
+            features,
         })
     }
 }
 
+/// The part of a configuration that every program understands.
+#[derive(Deserialize)]
+struct Needs {
+    name: String,
+    #[serde(default)]
+    features: StoredFeatures,
+}
+
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Stored {
     name: String,
     guid: String,
@@ -133,6 +156,11 @@ struct Stored {
     caches: Vec<StoredLeaf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unspared: Vec<String>,
+    #[serde(default, skip_serializing_if = "StoredFeatures::is_empty")]
+    features: StoredFeatures,
+    /// Fields of other programs: a feature that only writers need may have added some.
+    #[serde(flatten, skip_serializing)]
+    other: BTreeMap<String, serde::de::IgnoredAny>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -27,6 +27,7 @@
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 //! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
+//! | what must a program know to use it | `features.rs` |
 //! | what is brought into the cache before anybody asks | `read_ahead.rs` |
 //! | what raidz leaves of a block's space | `padding.rs` |
 
@@ -40,6 +41,7 @@ mod closing;
 mod commit;
 mod config;
 mod failures;
+pub mod features;
 mod labels;
 mod log_vdevs;
 mod manifest;
@@ -68,6 +70,7 @@ pub use administer::Plan;
 pub use cache_vdevs::{CacheStatus, is_cache_io};
 pub use closing::DatasetSpace;
 pub use config::PoolConfig;
+pub use features::Features;
 pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{

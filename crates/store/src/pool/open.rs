@@ -71,6 +71,8 @@ pub enum OpenErrorKind {
     LogMissing,
     /// Another version of the program wrote it.
     Version,
+    /// Another version of the program wrote it; this one may read it.
+    ReadOnlyVersion,
     /// Its leaves went on without each other.
     Parted,
 }
@@ -259,6 +261,7 @@ impl Opening {
         cache: Arc<Cache>,
         now_us: u64,
     ) -> Result<Self, OpenError> {
+        examined.require_writable()?;
         examined.require_logs()?;
         examined.require_needed()?;
         let config = examined.config.clone();

@@ -96,6 +96,7 @@ impl World {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            features: Features::of_new_pool(),
         };
         let pool = Pool::create(
             config,

@@ -45,6 +45,8 @@ pub struct Examined {
     pub needed: Vec<u64>,
     /// Log vdevs that were in use and of which no leaf is there that has all.
     pub missing_logs: Vec<MissingLog>,
+    /// Whether nothing will be written to the devices.
+    is_only_read: bool,
 }
 
 /// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere else.
@@ -57,6 +59,19 @@ pub struct MissingLog {
 }
 
 impl Examined {
+    /// Promises that nothing is written to the devices: they may have features that only writers must know.
+    pub fn only_read(&mut self) {
+        self.is_only_read = true;
+    }
+
+    /// Refuses to write to a pool whose writers need more than this program knows.
+    pub(super) fn require_writable(&self) -> Result<(), OpenError> {
+        match self.is_only_read {
+            true => Ok(()),
+            false => self.config.features.require_writable(&self.config.name),
+        }
+    }
+
     /// Refuses to go on without log vdevs that may matter.
     pub(super) fn require_logs(&self) -> Result<(), OpenError> {
         let Some(log) = self.missing_logs.first() else {
@@ -186,6 +201,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         unaccounted,
         needed,
         missing_logs,
+        is_only_read: false,
     })
 }
 
@@ -312,6 +328,7 @@ mod tests {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            features: Default::default(),
         };
         assert!(unaccounted(&config, &[Some(1)]).is_empty());
     }

@@ -96,6 +96,7 @@ mod tests {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            features: Default::default(),
         }
     }
 

@@ -127,6 +127,7 @@ impl World {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            features: Features::of_new_pool(),
         };
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache(CACHE));
         let mut world = Self {

@@ -10,6 +10,9 @@ use super::map::Pointer;
 
 const LABEL: u64 = 256 << 10;
 
+/// The features that this reader knows.
+const FEATURES: [&str; 1] = ["signposts"];
+
 /// What the labels say.
 pub(crate) struct Found<'a> {
     pub(crate) config: Value,
@@ -43,6 +46,11 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     let (_, newest) = newest.expect("a label");
     let len = number(&newest[40..48]) as usize;
     let config: Value = serde_json::from_slice(&newest[96..96 + len]).expect("JSON");
+    let needed = config["features"]["read"].as_array();
+    for feature in needed.into_iter().flatten() {
+        let name = feature.as_str().expect("a name");
+        assert!(FEATURES.contains(&name), "{name} is not known");
+    }
     let hex = |field: &Value| u64::from_str_radix(field.as_str().expect("text"), 16).expect("hex");
     let (guid, secret) = (hex(&config["guid"]), hex(&config["secret"]));
     assert_eq!(guid, number(&newest[16..24]));
@@ -84,7 +92,7 @@ fn copies(disk: &Disk) -> Vec<Vec<u8>> {
 fn is_label(copy: &[u8]) -> bool {
     let len = number(&copy[40..48]) as usize;
     let is_known = copy.starts_with(b"SANDLABL") && number(&copy[8..10]) == 1;
-    is_known && len <= 130_976 && is_keyed(0, &copy[..96 + len], 48)
+    is_known && len <= 126_880 && is_keyed(0, &copy[..96 + len], 48)
 }
 
 /// 3
