@@ -27,6 +27,7 @@ mod layout;
 mod list;
 mod named_vdevs;
 mod rewind;
+mod set;
 mod vdev;
 
 #[derive(Debug, Subcommand)]
@@ -39,6 +40,8 @@ pub(super) enum Verb {
     Status(Status),
     /// Properties of pools
     Get(get::Get),
+    /// Set a property of a pool
+    Set(set::Set),
     /// What pools and their devices read and write, and how long that takes
     ///
     /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is interrupted. The
@@ -133,6 +136,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::List(args) => list::run(t, connection, &args),
         Verb::Status(args) => status(t, connection, &args),
         Verb::Get(args) => get::run(t, connection, &args),
+        Verb::Set(args) => set::run(connection, &args),
         Verb::Iostat(args) => iostat::run(t, connection, &args),
         Verb::Import(args) => import::run(t, connection, &args),
         Verb::Export(args) => ending::export(t, connection, &args),

@@ -113,6 +113,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::show, pool::destroy))
         .routes(routes!(pool::export))
         .routes(routes!(pool::change_vdevs))
+        .routes(routes!(pool::set_property))
         .routes(routes!(pool::scrub))
         .routes(routes!(pool::sync))
         .routes(routes!(pool::events))

@@ -16,6 +16,7 @@
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | what do its devices read and write | `io.rs` |
+//! | what may administrators set | `properties.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
@@ -46,6 +47,7 @@ mod lent;
 mod new_devices;
 mod opening;
 mod overlay;
+pub mod properties;
 mod read_ahead;
 pub mod registry;
 mod reopening;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use store::cache::Cache;
 use store::pool::{
-    Back, Event, Examined, Features, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
+    Back, Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
 };
 use store::vdev::{self, DeviceOutcome, IoId};
 
@@ -300,18 +300,5 @@ fn wait(devices: &mut Devices, until: Option<u64>, clock: Clock) -> Result<(), S
 
 /// A new pool's configuration.
 pub(super) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolConfig {
-    PoolConfig {
-        name: name.to_owned(),
-        guid: super::random_u64(),
-        secret: super::random_u64(),
-        generation: 0,
-        is_exported: false,
-        host: host.to_owned(),
-        tree,
-        spares: Vec::new(),
-        paths: BTreeMap::new(),
-        caches: Vec::new(),
-        unspared: Default::default(),
-        features: Features::of_new_pool(),
-    }
+    PoolConfig::new(name, super::random_u64(), super::random_u64(), host, tree)
 }

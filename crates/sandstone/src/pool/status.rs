@@ -14,6 +14,7 @@ use super::damaged::DamagedView;
 use super::disks::{Disks, is_remote};
 use super::host::{Place, Shut};
 use super::io::IoView;
+use super::properties::{PoolPropertyView, views as property_views};
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view, waiting};
 use super::vdev_request::{Additions, VdevKind, VdevRequest};
@@ -57,6 +58,9 @@ pub struct PoolView {
     /// Microseconds since it was opened; `None` where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_for_us: Option<u64>,
+    /// Its properties that can be set; none where it is not open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<PoolPropertyView>,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
     /// Its log vdevs.
@@ -196,6 +200,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         Asked {
             status: hands.pool.status(),
             fragmentation: hands.pool.fragmentation(),
+            properties: property_views(&hands.pool.config().properties),
             ready: hands.devices.ready_spares(),
             lost: lost.collect(),
             damaged: hands.damaged.views(hands.pool.catalog()),
@@ -213,6 +218,7 @@ struct Asked {
     status: PoolStatus,
     /// Per cent.
     fragmentation: u8,
+    properties: Vec<PoolPropertyView>,
     /// The spares that have a device.
     ready: Vec<u64>,
     /// The volumes that lost writes which were not flushed.
@@ -327,6 +333,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
         spares: teller.spares(status, &asked.ready),
         fragmentation: Some(asked.fragmentation),
+        properties: asked.properties.clone(),
         errors: errors(status, &asked.lost),
         damaged: asked.damaged.clone(),
     }

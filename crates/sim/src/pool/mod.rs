@@ -139,18 +139,8 @@ impl Subject for PoolSubject {
     fn create(setup: &PoolSetup, geometry: &Geometry, now_us: u64) -> Self {
         let size = geometry.disk_sectors * BLOCK_SIZE as u64;
         let config = PoolConfig {
-            name: "tank".to_owned(),
-            guid: GUID,
-            secret: setup.secret,
-            generation: 0,
-            is_exported: false,
-            host: HOST.to_owned(),
-            tree: setup.tree(size),
             spares: setup.spare_specs(size),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            features: Features::of_new_pool(),
+            ..PoolConfig::new("tank", GUID, setup.secret, HOST, setup.tree(size))
         };
         let pool = Pool::create(
             config,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::{Features, StoredFeatures};
 use super::open::{OpenError, OpenErrorKind};
+use super::properties::PoolProperties;
 use crate::format::{Epoch, PoolKey};
 use crate::vdev::{
     Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree,
@@ -39,9 +40,30 @@ pub struct PoolConfig {
     pub unspared: BTreeSet<u64>,
     /// What of the format it uses, or may use.
     pub features: Features,
+    /// What administrators have set.
+    pub properties: PoolProperties,
 }
 
 impl PoolConfig {
+    /// That of a new pool: `guid` and `secret` are random, `host` has it open.
+    pub fn new(name: &str, guid: u64, secret: u64, host: &str, tree: VdevTree) -> Self {
+        Self {
+            name: name.to_owned(),
+            guid,
+            secret,
+            generation: 0,
+            is_exported: false,
+            host: host.to_owned(),
+            tree,
+            spares: Vec::new(),
+            paths: BTreeMap::new(),
+            caches: Vec::new(),
+            unspared: BTreeSet::new(),
+            features: Features::of_new_pool(),
+            properties: PoolProperties::default(),
+        }
+    }
+
     /// What records and roots are proven with.
     pub fn key(&self) -> PoolKey {
         PoolKey {
@@ -74,6 +96,7 @@ impl PoolConfig {
                 .collect(),
             features: StoredFeatures::from(&self.features),
             other: BTreeMap::new(),
+            properties: self.properties.stored(),
         };
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
@@ -112,6 +135,7 @@ impl PoolConfig {
         let caches = caches.collect::<Result<_, _>>()?;
         let unspared = stored.unspared.iter().map(|guid| number(guid));
         let unspared = unspared.collect::<Result<_, _>>()?;
+        let properties = PoolProperties::open(&stored.properties)?;
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
@@ -128,6 +152,7 @@ impl PoolConfig {
             caches,
             unspared,
             features,
+            properties,
         })
     }
 }
@@ -161,6 +186,8 @@ struct Stored {
     /// Fields of other programs: a feature that only writers need may have added some.
     #[serde(flatten, skip_serializing)]
     other: BTreeMap<String, serde::de::IgnoredAny>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    properties: BTreeMap<String, String>,
 }
 
 #[derive(Serialize, Deserialize)]

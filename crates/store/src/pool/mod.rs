@@ -29,6 +29,7 @@
 //! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
 //! | what must a program know to use it | `features.rs` |
 //! | what is brought into the cache before anybody asks | `read_ahead.rs` |
+//! | what may administrators set | `properties.rs` |
 //! | what raidz leaves of a block's space | `padding.rs` |
 
 mod administer;
@@ -49,6 +50,7 @@ mod manifest_room;
 mod open;
 mod padding;
 mod prepared;
+mod properties;
 mod read;
 mod read_ahead;
 mod receive;
@@ -79,6 +81,7 @@ pub use open::{
 };
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};
+pub use properties::{PoolProperties, PoolProperty};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Span,
     Stored, WantedChanges,

@@ -85,18 +85,14 @@ impl World {
             .map(|(kind, class, leaves)| TopLevelSpec::new(*kind, *class, some(*leaves)))
             .collect();
         let config = PoolConfig {
-            name: "image".to_owned(),
-            guid: 0x0123_4567_89ab_cdef,
-            secret: 0xfedc_ba98_7654_3210,
-            generation: 0,
-            is_exported: false,
-            host: "elsewhere".to_owned(),
-            tree: VdevTree { top_levels },
             spares: some(spares),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            features: Features::of_new_pool(),
+            ..PoolConfig::new(
+                "image",
+                0x0123_4567_89ab_cdef,
+                0xfedc_ba98_7654_3210,
+                "elsewhere",
+                VdevTree { top_levels },
+            )
         };
         let pool = Pool::create(
             config,

@@ -1,8 +1,9 @@
-//! `pool get`: properties of pools, in zpool's manner. All of them are figures or follow from how the pool was imported, so
-//! there is nothing to set.
+//! `pool get`: properties of pools, in zpool's manner: figures, how the pool was imported, and what administrators set
+//! with `pool set`.
 
 use clap::Args;
 use serde::Serialize;
+use store::pool::PoolProperty;
 
 use super::super::completion::pool_names;
 use super::super::table::{ListArgs, Numbers, left, print};
@@ -10,6 +11,7 @@ use super::super::{Connection, Done, Terminal};
 use super::list::{capacity, fragmentation, space};
 use super::wanted;
 use crate::config::Error;
+use crate::pool::properties::PoolPropertyView;
 use crate::pool::status::PoolView;
 
 #[derive(Debug, Args)]
@@ -23,10 +25,31 @@ pub(in super::super) struct Get {
     list: ListArgs,
 }
 
-/// A property of pools.
+/// A property of pools that is a figure.
 struct Property {
     name: &'static str,
     value: fn(&PoolView, Numbers) -> String,
+}
+
+/// What `get` shows.
+enum Shown {
+    Figure(&'static Property),
+    /// One that can be set.
+    Choice(PoolProperty),
+}
+
+impl Shown {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Figure(property) => property.name,
+            Self::Choice(property) => property.name(),
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let figures = PROPERTIES.iter().map(Self::Figure);
+        figures.chain(PoolProperty::ALL.into_iter().map(Self::Choice))
+    }
 }
 
 const PROPERTIES: [Property; 9] = [
@@ -80,7 +103,7 @@ struct Row {
     value: String,
     #[serde(skip)]
     rounded: String,
-    source: &'static str,
+    source: String,
 }
 
 pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> Done {
@@ -97,15 +120,15 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> 
             Numbers::Short => r.rounded.clone(),
             Numbers::Exact => r.value.clone(),
         }),
-        left("source", |r: &Row, _| r.source.to_owned()),
+        left("source", |r: &Row, _| r.source.clone()),
     ];
     print(t, &args.list, &columns, &rows, "no pools available")
 }
 
 /// The properties that words mean; zpool's short names do too.
-fn selected(words: &str) -> Result<Vec<&'static Property>, Error> {
+fn selected(words: &str) -> Result<Vec<Shown>, Error> {
     if words == "all" {
-        return Ok(PROPERTIES.iter().collect());
+        return Ok(Shown::all().collect());
     }
     let find = |word: &str| {
         let word = word.trim();
@@ -115,9 +138,9 @@ fn selected(words: &str) -> Result<Vec<&'static Property>, Error> {
             "frag" => "fragmentation",
             word => word,
         };
-        let found = PROPERTIES.iter().find(|property| property.name == name);
+        let found = Shown::all().find(|shown| shown.name() == name);
         found.ok_or_else(|| {
-            let known: Vec<&str> = PROPERTIES.iter().map(|property| property.name).collect();
+            let known: Vec<&str> = Shown::all().map(|shown| shown.name()).collect();
             Error::invalid(
                 format!("pools have no property '{word}'"),
                 format!("choose from all,{}", known.join(",")),
@@ -127,13 +150,30 @@ fn selected(words: &str) -> Result<Vec<&'static Property>, Error> {
     words.split(',').map(find).collect()
 }
 
-fn row(pool: &PoolView, property: &Property) -> Row {
+fn row(pool: &PoolView, shown: &Shown) -> Row {
+    let (value, rounded, source) = match shown {
+        Shown::Figure(property) => (
+            (property.value)(pool, Numbers::Exact),
+            (property.value)(pool, Numbers::Short),
+            "-".to_owned(),
+        ),
+        Shown::Choice(property) => {
+            let mut all = pool.properties.iter();
+            let own = all.find(|own| own.name == property.name());
+            // Of a pool that is not open nobody knows it.
+            let told = |text: fn(&PoolPropertyView) -> &String| {
+                own.map_or_else(|| "-".to_owned(), |own| text(own).clone())
+            };
+            let value = told(|own| &own.value);
+            (value.clone(), value, told(|own| &own.source))
+        }
+    };
     Row {
         name: pool.name.clone(),
-        property: property.name,
-        value: (property.value)(pool, Numbers::Exact),
-        rounded: (property.value)(pool, Numbers::Short),
-        source: "-",
+        property: shown.name(),
+        value,
+        rounded,
+        source,
     }
 }
 
@@ -150,11 +190,20 @@ mod tests {
             free: 3 << 30,
             fragmentation: Some(7),
             open_for_us: Some(1),
+            properties: vec![PoolPropertyView {
+                name: "autotrim".to_owned(),
+                value: "on".to_owned(),
+                source: "local".to_owned(),
+            }],
             ..PoolView::default()
         };
         let told = |words: &str, numbers| -> Vec<String> {
             let properties = selected(words).expect("properties");
-            let values = properties.iter().map(|of| (of.value)(&pool, numbers));
+            let rows = properties.iter().map(|of| row(&pool, of));
+            let values = rows.map(|row| match numbers {
+                Numbers::Short => row.rounded,
+                Numbers::Exact => row.value,
+            });
             values.collect()
         };
         assert_eq!(
@@ -162,7 +211,9 @@ mod tests {
             ["4G", "25%", "ONLINE", "7%", "off"]
         );
         assert_eq!(told("free,capacity", Numbers::Exact), ["3221225472", "25"]);
-        assert_eq!(told("all", Numbers::Short).len(), PROPERTIES.len());
+        let all = PROPERTIES.len() + PoolProperty::ALL.len();
+        assert_eq!(told("all", Numbers::Short).len(), all);
+        assert_eq!(told("autotrim,autoexpand", Numbers::Exact), ["on", "-"]);
         let error = selected("size,colour").err().expect("there is none");
         assert!(error.message.contains("'colour'"), "{error}");
         assert!(error.next.contains("all,size,capacity"), "{error}");
@@ -174,7 +225,7 @@ mod tests {
             state: "UNAVAIL".to_owned(),
             ..PoolView::default()
         };
-        let value = |name| row(&pool, selected(name).expect("one")[0]).value;
+        let value = |name| row(&pool, &selected(name).expect("one")[0]).value;
         assert_eq!(
             ["size", "cap", "frag", "health"].map(value),
             ["-", "-", "-", "UNAVAIL"]

@@ -16,6 +16,7 @@ use crate::pool::events::Happening;
 use crate::pool::found::FoundPool;
 use crate::pool::history::HistoryView;
 use crate::pool::import::ImportPool;
+use crate::pool::properties::SetPoolProperty;
 use crate::pool::scan::Scrub;
 use crate::pool::served::Served;
 use crate::pool::status::PoolView;
@@ -154,6 +155,23 @@ pub(super) async fn change_vdevs(
         plane.pools.view(&name)
     });
     changed.await.map(Json)
+}
+
+/// Sets a property of a pool. Answered when the labels have it.
+#[utoipa::path(post, path = "/v1/pools/{name}/properties", tag = "pool", operation_id = "pool_set_property", request_body = SetPoolProperty,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn set_property(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(request): Body<SetPoolProperty>,
+) -> Answer<PoolView> {
+    let set = apart(move || {
+        plane.pools.set_property(&name, &request)?;
+        plane.pools.note(&name, &asker.deed(&request));
+        plane.pools.view(&name)
+    });
+    set.await.map(Json)
 }
 
 /// Begins, pauses or stops a scrub.

@@ -314,22 +314,15 @@ mod tests {
     fn a_raidz_of_fewer_leaves_than_parity_is_looked_at_without_harm() {
         let leaves = [LeafSpec::new(1, 64 << 20)];
         let top = TopLevelSpec::new(Kind::Raidz { parity: 2 }, Class::Normal, leaves);
-        let config = PoolConfig {
-            name: "tank".to_owned(),
-            guid: 7,
-            secret: 8,
-            generation: 0,
-            is_exported: false,
-            host: String::new(),
-            tree: VdevTree {
+        let config = PoolConfig::new(
+            "tank",
+            7,
+            8,
+            "",
+            VdevTree {
                 top_levels: vec![top],
             },
-            spares: Vec::new(),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            features: Default::default(),
-        };
+        );
         assert!(unaccounted(&config, &[Some(1)]).is_empty());
     }
 }

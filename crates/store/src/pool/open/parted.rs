@@ -82,22 +82,15 @@ mod tests {
         let mut leaves = [LeafSpec::new(1, 1 << 30), LeafSpec::new(2, 1 << 30)];
         leaves[0].joined = Epoch(joined);
         leaves[usize::from(is_first_whole)].missing = Dtl::all_until(Epoch(90));
-        PoolConfig {
-            name: "tank".to_owned(),
-            guid: 77,
-            secret: 4711,
-            generation: 0,
-            is_exported: false,
-            host: "here".to_owned(),
-            tree: VdevTree {
+        PoolConfig::new(
+            "tank",
+            77,
+            4711,
+            "here",
+            VdevTree {
                 top_levels: vec![TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)],
             },
-            spares: Vec::new(),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            features: Default::default(),
-        }
+        )
     }
 
     /// An earlier stay is over. A later one than is known was in another history.

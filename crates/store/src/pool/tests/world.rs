@@ -115,20 +115,7 @@ impl World {
     }
 
     pub(super) fn of_tree(tree: VdevTree, disks: usize, size: u64, limits: Limits) -> Self {
-        let config = PoolConfig {
-            name: "tank".to_owned(),
-            guid: 77,
-            secret: 4711,
-            generation: 0,
-            is_exported: false,
-            host: "here".to_owned(),
-            tree,
-            spares: Vec::new(),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            features: Features::of_new_pool(),
-        };
+        let config = PoolConfig::new("tank", 77, 4711, "here", tree);
         let pool = Pool::create(config, 5, 1_000, limits, vdev_limits(), cache(CACHE));
         let mut world = Self {
             pool: pool.expect("a pool"),

@@ -1,0 +1,132 @@
+//! `pool set` and `pool get`: properties of pools that administrators choose. They lie in the pool's labels
+//! ([`store::pool::PoolProperties`]) and go with it from machine to machine.
+
+use serde::{Deserialize, Serialize};
+use store::pool::{PoolProperties, PoolProperty};
+use utoipa::ToSchema;
+
+use super::registry::Pools;
+use crate::config::{Error, ErrorKind};
+
+/// `pool set`: a property and its new value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetPoolProperty {
+    /// autoexpand, autoreplace or autotrim.
+    pub property: String,
+    /// on or off.
+    pub value: String,
+}
+
+/// A property of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolPropertyView {
+    /// What it is called.
+    pub name: String,
+    /// on or off.
+    pub value: String,
+    /// `local` where somebody has set it, otherwise `default`.
+    pub source: String,
+}
+
+/// All properties that can be set, by name.
+pub(super) fn views(properties: &PoolProperties) -> Vec<PoolPropertyView> {
+    let all = PoolProperty::ALL.into_iter();
+    let views = all.map(|property| PoolPropertyView {
+        name: property.name().to_owned(),
+        value: word(properties.is_on(property)).to_owned(),
+        source: match properties.get(property) {
+            Some(_) => "local",
+            None => "default",
+        }
+        .to_owned(),
+    });
+    views.collect()
+}
+
+fn word(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+impl Pools {
+    /// Sets a property of a pool; returns when its labels have it.
+    ///
+    /// # Errors
+    /// There is no such property or value, or the pool takes no changes.
+    pub fn set_property(&self, name: &str, request: &SetPoolProperty) -> Result<(), Error> {
+        let (property, is_on) = parse(&request.property, &request.value)?;
+        let _changing = self.changing();
+        let pool = self.get(name)?;
+        pool.require_writable()?;
+        let set = pool
+            .host
+            .handle(move |hands| hands.pool.set_property(property, is_on));
+        let synced = set.and_then(|()| pool.host.sync());
+        synced.map_err(|error| {
+            Error::new(
+                ErrorKind::Refused,
+                format!(
+                    "pool {name} cannot be told its {}: {error}",
+                    property.name()
+                ),
+                format!("see `sandstone pool status {name}`"),
+            )
+            .not_changed("the change may be in force and be forgotten when the daemon ends")
+        })
+    }
+}
+
+fn parse(property: &str, value: &str) -> Result<(PoolProperty, bool), Error> {
+    let known = PoolProperty::named(property).ok_or_else(|| {
+        let all = PoolProperty::ALL.map(PoolProperty::name).join(", ");
+        Error::invalid(
+            format!("pools have no property '{property}' that can be set"),
+            format!("choose from {all}"),
+        )
+    })?;
+    let is_on = match value {
+        "on" => true,
+        "off" => false,
+        _ => {
+            return Err(Error::invalid(
+                format!("'{value}' is no value of {property}"),
+                format!("use {property}=on or {property}=off"),
+            ));
+        }
+    };
+    Ok((known, is_on))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_set_by_name_and_unknown_ones_are_refused_with_what_there_is() {
+        assert_eq!(
+            parse("autotrim", "on").expect("set"),
+            (PoolProperty::Autotrim, true)
+        );
+        assert_eq!(
+            parse("autoexpand", "off").expect("set"),
+            (PoolProperty::Autoexpand, false)
+        );
+        let error = parse("size", "on").expect_err("it is a figure");
+        assert!(error.next.contains("autoreplace, autotrim"), "{error}");
+        let error = parse("autotrim", "maybe").expect_err("no value");
+        assert!(error.next.contains("autotrim=on"), "{error}");
+    }
+
+    #[test]
+    fn views_say_what_somebody_has_set() {
+        let mut properties = PoolProperties::default();
+        properties.set(PoolProperty::Autotrim, true);
+        let told = views(&properties);
+        let told: Vec<_> = told
+            .iter()
+            .map(|of| (of.name.as_str(), of.value.as_str(), of.source.as_str()))
+            .collect();
+        assert!(told.contains(&("autotrim", "on", "local")), "{told:?}");
+        assert!(told.contains(&("autoexpand", "off", "default")), "{told:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Properties of a pool that administrators set. They lie in the labels' configuration, as texts by their names; what is
+//! not set is as the property's default says.
+
+use std::collections::BTreeMap;
+
+use super::open::{OpenError, OpenErrorKind};
+use super::state::Pool;
+
+/// A property of pools. All of them are on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PoolProperty {
+    /// A vdev grows as soon as the devices of all its leaves have grown.
+    Autoexpand,
+    /// A new, blank device at the place of one that failed takes its place.
+    Autoreplace,
+    /// Devices are told of space that becomes free.
+    Autotrim,
+}
+
+impl PoolProperty {
+    /// All of them, by name.
+    pub const ALL: [Self; 3] = [Self::Autoexpand, Self::Autoreplace, Self::Autotrim];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Autoexpand => "autoexpand",
+            Self::Autoreplace => "autoreplace",
+            Self::Autotrim => "autotrim",
+        }
+    }
+
+    /// The property of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|of| of.name() == name)
+    }
+
+    /// Whether it is on where nobody has set it.
+    pub fn default(self) -> bool {
+        match self {
+            Self::Autoexpand | Self::Autoreplace | Self::Autotrim => false,
+        }
+    }
+}
+
+/// The properties that somebody has set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolProperties(BTreeMap<PoolProperty, bool>);
+
+impl PoolProperties {
+    /// Whether it is on, as somebody set it; `None` where nobody has.
+    pub fn get(&self, property: PoolProperty) -> Option<bool> {
+        self.0.get(&property).copied()
+    }
+
+    /// Whether it is on, set or by default.
+    pub fn is_on(&self, property: PoolProperty) -> bool {
+        self.get(property).unwrap_or(property.default())
+    }
+
+    /// Sets it; whether that changes anything.
+    pub fn set(&mut self, property: PoolProperty, is_on: bool) -> bool {
+        self.0.insert(property, is_on) != Some(is_on)
+    }
+
+    /// As labels keep them.
+    pub(super) fn stored(&self) -> BTreeMap<String, String> {
+        let texts = self.0.iter().map(|(property, is_on)| {
+            let value = if *is_on { "on" } else { "off" };
+            (property.name().to_owned(), value.to_owned())
+        });
+        texts.collect()
+    }
+
+    /// From a label.
+    ///
+    /// # Errors
+    /// One has a name or value of a later time.
+    pub(super) fn open(stored: &BTreeMap<String, String>) -> Result<Self, OpenError> {
+        let properties = stored.iter().map(|(name, value)| {
+            let is_on = match value.as_str() {
+                "on" => Some(true),
+                "off" => Some(false),
+                _ => None,
+            };
+            PoolProperty::named(name).zip(is_on).ok_or_else(|| {
+                let context = format!("'{name}={value}' in a label is no property of pools");
+                OpenError::new(OpenErrorKind::Damaged, context)
+            })
+        });
+        Ok(Self(properties.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Pool {
+    /// Sets a property; [`Pool::sync`] tells when the labels have it.
+    pub fn set_property(&mut self, property: PoolProperty, is_on: bool) {
+        if self.config.properties.set(property, is_on) {
+            self.shape_changed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_that_is_set_is_found_again_and_others_are_as_by_default() {
+        let mut properties = PoolProperties::default();
+        assert!(properties.set(PoolProperty::Autotrim, true));
+        assert!(!properties.set(PoolProperty::Autotrim, true), "it was on");
+        assert!(properties.set(PoolProperty::Autoexpand, false));
+        let again = PoolProperties::open(&properties.stored()).expect("properties");
+        assert_eq!(again, properties);
+        let told = PoolProperty::ALL.map(|of| (again.get(of), again.is_on(of)));
+        let expected = [(Some(false), false), (None, false), (Some(true), true)];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn names_and_values_that_nobody_knows_are_refused() {
+        for (name, value) in [("autofly", "on"), ("autotrim", "perhaps"), ("autotrim", "")] {
+            let stored = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+            let error = PoolProperties::open(&stored).expect_err(name);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
