@@ -28,6 +28,7 @@ mod list;
 mod named_vdevs;
 mod rewind;
 mod set;
+mod upgrade;
 mod vdev;
 
 #[derive(Debug, Subcommand)]
@@ -76,6 +77,8 @@ pub(super) enum Verb {
     Remove(vdev::Devices),
     /// Forget counts of errors, and try devices again that failed
     Clear(vdev::Clear),
+    /// Format features of pools, and enabling those that this program knows
+    Upgrade(upgrade::Upgrade),
     /// What happened to a pool
     Events(vdev::Events),
     /// What was done to pools, by whom and when; it is kept in them
@@ -151,6 +154,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Add(args) => vdev::add(t, connection, &args),
         Verb::Remove(args) => vdev::remove(connection, args),
         Verb::Clear(args) => vdev::clear(connection, args),
+        Verb::Upgrade(args) => upgrade::run(t, connection, &args),
         Verb::Events(args) => vdev::events(t, connection, &args),
         Verb::History(args) => history::run(t, connection, &args),
         Verb::Check(args) => check::run(t, &args),

@@ -116,6 +116,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::set_property))
         .routes(routes!(pool::scrub))
         .routes(routes!(pool::sync))
+        .routes(routes!(pool::upgrade))
         .routes(routes!(pool::events))
         .routes(routes!(pool::history))
         .routes(routes!(pool::import))

@@ -17,6 +17,7 @@
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | what may administrators set | `properties.rs` |
+//! | which format features has it | `upgrade.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
@@ -59,6 +60,7 @@ mod spare_time;
 pub mod status;
 pub mod stream;
 mod unflushed;
+pub mod upgrade;
 pub mod vdev_request;
 pub mod volume;
 

@@ -17,6 +17,7 @@ use super::io::IoView;
 use super::properties::{PoolPropertyView, views as property_views};
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view, waiting};
+use super::upgrade::{self, FeatureView};
 use super::vdev_request::{Additions, VdevKind, VdevRequest};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -61,6 +62,9 @@ pub struct PoolView {
     /// Its properties that can be set; none where it is not open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<PoolPropertyView>,
+    /// Format features; none where it is not open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<FeatureView>,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
     /// Its log vdevs.
@@ -201,6 +205,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             status: hands.pool.status(),
             fragmentation: hands.pool.fragmentation(),
             properties: property_views(&hands.pool.config().properties),
+            features: upgrade::views(&hands.pool.config().features),
             ready: hands.devices.ready_spares(),
             lost: lost.collect(),
             damaged: hands.damaged.views(hands.pool.catalog()),
@@ -219,6 +224,7 @@ struct Asked {
     /// Per cent.
     fragmentation: u8,
     properties: Vec<PoolPropertyView>,
+    features: Vec<FeatureView>,
     /// The spares that have a device.
     ready: Vec<u64>,
     /// The volumes that lost writes which were not flushed.
@@ -334,6 +340,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         spares: teller.spares(status, &asked.ready),
         fragmentation: Some(asked.fragmentation),
         properties: asked.properties.clone(),
+        features: asked.features.clone(),
         errors: errors(status, &asked.lost),
         damaged: asked.damaged.clone(),
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
+use super::state::Pool;
 
 /// A part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -226,6 +227,15 @@ impl Features {
                 kind: OpenErrorKind::ReadOnlyVersion,
                 ..lacks(pool, &lacking, "write to")
             }),
+        }
+    }
+}
+
+impl Pool {
+    /// Enables all features that this program knows; [`Pool::sync`] tells when the labels say so.
+    pub fn enable_features(&mut self) {
+        if self.config.features.enable_all() {
+            self.shape_changed();
         }
     }
 }

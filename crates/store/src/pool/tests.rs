@@ -7,6 +7,7 @@ mod checks;
 mod clone_streams;
 mod datasets;
 mod durable;
+mod features;
 mod foreign_bugs;
 mod full;
 mod growth;

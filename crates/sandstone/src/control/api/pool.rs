@@ -174,6 +174,22 @@ pub(super) async fn set_property(
     set.await.map(Json)
 }
 
+/// Enables all format features that this program knows. Answered when the labels say so.
+#[utoipa::path(post, path = "/v1/pools/{name}/upgrade", tag = "pool", operation_id = "pool_upgrade",
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn upgrade(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+) -> Answer<PoolView> {
+    let upgraded = apart(move || {
+        plane.pools.upgrade(&name)?;
+        plane.pools.note(&name, &asker.deed(&()));
+        plane.pools.view(&name)
+    });
+    upgraded.await.map(Json)
+}
+
 /// Begins, pauses or stops a scrub.
 #[utoipa::path(post, path = "/v1/pools/{name}/scrub", tag = "pool", operation_id = "pool_scrub", request_body = Scrub,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
