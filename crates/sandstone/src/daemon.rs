@@ -125,6 +125,7 @@ impl Daemon {
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
+            making: Default::default(),
         });
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {

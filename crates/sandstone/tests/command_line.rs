@@ -9,5 +9,6 @@ mod command_line {
     pub(crate) mod daemon;
     mod edits;
     mod listings;
+    mod parallel;
     mod whole;
 }

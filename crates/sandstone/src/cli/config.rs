@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use hyper::Method;
 
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove, write_preview};
+use super::edit::{
+    EditArgs, Guard, RemovalArgs, Request, make, make_if, remove_guarded, write_preview,
+};
 use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::{Connection, Done, Failure, Terminal, table};
@@ -145,7 +147,14 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 .differences
                 .iter()
                 .any(|d| d.action == Action::Remove);
-            remove(t, &client, &args.removal, &request, grave)
+            remove_guarded(
+                t,
+                &client,
+                &args.removal,
+                &request,
+                grave,
+                Guard::Everything,
+            )
         }
         Verb::Import(args) => run_import(&args, connection, t),
         Verb::DiscoveryAuth(args) => {
@@ -215,7 +224,8 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
     let client = connection.client();
     let path = format!("/v1/config/generations/{}/rollback", args.generation);
     let request = Request::bare(Method::POST, &path);
-    match remove(t, &client, &args.removal, &request, true) {
+    let guard = Guard::Everything;
+    match remove_guarded(t, &client, &args.removal, &request, true, guard) {
         Err(Failure::Refused(error))
             if error.kind == ErrorKind::Unavailable && connection.state.is_some() =>
         {
@@ -274,7 +284,8 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     merged.maps.extend(config.maps);
     let body = Apply::Config(Box::new(merged));
     let request = Request::with(Method::PUT, "/v1/config", &body);
-    make(t, &client, &args.edit, &request)
+    // It was merged into that one: what others changed since would be undone.
+    make_if(t, &client, &args.edit, &request, Some(document.generation))
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -183,7 +183,7 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     };
     daemon
         .plane()
-        .create_unit(unit, Commit::default(), &deed())?;
+        .create_unit(unit, &Commit::default(), &deed())?;
     at_a_port(args.port, |portal| {
         let target = CreateTarget {
             iqn: TARGET.into(),
@@ -261,7 +261,7 @@ fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
 }
 
 fn commit(daemon: &Daemon, change: &Change) -> Result<(), Error> {
-    let committed = daemon.transactions().commit(change, Commit::default());
+    let committed = daemon.transactions().commit(change, &Commit::default());
     committed.map(|_| ())
 }
 

@@ -11,6 +11,7 @@ use super::{Done, Failure, Terminal, table};
 use crate::config::diff::{Action, Difference};
 use crate::config::{Error, ErrorKind};
 use crate::control::Client;
+use crate::control::client::escape;
 use crate::control::transaction::{Commit, Committed};
 
 /// How a change is to be made.
@@ -62,14 +63,26 @@ impl<'a, B> Request<'a, B> {
     }
 }
 
+/// What must not have changed between a preview and the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// What it does. Others may change something else meanwhile.
+    Effect,
+    /// Anything: it replaces the whole configuration.
+    Everything,
+}
+
 impl<B: Serialize> Request<'_, B> {
-    fn commit(&self, client: &Client, how: Commit) -> Result<Committed, Error> {
+    fn commit(&self, client: &Client, how: &Commit) -> Result<Committed, Error> {
         let mut path = format!(
             "{}?dry_run={}&cascade={}",
             self.path, how.dry_run, how.cascade
         );
         if let Some(generation) = how.if_generation {
             path.push_str(&format!("&if_generation={generation}"));
+        }
+        if let Some(effect) = &how.if_effect {
+            path.push_str(&format!("&if_effect={}", escape(effect)));
         }
         match self.body {
             Some(body) => client.send(&self.method, &path, body),
@@ -85,11 +98,23 @@ pub(super) fn make<B: Serialize>(
     args: &EditArgs,
     request: &Request<'_, B>,
 ) -> Done {
+    make_if(t, client, args, request, None)
+}
+
+/// The same, where that generation is still in force.
+pub(super) fn make_if<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    if_generation: Option<u64>,
+) -> Done {
     let how = Commit {
         dry_run: args.dry_run,
+        if_generation,
         ..Commit::default()
     };
-    tell(t, args, &request.commit(client, how)?)
+    tell(t, args, &request.commit(client, &how)?)
 }
 
 /// Makes a change that may take something away: shows what depends on it and asks first.
@@ -101,31 +126,67 @@ pub(super) fn remove<B: Serialize>(
     request: &Request<'_, B>,
     grave: bool,
 ) -> Done {
-    let preview = request.commit(
-        client,
-        Commit {
-            dry_run: true,
-            cascade: true,
-            if_generation: None,
-        },
-    )?;
-    if args.edit.dry_run {
-        return tell(t, &args.edit, &preview);
+    remove_guarded(t, client, args, request, grave, Guard::Effect)
+}
+
+/// The same where something else must not have changed since the preview. What others do to other objects keeps
+/// nobody from his change; where they changed what this one does, it is shown and asked anew.
+pub(super) fn remove_guarded<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &RemovalArgs,
+    request: &Request<'_, B>,
+    grave: bool,
+    guard: Guard,
+) -> Done {
+    let all = Commit {
+        cascade: true,
+        ..Commit::default()
+    };
+    // Whoever says --yes has agreed to whatever goes with it.
+    if args.yes && !args.edit.dry_run && guard == Guard::Effect {
+        return tell(t, &args.edit, &request.commit(client, &all)?);
     }
+    loop {
+        let preview = request.commit(
+            client,
+            &Commit {
+                dry_run: true,
+                ..all.clone()
+            },
+        )?;
+        if args.edit.dry_run {
+            return tell(t, &args.edit, &preview);
+        }
+        if !args.yes && (grave || hurts(&preview)) {
+            confirm(t, &preview)?;
+        }
+        let how = match guard {
+            Guard::Effect => Commit {
+                if_effect: Some(preview.effect),
+                ..all.clone()
+            },
+            Guard::Everything => Commit {
+                if_generation: Some(preview.from_generation),
+                ..all.clone()
+            },
+        };
+        match request.commit(client, &how) {
+            Err(error) if error.kind == ErrorKind::Stale && guard == Guard::Effect => {
+                writeln!(t.err, "{}: looking again", error.message)?;
+            }
+            done => return tell(t, &args.edit, &done?),
+        }
+    }
+}
+
+/// Whether it takes away more than was named.
+fn hurts(preview: &Committed) -> bool {
     let mut differences = preview.differences.iter();
     let removes = differences.any(|difference| difference.action == Action::Remove);
     // Whatever else goes with it, or is changed by that.
     let takes_more = removes && preview.differences.len() > 1;
-    let hurts = grave || takes_more || preview.sessions.iter().any(|session| session.loses);
-    if hurts && !args.yes {
-        confirm(t, &preview)?;
-    }
-    let how = Commit {
-        dry_run: false,
-        cascade: true,
-        if_generation: Some(preview.from_generation),
-    };
-    tell(t, &args.edit, &request.commit(client, how)?)
+    takes_more || preview.sessions.iter().any(|session| session.loses)
 }
 
 fn confirm(t: &mut Terminal<'_>, preview: &Committed) -> Done {

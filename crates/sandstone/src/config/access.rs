@@ -219,9 +219,10 @@ pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     let hosts = hosts(config, initiator);
     let all = config.maps.iter();
     let maps = all.filter(|map| applies(config, map, &hosts, iqn));
+    let units = config.units_by_name();
     let mut luns: Vec<_> = maps
         .filter_map(|map| {
-            let unit = config.unit(&map.unit)?;
+            let unit = units.get(map.unit.as_str())?;
             Some(LunView {
                 lun: map.lun,
                 unit: unit.name.clone(),

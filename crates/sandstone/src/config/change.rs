@@ -75,8 +75,8 @@ pub enum Change {
     AddMap(AddMap),
     /// `map remove`
     RemoveMap(RemoveMap),
-    /// `share`
-    Share(Share),
+    /// `share`; where it makes a target and names no portals, that listens at these.
+    Share(Share, Vec<SocketAddr>),
     /// `initiator adapter set`
     SetInitiator(SetInitiator),
     /// `initiator login`
@@ -131,7 +131,7 @@ impl Change {
             Self::DeleteHost(name) => edit.delete_host(name),
             Self::AddMap(request) => edit.add_map(request),
             Self::RemoveMap(request) => edit.remove_map(request),
-            Self::Share(request) => edit.share(request),
+            Self::Share(request, portals) => edit.share(request, portals),
             Self::SetInitiator(request) => edit.set_initiator(request),
             Self::LogIn(request) => edit.log_in(request),
             Self::ModifyLogin(iqn, request) => edit.modify_login(iqn, request),

@@ -1,6 +1,6 @@
 //! What a change does: the objects it adds, removes and modifies, and the views it alters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,6 +36,17 @@ pub enum Action {
     Modify,
 }
 
+impl Action {
+    /// The action as it stands in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Remove => "remove",
+            Self::Modify => "modify",
+        }
+    }
+}
+
 /// One field that changes. Secrets are never shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldChange {
@@ -49,6 +60,9 @@ pub struct FieldChange {
 
 /// Lists what leads from `old` to `new`. Generation and counters are left out.
 pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
+    // A verb changes few objects of many.
+    let (old, new) = (without(old, new), without(new, old));
+    let (old, new) = (&old, &new);
     let mut differences = Vec::new();
     let secrets = changed_secrets(old, new);
     let (old, new) = (objects(&redacted(old)), objects(&redacted(new)));
@@ -73,6 +87,36 @@ pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
         differences.push(difference(Action::Add, key, fields(None, value)));
     }
     differences
+}
+
+/// The configuration without the units, targets, hosts and maps that are the same in `other`.
+fn without(config: &Config, other: &Config) -> Config {
+    Config {
+        units: different(&config.units, &other.units, |unit| &unit.name),
+        targets: different(&config.targets, &other.targets, |target| &target.iqn),
+        hosts: different(&config.hosts, &other.hosts, |host| &host.name),
+        maps: different(&config.maps, &other.maps, |map| {
+            (&map.unit, &map.host, &map.target)
+        }),
+        generation: config.generation,
+        identity: config.identity.clone(),
+        discovery_auth: config.discovery_auth,
+        discovery_mutual_chap: config.discovery_mutual_chap.clone(),
+        target_groups: config.target_groups.clone(),
+        isns_servers: config.isns_servers.clone(),
+        initiator: config.initiator.clone(),
+    }
+}
+
+/// The objects that are not the same in the other list.
+fn different<'a, T: Clone + PartialEq, K: Eq + std::hash::Hash>(
+    all: &'a [T],
+    others: &'a [T],
+    key: impl Fn(&'a T) -> K,
+) -> Vec<T> {
+    let others: HashMap<K, &T> = others.iter().map(|other| (key(other), other)).collect();
+    let is_new = |one: &&'a T| others.get(&key(one)) != Some(one);
+    all.iter().filter(is_new).cloned().collect()
 }
 
 /// The kinds of objects, in the order of [`objects`] and of a listing: what others depend on comes first.

@@ -3,6 +3,7 @@
 //! These types are the file on disk, the body of the control API and what the data plane applies;
 //! there is no second representation.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -57,6 +58,18 @@ impl Config {
     /// The logical unit of that name.
     pub fn unit(&self, name: &str) -> Option<&UnitSpec> {
         self.units.iter().find(|unit| unit.name == name)
+    }
+
+    /// The logical units by name: for who asks for many.
+    pub fn units_by_name(&self) -> HashMap<&str, &UnitSpec> {
+        let units = self.units.iter();
+        units.map(|unit| (unit.name.as_str(), unit)).collect()
+    }
+
+    /// The logical units by what tells one from its successor of the same name.
+    pub fn units_by_naa(&self) -> HashMap<&str, &UnitSpec> {
+        let units = self.units.iter();
+        units.map(|unit| (unit.naa.as_str(), unit)).collect()
     }
 
     /// The target of that IQN (in normal form).

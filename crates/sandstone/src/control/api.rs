@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::Problem;
+use super::names_in_use::NamesInUse;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::config::change::Change;
 use crate::config::{Config, Error, ErrorKind};
@@ -47,6 +48,8 @@ pub struct Plane {
     pub default_portals: Vec<SocketAddr>,
     /// When the daemon started.
     pub since: Instant,
+    /// Units and volumes that are being made.
+    pub making: NamesInUse,
 }
 
 impl Plane {
@@ -56,7 +59,7 @@ impl Plane {
 
     /// Makes a change; other requests go on meanwhile.
     async fn commit(self: Arc<Self>, change: Change, how: Commit) -> Answer<Committed> {
-        apart(move || self.transactions.commit(&change, how))
+        apart(move || self.transactions.commit(&change, &how))
             .await
             .map(Json)
     }

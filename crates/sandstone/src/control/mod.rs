@@ -12,6 +12,8 @@ pub mod api;
 mod asker;
 pub mod client;
 pub mod data_plane;
+mod json_list;
+mod names_in_use;
 mod new_unit;
 pub mod server;
 mod streaming;

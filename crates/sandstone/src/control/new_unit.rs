@@ -1,14 +1,18 @@
 //! New logical units: what nobody said of their physical blocks is asked of what lies beneath. A volume is
 //! made first where it is asked for, and goes again where the unit cannot be made.
 
+use std::sync::Arc;
+
 use super::api::Plane;
+use super::names_in_use::Held;
 use super::transaction::{Commit, Committed};
 use crate::block::BlockDevice;
 use crate::config::change::{Change, CreateUnit, NewVolume, Share};
 use crate::config::model::{BackendSpec, default_physical_block_size};
-use crate::config::{Error, ErrorKind};
+use crate::config::{Config, Error, ErrorKind};
 use crate::pool::dataset::{DatasetChange, split};
 use crate::pool::history::Deed;
+use crate::pool::served::Served;
 
 impl Plane {
     /// `lu create`
@@ -18,37 +22,68 @@ impl Plane {
     pub fn create_unit(
         &self,
         request: CreateUnit,
-        how: Commit,
+        how: &Commit,
         deed: &Deed,
     ) -> Result<Committed, Error> {
-        self.with_volume(request, how, deed, |request| {
-            self.transactions.commit(&Change::CreateUnit(request), how)
-        })
+        let _held = self.hold(&request.name, Some(&request));
+        let commit = |request| {
+            let change = Change::CreateUnit(request);
+            self.transactions.commit_seen(&change, how)
+        };
+        let done = self.with_volume(request, how, deed, commit);
+        done.map(|(committed, _)| committed)
     }
 
-    /// `share`, with a unit that is made where there is none of its name.
+    /// `share`, with a unit that is made where there is none of its name; and the configuration right after it.
     ///
     /// # Errors
     /// As of [`Plane::create_unit`].
-    pub fn share_unit(&self, request: Share, how: Commit, deed: &Deed) -> Result<Committed, Error> {
-        let exists = self.transactions.config().unit(&request.unit).is_some();
-        match request.create.clone().filter(|_| !exists) {
-            None => self.transactions.commit(&Change::Share(request), how),
-            Some(create) => self.with_volume(create, how, deed, |create| {
-                let create = Some(create);
-                let change = Change::Share(Share { create, ..request });
-                self.transactions.commit(&change, how)
-            }),
+    pub fn share_unit(
+        &self,
+        request: &Share,
+        how: &Commit,
+        deed: &Deed,
+    ) -> Result<(Committed, Arc<Config>), Error> {
+        let _held = self.hold(&request.unit, request.create.as_ref());
+        let share = |create: Option<CreateUnit>| {
+            let request = Share {
+                create,
+                ..request.clone()
+            };
+            let change = Change::Share(request, self.default_portals.clone());
+            self.transactions.commit_seen(&change, how)
+        };
+        let exists = || self.transactions.config().unit(&request.unit).is_some();
+        loop {
+            let create = request.create.clone();
+            let Some(create) = create.filter(|_| !exists()) else {
+                match share(None) {
+                    // It was deleted between the look and the change: now it has to be made.
+                    Err(_) if request.create.is_some() && !exists() => continue,
+                    done => return done,
+                }
+            };
+            return self.with_volume(create, how, deed, |create| share(Some(create)));
         }
+    }
+
+    /// Keeps others from making the same unit, or a unit on the same volume, until this one is made.
+    fn hold(&self, unit: &str, create: Option<&CreateUnit>) -> Held<'_> {
+        let volume = create.and_then(|create| match &create.backend {
+            BackendSpec::Volume { volume } => Some(format!("volume {volume}")),
+            _ => None,
+        });
+        let unit = format!("lu {unit}");
+        self.making.hold([unit].into_iter().chain(volume).collect())
     }
 
     fn with_volume(
         &self,
         mut request: CreateUnit,
-        how: Commit,
+        how: &Commit,
         deed: &Deed,
-        commit: impl FnOnce(CreateUnit) -> Result<Committed, Error>,
-    ) -> Result<Committed, Error> {
+        commit: impl FnOnce(CreateUnit) -> Result<(Committed, Arc<Config>), Error>,
+    ) -> Result<(Committed, Arc<Config>), Error> {
         let BackendSpec::Volume { volume } = request.backend.clone() else {
             return match &request.new_volume {
                 None => commit(self.described_by_disk(request)),
@@ -61,29 +96,41 @@ impl Plane {
                 )),
             };
         };
-        let new = request.new_volume.take().filter(|_| !how.dry_run);
-        let mut notices = Vec::new();
-        if let Some(new) = &new {
-            notices = self.pools.change(&creation(&volume, new))?.notices;
+        let Some(new) = request.new_volume.take().filter(|_| !how.dry_run) else {
+            return self.described(request, &volume, how).and_then(commit);
+        };
+        let notices = self.pools.change(&creation(&volume, &new))?.notices;
+        let backend = request.backend.clone();
+        let name = request.name.clone();
+        let mut done = self.described(request, &volume, how).and_then(commit);
+        // Somebody may have made the unit of something else, before this one came to it.
+        let is_used = done.as_ref().is_ok_and(|(_, config)| {
+            config
+                .unit(&name)
+                .is_some_and(|unit| unit.backend == backend)
+        });
+        match is_used {
+            true => self.pools.note(split(&volume).0, deed),
+            false => self.take_back(volume),
         }
-        let mut committed = self.described(request, &volume, how).and_then(commit);
-        if committed.is_ok() && new.is_some() {
-            self.pools.note(split(&volume).0, deed);
-        }
-        if committed.is_err() && new.is_some() {
-            let undo = DatasetChange::Destroy {
-                names: vec![volume],
-                recursive: false,
-                clones: false,
-            };
-            if let Err(error) = self.pools.change(&undo) {
-                tracing::error!(%error, "a volume that was made for a logical unit stays");
-            }
-        }
-        if let Ok(committed) = &mut committed {
+        if let Ok((committed, _)) = &mut done {
             committed.notices.extend(notices);
         }
-        committed
+        done
+    }
+
+    /// Destroys a volume that was made for a unit which there is not, unless somebody else has made one of it.
+    fn take_back(&self, volume: String) {
+        let undo = DatasetChange::Destroy {
+            names: vec![volume],
+            recursive: false,
+            clones: false,
+        };
+        let _unchanged = self.transactions.unchanged();
+        let served = Served::of(&self.transactions.config());
+        if let Err(error) = self.pools.change_beneath(&undo, &served) {
+            tracing::error!(%error, "a volume that was made for a logical unit stays");
+        }
     }
 
     /// The request with what a disk tells of itself, where it is one of a disk.
@@ -101,7 +148,7 @@ impl Plane {
         &self,
         mut request: CreateUnit,
         volume: &str,
-        how: Commit,
+        how: &Commit,
     ) -> Result<CreateUnit, Error> {
         match self.pools.open_volume(volume, request.block_size) {
             Ok(opened) => {

@@ -1,23 +1,29 @@
-//! Changes to the running system, one at a time and all or nothing: edit a copy, validate it,
-//! store it, put it in force; taken back where the data plane refuses.
+//! Changes to the running system, each all or nothing: edit a copy, validate it, store it, put it in force; taken back
+//! where the data plane refuses.
+//!
+//! A change is a function of the newest configuration. Verbs that come together wait in a queue; whoever gets the store
+//! does all that wait, in the order in which they came, and makes them durable at once (`queue.rs`).
 //!
 //! A change may take long: a target port group that goes out of service waits for its commands. Who only looks, or asks what
 //! a change would do, does not wait for it, and finds what is in force until it is over.
+
+mod effect;
+mod queue;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::data_plane::{ApplyError, DataPlane};
+use self::queue::{Job, Outcome, Queue, Wanted};
+use super::data_plane::DataPlane;
 use crate::config::change::Change;
-use crate::config::diff::{self, Difference, ViewChange};
-use crate::config::identity::Seed;
+use crate::config::diff::Difference;
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind};
 
 /// How a change is to be made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Commit {
@@ -30,6 +36,10 @@ pub struct Commit {
     /// Refuse unless this generation is in force: nothing changed since the caller looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_generation: Option<u64>,
+    /// Refuse unless the change does what it did in a preview, which told this as its `effect`. What others changed
+    /// meanwhile elsewhere does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_effect: Option<String>,
 }
 
 /// What a change did, or would do.
@@ -45,6 +55,9 @@ pub struct Committed {
     pub differences: Vec<Difference>,
     /// Sessions that notice.
     pub sessions: Vec<SessionEffect>,
+    /// A digest of what changes and of which sessions lose something by it, for `if_effect`.
+    #[serde(default)]
+    pub effect: String,
     /// What else whoever asked for it should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -68,7 +81,9 @@ pub struct SessionEffect {
 /// The configuration in force and the two places that must agree on it: the disk and the data
 /// plane.
 pub struct Transactions {
-    /// Held by who makes a change, from its first look at the configuration on.
+    /// Changes that wait for their turn.
+    queue: Queue,
+    /// Held by who makes changes, from the first look at the configuration on.
     store: Mutex<Store>,
     /// The configuration in force.
     config: RwLock<Arc<Config>>,
@@ -95,6 +110,7 @@ impl Transactions {
     /// Takes over an open store whose `config` the data plane already serves.
     pub fn new(store: Store, config: Arc<Config>, data_plane: Arc<dyn DataPlane>) -> Self {
         Self {
+            queue: Queue::default(),
             store: Mutex::new(store),
             config: RwLock::new(config),
             data_plane,
@@ -123,105 +139,55 @@ impl Transactions {
     }
 
     /// Makes a change, or with [`Commit::dry_run`] tells what it would do.
-    pub fn commit(&self, change: &Change, how: Commit) -> Result<Committed, Error> {
-        let changed = |before: &Config| change.applied(before, Seed::random()?, how.cascade);
-        if how.dry_run {
-            let before = self.config();
-            check_generation(&before, how.if_generation)?;
-            return Ok(self.told(&before, &changed(&before)?, how));
+    pub fn commit(&self, change: &Change, how: &Commit) -> Result<Committed, Error> {
+        self.commit_seen(change, how).map(|(told, _)| told)
+    }
+
+    /// The same, with the configuration right after it: the one in force may be a later one by then.
+    pub fn commit_seen(&self, change: &Change, how: &Commit) -> Outcome {
+        if !how.dry_run {
+            return self.take_turn(Wanted::Change(change.clone()), how);
         }
-        let mut store = self.lock();
         let before = self.config();
-        check_generation(&before, how.if_generation)?;
-        let after = changed(&before)?;
-        self.put_in_force(&mut store, &before, after, how)
+        let after = Wanted::change(change, &before, how)?;
+        let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
+        Ok((told, Arc::new(after)))
     }
 
     /// Goes back to what an earlier generation said, as a new generation.
-    pub fn rollback(&self, generation: u64, how: Commit) -> Result<Committed, Error> {
-        let mut store = self.lock();
+    pub fn rollback(&self, generation: u64, how: &Commit) -> Result<Committed, Error> {
+        if !how.dry_run {
+            let done = self.take_turn(Wanted::Generation(generation), how);
+            return done.map(|(told, _)| told);
+        }
+        let store = self.lock();
         let before = self.config();
-        check_generation(&before, how.if_generation)?;
-        let earlier = store.generation(generation)?;
-        let after = Change::Replace(Box::new(earlier)).applied(&before, Seed::random()?, false)?;
-        self.put_in_force(&mut store, &before, after, how)
+        let after = Wanted::Generation(generation).applied(&before, &store, how)?;
+        let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
+        Ok(told)
     }
 
-    fn told(&self, before: &Config, after: &Config, how: Commit) -> Committed {
-        Committed {
-            from_generation: before.generation,
-            generation: after.generation,
-            dry_run: how.dry_run,
-            differences: diff::diff(before, after),
-            sessions: self.effects(before, after),
-            notices: Vec::new(),
+    /// Waits until it was done, by this thread or by one that had its turn before.
+    fn take_turn(&self, wanted: Wanted, how: &Commit) -> Outcome {
+        let job = self.queue.add(Job::new(wanted, how.clone()));
+        let mut store = self.lock();
+        if let Some(done) = job.outcome() {
+            return done;
         }
+        self.make_all(&mut store, self.queue.take());
+        job.outcome().unwrap_or_else(|| {
+            // Whoever had taken it panicked.
+            Err(Error::new(
+                ErrorKind::Unavailable,
+                "the request failed in a way that nobody foresaw",
+                "see the daemon's log, and report this",
+            )
+            .not_changed("it is not known whether the request was carried out"))
+        })
     }
 
-    fn put_in_force(
-        &self,
-        store: &mut Store,
-        before: &Arc<Config>,
-        after: Config,
-        how: Commit,
-    ) -> Result<Committed, Error> {
-        let committed = self.told(before, &after, how);
-        if how.dry_run || after == **before {
-            return Ok(committed);
-        }
-        store.save(&after)?;
-        let after = Arc::new(after);
-        if let Err(refused) = self.data_plane.apply(Arc::clone(&after)) {
-            let error = refusal(refused);
-            // Where even taking it back fails, the store refuses further changes; say both.
-            return Err(match store.revert(before) {
-                Ok(()) => error,
-                Err(second) => error.not_changed(format!(
-                    "the running configuration is generation {}, but the stored one may be the refused one: {second}",
-                    before.generation
-                )),
-            });
-        }
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = after;
-        Ok(committed)
-    }
-
-    fn effects(&self, before: &Config, after: &Config) -> Vec<SessionEffect> {
-        let sessions = self.data_plane.sessions().into_iter();
-        sessions
-            .filter_map(|session| {
-                let target = session.target?;
-                let (effect, loses) =
-                    match diff::view_change(before, after, &session.initiator, &target) {
-                        ViewChange::Same => return None,
-                        ViewChange::End(reason) => (format!("ends: {reason}"), true),
-                        ViewChange::Luns {
-                            added,
-                            removed,
-                            protection,
-                        } => {
-                            let mut parts = Vec::new();
-                            for (word, luns) in [
-                                ("gains", &added),
-                                ("loses", &removed),
-                                ("other write protection of", &protection),
-                            ] {
-                                if !luns.is_empty() {
-                                    parts.push(format!("{word} {}", lun_list(luns)));
-                                }
-                            }
-                            (parts.join(", "), !removed.is_empty())
-                        }
-                    };
-                Some(SessionEffect {
-                    tsih: session.tsih,
-                    initiator: session.initiator,
-                    target,
-                    effect,
-                    loses,
-                })
-            })
-            .collect()
+    fn set(&self, config: Arc<Config>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
@@ -229,30 +195,4 @@ impl Transactions {
         // elsewhere cannot have left it half-done.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn lun_list(luns: &[u16]) -> String {
-    let list: Vec<_> = luns.iter().map(u16::to_string).collect();
-    format!("LUN {}", list.join(", "))
-}
-
-fn check_generation(config: &Config, wanted: Option<u64>) -> Result<(), Error> {
-    match wanted {
-        Some(wanted) if wanted != config.generation => Err(Error::new(
-            ErrorKind::Stale,
-            format!(
-                "the configuration changed meanwhile: generation {} is in force, not {wanted}",
-                config.generation
-            ),
-            "look at the preview again, then repeat the command",
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn refusal(refused: ApplyError) -> Error {
-    let next = refused.next.clone();
-    Error::new(ErrorKind::Refused, refused.to_string(), next)
-        .not_changed("the change was taken back, the configuration before is in force and every session goes on")
-        .caused_by(refused)
 }

@@ -1,6 +1,7 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
 mod change;
+mod listing;
 mod names;
 mod preview;
 mod there;
@@ -10,16 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use store::catalog::request::Stamp;
 use store::catalog::size::print_size;
-use store::catalog::{
-    Catalog, CatalogError, Dataset, ErrorKind as Refusal, Kind, Native, Operation, PROPERTIES,
-    Property, Source,
-};
+use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation};
 use store::format::Epoch;
-use store::pool::{BlockBytes, DatasetUsage, Plan, Pool, PoolError, PoolErrorKind, Wasteful};
+use store::pool::{Plan, Pool, PoolError, PoolErrorKind, Wasteful};
 use utoipa::ToSchema;
 
 pub use self::change::DatasetChange;
 use self::change::Step;
+pub use self::listing::{Listing, Selection};
 pub(super) use self::names::require_whole;
 pub(crate) use self::names::split;
 pub use self::preview::Doomed;
@@ -27,7 +26,6 @@ use self::there::already_there;
 use super::registry::{OpenPool, Pools};
 use super::served::Served;
 use crate::config::{Error, ErrorKind};
-use crate::date;
 
 /// What became of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -147,18 +145,23 @@ impl Pools {
     /// All datasets of all pools that answer, each after the one that it lies in: by name, but the snapshots of a
     /// volume in the order in which they were taken.
     pub fn datasets(&self) -> Vec<DatasetView> {
-        let pools = self.all();
-        let asked = pools.iter().map(|(_, pool)| pool.host.ask(views));
-        asked.flat_map(Result::unwrap_or_default).collect()
+        let listings = self.listings(None).unwrap_or_default();
+        let views = |of: Listing| of.into_views(Selection::default());
+        listings.into_iter().flat_map(views).collect()
     }
 
-    /// All datasets of a pool, in the same order.
+    /// What is to be listed of a pool, or of all pools that answer, as of this moment.
     ///
     /// # Errors
     /// There is no such pool, or it does not answer: why.
-    pub fn datasets_of(&self, pool: &str) -> Result<Vec<DatasetView>, Error> {
-        let asked = self.get(pool)?.host.ask(views);
-        asked.map_err(|error| failed(&error))
+    pub fn listings(&self, pool: Option<&str>) -> Result<Vec<Listing>, Error> {
+        let Some(pool) = pool else {
+            let pools = self.all();
+            let asked = pools.iter().map(|(_, pool)| pool.host.ask(Listing::of));
+            return Ok(asked.filter_map(Result::ok).collect());
+        };
+        let asked = self.get(pool)?.host.ask(Listing::of);
+        Ok(vec![asked.map_err(|error| failed(&error))?])
     }
 }
 
@@ -278,131 +281,4 @@ pub(super) fn failed(error: &PoolError) -> Error {
         error.to_string(),
         "see `sandstone pool status`",
     )
-}
-
-/// All datasets of a pool.
-fn views(pool: &Pool) -> Vec<DatasetView> {
-    let catalog = pool.catalog();
-    let usage = pool.usage();
-    let all = catalog.listing(store::catalog::ROOT);
-    all.into_iter()
-        .map(|dataset| {
-            let usage = usage.get(&dataset.id).copied().unwrap_or_default();
-            view(pool, catalog, dataset, usage)
-        })
-        .collect()
-}
-
-/// What a dataset takes, by the names of zfs's properties.
-fn figures(kind: &Kind, usage: DatasetUsage, available: Option<u64>) -> Vec<PropertyView> {
-    let mut figures = vec![("used", usage.used)];
-    match kind {
-        Kind::Folder => figures.push(("usedbychildren", usage.by_children)),
-        Kind::Volume(_) => figures.extend([
-            ("referenced", usage.referenced),
-            ("usedbydataset", usage.by_dataset),
-            ("usedbysnapshots", usage.by_snapshots),
-            ("usedbyrefreservation", usage.by_refreservation),
-            ("written", usage.written),
-        ]),
-        Kind::Snapshot(_) => {
-            figures.extend([("referenced", usage.referenced), ("written", usage.written)])
-        }
-    }
-    if let Some(available) = available.filter(|_| !matches!(kind, Kind::Snapshot(_))) {
-        figures.push(("available", available));
-    }
-    let figures = figures.into_iter();
-    let figures = figures.map(|(name, bytes)| computed(name, bytes.to_string(), print_size(bytes)));
-    figures.chain(compression_figures(kind, usage)).collect()
-}
-
-/// What compression saves. Figures that are not known of what an older program wrote are `-`.
-fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
-    let (used, referenced) = (usage.used_blocks, usage.referenced_blocks);
-    let unknown = |name| computed(name, "-".to_owned(), "-".to_owned());
-    let logical = |name, of: Option<BlockBytes>| match of {
-        Some(of) => computed(name, of.logical.to_string(), print_size(of.logical)),
-        None => unknown(name),
-    };
-    let ratio = |name, of: Option<BlockBytes>| match of.map(|of| of.ratio_percent()) {
-        Some(percent) => {
-            let value = format!("{}.{:02}", percent / 100, percent % 100);
-            computed(name, value.clone(), value + "x")
-        }
-        None => unknown(name),
-    };
-    match kind {
-        Kind::Folder => vec![logical("logicalused", used), ratio("compressratio", used)],
-        Kind::Volume(_) => vec![
-            logical("logicalused", used),
-            logical("logicalreferenced", referenced),
-            ratio("compressratio", used),
-            ratio("refcompressratio", referenced),
-        ],
-        // As in zfs, what a snapshot can reach counts for both.
-        Kind::Snapshot(_) => vec![
-            logical("logicalreferenced", referenced),
-            ratio("compressratio", referenced),
-            ratio("refcompressratio", referenced),
-        ],
-    }
-}
-
-fn computed(name: &str, value: String, rounded: String) -> PropertyView {
-    PropertyView {
-        name: name.to_owned(),
-        value,
-        rounded,
-        source: "-".to_owned(),
-    }
-}
-
-fn view(pool: &Pool, catalog: &Catalog, dataset: &Dataset, usage: DatasetUsage) -> DatasetView {
-    let space = pool.dataset_space(dataset.id);
-    let geometry = dataset.geometry();
-    let table = PROPERTIES.iter().filter_map(|info| {
-        let effective = catalog.property(dataset.id, &Property::Native(info.native))?;
-        Some((info.name.to_owned(), effective))
-    });
-    let all = table.chain(catalog.user_properties(dataset.id));
-    let properties = all.map(|(name, effective)| PropertyView {
-        value: effective.value.to_string(),
-        rounded: match name == Native::Creation.info().name {
-            true => date::utc_minute(dataset.created_s),
-            false => effective.value.print_rounded(),
-        },
-        name,
-        source: match effective.source {
-            Source::Local => "local".to_owned(),
-            Source::Received => "received".to_owned(),
-            Source::Default => "default".to_owned(),
-            Source::Inherited(from) => format!("inherited from {}", catalog.full_name(from)),
-            Source::None => "-".to_owned(),
-        },
-    });
-    let available = space.map(|space| space.available);
-    let mut properties: Vec<PropertyView> = properties.collect();
-    let figures = figures(&dataset.kind, usage, available);
-    properties.retain(|known| figures.iter().all(|figure| figure.name != known.name));
-    properties.extend(figures);
-    let snapshot = dataset.as_snapshot();
-    let holds = snapshot.into_iter().flat_map(|of| &of.holds);
-    let holds = holds.map(|(tag, time_s)| HoldView {
-        tag: tag.clone(),
-        created_s: *time_s,
-    });
-    DatasetView {
-        name: catalog.full_name(dataset.id),
-        kind: dataset.kind.as_str().to_owned(),
-        created_s: dataset.created_s,
-        size: geometry.map(|(size, _)| size),
-        block_size: geometry.map(|(_, block_size)| block_size),
-        referenced: space.map(|space| space.referenced),
-        available,
-        used: usage.used,
-        origin: catalog.origin(dataset.id).map(|id| catalog.full_name(id)),
-        properties,
-        holds: holds.collect(),
-    }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The thread's control.
 #[derive(Debug)]
@@ -78,16 +78,21 @@ impl Orders {
 }
 
 fn run(orders: &Receiver<Order>, interval: Duration, mut work: impl FnMut()) {
-    let mut needed = false;
+    // When it is done next, while it is needed. Saying so again does not put that off.
+    let mut due: Option<Instant> = None;
     loop {
-        let order = if needed {
-            orders.recv_timeout(interval)
-        } else {
-            orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        let order = match due {
+            Some(due) => orders.recv_timeout(due.saturating_duration_since(Instant::now())),
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match order {
-            Ok(Order::Needed(now)) => needed = now,
-            Ok(Order::Now) | Err(RecvTimeoutError::Timeout) => work(),
+            Ok(Order::Needed(true)) => due = due.or_else(|| Some(Instant::now() + interval)),
+            Ok(Order::Needed(false)) => due = None,
+            Ok(Order::Now) => work(),
+            Err(RecvTimeoutError::Timeout) => {
+                work();
+                due = Some(Instant::now() + interval);
+            }
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }

@@ -38,10 +38,10 @@ impl SpaceMonitor {
         Ok((Self(control), thread))
     }
 
-    /// Looks now: these are the units from now on.
+    /// These are the units from now on. Nobody looks at once: each verb would ask all units for their space, and a new
+    /// one was looked at when it was opened.
     pub(super) fn watch(&self, directory: &Directory) {
         self.0.set_needed(watched(directory).next().is_some());
-        self.0.now();
     }
 
     /// Ends the thread.

@@ -179,6 +179,7 @@ impl Daemon {
             pools: sandstone::pool::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
+            making: Default::default(),
         };
         let socket = ControlAddress::Unix(self.folder.path().join("control.sock"));
         self.server = Some(ControlServer::start(socket, Arc::new(plane)).unwrap());

@@ -33,7 +33,7 @@ fn create(served: &Served, path: &Path) -> Result<(), sandstone::config::Error> 
         threshold_percent: None,
     };
     transactions(served)
-        .commit(&Change::CreateUnit(request), Commit::default())
+        .commit(&Change::CreateUnit(request), &Commit::default())
         .map(drop)
 }
 

@@ -138,7 +138,7 @@ fn digests_that_the_administrator_forbids_are_not_agreed_to() {
     let daemon = served.daemon.as_ref().unwrap();
     daemon
         .transactions()
-        .commit(&change, Commit::default())
+        .commit(&change, &Commit::default())
         .unwrap();
     let mut settings = served.settings(1);
     settings.limits.header_digest = iscsi::negotiation::DigestPolicy::Prefer;

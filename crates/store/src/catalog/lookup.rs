@@ -198,6 +198,13 @@ impl Catalog {
         self.followers.get(&snapshot).into_iter().flatten().copied()
     }
 
+    /// What the blocks that a snapshot loses next are listed by: the next snapshot of its volume, or the volume.
+    pub fn next_of_volume(&self, snapshot: &Dataset) -> DatasetId {
+        let is_own = |id: &DatasetId| self.volume_of(*id) == Some(snapshot.parent);
+        let next = self.followers(snapshot.id).find(is_own);
+        next.unwrap_or(snapshot.parent)
+    }
+
     /// The volume itself, or the one that a snapshot belongs to.
     pub fn volume_of(&self, id: DatasetId) -> Option<DatasetId> {
         let dataset = self.dataset(id)?;

@@ -151,10 +151,7 @@ impl Pool {
 
     fn snapshot_usage(&self, snapshot: &Dataset) -> Option<DatasetUsage> {
         let contents = self.contents.get(&snapshot.id)?;
-        let own = self.catalog.snapshots(snapshot.parent);
-        let next = own.iter().position(|of| of.id == snapshot.id);
-        let next = next.and_then(|at| own.get(at + 1));
-        let next = next.map_or(snapshot.parent, |of| of.id);
+        let next = self.catalog.next_of_volume(snapshot);
         let before = self.catalog.shared_until(snapshot.id);
         Some(DatasetUsage {
             used: bytes(self.dead(next, before).sectors),

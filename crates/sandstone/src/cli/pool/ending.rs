@@ -78,7 +78,7 @@ pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Dest
 fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     let client = connection.client();
     let pool: PoolView = client.get(&format!("/v1/pools/{}", escape(name)))?;
-    let mut datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
+    let mut datasets: Vec<DatasetView> = client.get("/v1/volumes?properties=")?;
     let within = format!("{name}/");
     datasets.retain(|dataset| dataset.name.starts_with(&within));
     let units: Vec<UnitView> = client.get("/v1/lus")?;

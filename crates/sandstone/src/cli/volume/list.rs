@@ -67,15 +67,38 @@ fn kinds() -> PossibleValuesParser {
     ])
 }
 
-/// The datasets that a command line means.
+/// The kind that a word means.
+fn kind_of(word: &str) -> &str {
+    match word {
+        "filesystem" => "folder",
+        "snap" => "snapshot",
+        word => word,
+    }
+}
+
+/// What is asked of the daemon, as the end of a path.
+fn wanted(kinds: Option<&[&str]>, properties: Option<&[&str]>) -> String {
+    let list = |name: &str, words: Option<&[&str]>| {
+        let words = words.map(|words| escape(&words.join(",")));
+        words.map(|words| format!("&{name}={words}"))
+    };
+    let parts = [list("kinds", kinds), list("properties", properties)];
+    parts.into_iter().flatten().collect()
+}
+
+/// The datasets that a command line means, with these properties or all.
 fn selected(
     t: &mut Terminal<'_>,
     connection: &Connection,
     names: &[String],
     kinds: &[String],
     recursive: bool,
+    properties: Option<&[&str]>,
 ) -> Result<Vec<DatasetView>, Failure> {
-    let mut all = found(t, connection, names)?;
+    // What is named is meant, whatever its kind.
+    let asked: Vec<&str> = kinds.iter().map(|kind| kind_of(kind)).collect();
+    let asked = Some(&*asked).filter(|kinds| names.is_empty() && !kinds.contains(&"all"));
+    let mut all = found(t, connection, names, &wanted(asked, properties))?;
     if let Some(missing) = names
         .iter()
         .find(|name| !all.iter().any(|d| d.name == **name))
@@ -89,17 +112,12 @@ fn selected(
         rest.is_some_and(|rest| recursive && rest.starts_with(['/', '@']))
     };
     all.retain(|dataset| {
-        let is_kind = kinds.iter().any(|kind| match kind.as_str() {
-            "all" => true,
-            "filesystem" => dataset.kind == "folder",
-            "snap" => dataset.kind == "snapshot",
-            kind => dataset.kind == kind,
-        });
+        let mut of_kinds = kinds.iter().map(|kind| kind_of(kind));
+        let is_kind = of_kinds.any(|kind| kind == "all" || kind == dataset.kind);
         let is_named = names.is_empty()
             || names
                 .iter()
                 .any(|name| dataset.name == *name || is_below(&dataset.name, name));
-        // What is named is meant, whatever its kind.
         is_named && (is_kind || names.contains(&dataset.name))
     });
     Ok(all)
@@ -112,8 +130,8 @@ pub(super) fn snapshots(
     names: &[String],
     is_recursive: bool,
 ) -> Result<Vec<DatasetView>, Failure> {
-    let mut all = found(t, connection, names)?;
-    all.retain(|dataset| dataset.kind == "snapshot");
+    let wanted = wanted(Some(&["snapshot"]), Some(&[]));
+    let mut all = found(t, connection, names, &wanted)?;
     let is_meant = |name: &str, wanted: &str| {
         let below = name.rsplit_once('@').zip(wanted.rsplit_once('@'));
         name == wanted
@@ -138,17 +156,19 @@ fn found(
     t: &mut Terminal<'_>,
     connection: &Connection,
     names: &[String],
+    wanted: &str,
 ) -> Result<Vec<DatasetView>, Failure> {
     let client = connection.client();
     let of_pool = |pool: &str| -> Result<Vec<DatasetView>, Error> {
-        client.get(&format!("/v1/volumes?pool={}", escape(pool)))
+        client.get(&format!("/v1/volumes?pool={}{wanted}", escape(pool)))
     };
     if !names.is_empty() {
         let pools: BTreeSet<&str> = names.iter().map(|name| split(name).0).collect();
         let all: Result<Vec<_>, Error> = pools.into_iter().map(of_pool).collect();
         return Ok(all?.concat());
     }
-    let all: Vec<DatasetView> = client.get("/v1/volumes")?;
+    let all = format!("/v1/volumes?{}", wanted.trim_start_matches('&'));
+    let all: Vec<DatasetView> = client.get(&all)?;
     let pools: Vec<PoolView> = client.get("/v1/pools")?;
     for PoolView { name, .. } in &pools {
         if all.iter().any(|dataset| dataset.name == *name) {
@@ -175,7 +195,12 @@ pub(super) fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -
         .iter()
         .map(|name| full_name(name))
         .try_for_each(known)?;
-    let mut rows = selected(t, connection, &args.names, &args.kinds, args.recursive)?;
+    let shown = columns.iter().map(|name| full_name(name));
+    let shown: Vec<&str> = shown.chain(args.sort.properties()).collect();
+    // JSON has all of them.
+    let shown = Some(&*shown).filter(|_| !args.list.json);
+    let (names, kinds) = (&args.names, &args.kinds);
+    let mut rows = selected(t, connection, names, kinds, args.recursive, shown)?;
     args.sort.sort(&mut rows)?;
     if args.list.json {
         return table::json(t, &rows);
@@ -250,7 +275,9 @@ pub(super) fn get(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> 
     let is_all = properties.contains(&"all");
     let named = properties.iter().filter(|name| **name != "all");
     named.copied().try_for_each(known)?;
-    let datasets = selected(t, connection, &args.names, &args.kinds, args.recursive)?;
+    let (names, kinds) = (&args.names, &args.kinds);
+    let asked = Some(&*properties).filter(|_| !is_all);
+    let datasets = selected(t, connection, names, kinds, args.recursive, asked)?;
     let mut rows = Vec::new();
     for dataset in &datasets {
         if is_all {

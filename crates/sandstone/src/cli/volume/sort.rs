@@ -74,6 +74,11 @@ impl clap::FromArgMatches for Sort {
 }
 
 impl Sort {
+    /// The properties that it looks at.
+    pub(super) fn properties(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|key| key.property.as_str())
+    }
+
     /// Sorts datasets. Those without a property come last, whichever way; equal ones stay as they are.
     ///
     /// # Errors

@@ -70,13 +70,14 @@ pub struct Share {
 }
 
 impl Share {
-    /// With these listening addresses where it makes a target and names none; the only target there is it uses as it is.
-    pub fn or_portals(mut self, default: &[SocketAddr], config: &Config) -> Self {
+    /// The listening addresses of a target that it makes: `default` where it names none. The only target there is it
+    /// uses as it is.
+    fn portals_of_new_target(&self, default: &[SocketAddr], config: &Config) -> Vec<SocketAddr> {
         let may_make_one = self.target.is_some() || config.targets.len() != 1;
-        if self.portals.is_empty() && may_make_one {
-            self.portals = default.to_vec();
+        match self.portals.is_empty() && may_make_one {
+            true => default.to_vec(),
+            false => self.portals.clone(),
         }
-        self
     }
 }
 
@@ -132,7 +133,7 @@ impl Edit {
         Ok(())
     }
 
-    pub(super) fn share(&mut self, request: &Share) -> Result<(), Error> {
+    pub(super) fn share(&mut self, request: &Share, default: &[SocketAddr]) -> Result<(), Error> {
         if self.config.unit(&request.unit).is_none() {
             match &request.create {
                 Some(create) => self.create_unit(create)?,
@@ -151,7 +152,8 @@ impl Edit {
             }
         }
         let host = self.share_host(&request.host)?;
-        let target = self.share_target(request)?;
+        let portals = request.portals_of_new_target(default, &self.config);
+        let target = self.share_target(request, portals)?;
         let exists = self.config.maps.iter().any(|map| {
             map.unit == request.unit
                 && map.host.as_ref().is_none_or(|name| *name == host)
@@ -218,10 +220,10 @@ impl Edit {
         name
     }
 
-    fn share_target(&mut self, request: &Share) -> Result<String, Error> {
+    fn share_target(&mut self, request: &Share, portals: Vec<SocketAddr>) -> Result<String, Error> {
         let iqn = match (&request.target, self.config.targets.as_slice()) {
             (Some(iqn), _) => normal_iqn(iqn)?,
-            (None, [only]) if request.portals.is_empty() => return Ok(only.iqn.clone()),
+            (None, [only]) if portals.is_empty() => return Ok(only.iqn.clone()),
             (None, _) => {
                 let maps = self.config.maps.iter();
                 let mut mapped = maps.filter(|map| map.unit == request.unit);
@@ -234,7 +236,6 @@ impl Edit {
             }
         };
         if self.config.target(&iqn).is_none() {
-            let portals = request.portals.clone();
             self.create_target(&CreateTarget {
                 iqn: iqn.clone(),
                 alias: String::new(),

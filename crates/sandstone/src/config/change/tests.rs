@@ -262,23 +262,24 @@ fn share_makes_what_is_missing_and_is_idempotent() {
         lun: None,
         read_only: false,
     };
-    let after = does(&Config::default(), Change::Share(share.clone())).unwrap();
+    let asked = |share: &Share| Change::Share(share.clone(), Vec::new());
+    let after = does(&Config::default(), asked(&share)).unwrap();
     assert_eq!(after.targets[0].iqn, "iqn.2024-08.internal.sandstone:db");
     assert_eq!(after.hosts[0].name, "9f2c");
     assert_eq!(after.maps.len(), 1);
-    assert_eq!(does(&after, Change::Share(share.clone())).unwrap(), after);
-    let told = ["10.0.0.1:3260".parse().unwrap()];
-    let first = share.clone().or_portals(&told, &Config::default());
-    let there = does(&Config::default(), Change::Share(first)).unwrap();
+    assert_eq!(does(&after, asked(&share)).unwrap(), after);
+    let told = vec!["10.0.0.1:3260".parse().unwrap()];
+    let with_default = Change::Share(share.clone(), told.clone());
+    let there = does(&Config::default(), with_default.clone()).unwrap();
     assert_eq!(there.targets[0].portal_groups[0].portals, told);
     // The only one is used as it is.
-    assert_eq!(share.clone().or_portals(&told, &after), share);
+    assert_eq!(does(&after, with_default).unwrap(), after);
     let second = Share {
         unit: "logs".into(),
         create: Some(memory("logs")),
         ..share.clone()
     };
-    let both = does(&after, Change::Share(second)).unwrap();
+    let both = does(&after, asked(&second)).unwrap();
     assert_eq!(
         (both.targets.len(), both.hosts.len(), both.maps[1].lun),
         (1, 1, 1)
@@ -288,7 +289,7 @@ fn share_makes_what_is_missing_and_is_idempotent() {
         ..share.clone()
     };
     assert!(
-        does(&after, Change::Share(unknown))
+        does(&after, asked(&unknown))
             .unwrap_err()
             .message
             .contains("neither a host")
@@ -299,7 +300,7 @@ fn share_makes_what_is_missing_and_is_idempotent() {
         ..share
     };
     assert!(
-        does(&after, Change::Share(sizeless))
+        does(&after, asked(&sizeless))
             .unwrap_err()
             .next
             .contains("--size")
@@ -491,7 +492,7 @@ fn sharing_where_a_map_of_a_target_group_leads_adds_no_second_map() {
     let config = with_a_target_group();
     let share = |target: Option<&str>| {
         let request = serde_json::json!({ "unit": "vol1", "host": "esx", "target": target });
-        Change::Share(serde_json::from_value(request).unwrap())
+        Change::Share(serde_json::from_value(request).unwrap(), Vec::new())
     };
     assert_eq!(does(&config, share(Some(ONE))).unwrap().maps, config.maps);
     assert_eq!(does(&config, share(None)).unwrap().maps, config.maps);

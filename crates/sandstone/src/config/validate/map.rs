@@ -1,60 +1,75 @@
 //! Rules of the map: it names what exists, and no initiator sees two units at one LUN.
 
+use std::collections::HashMap;
+
 use super::MAX_LUN;
 use crate::config::error::Error;
-use crate::config::model::{Config, MapSpec};
+use crate::config::model::{Config, MapSpec, UnitSpec};
 use crate::config::{name, pattern};
 
 pub(super) fn maps(config: &Config) -> Result<(), Error> {
-    for (index, map) in config.maps.iter().enumerate() {
-        references(config, map)?;
+    let units = config.units_by_name();
+    // Only maps with the same LUN or unit can be in each other's way.
+    let (mut by_lun, mut by_unit) = (HashMap::new(), HashMap::new());
+    for map in &config.maps {
+        references(config, &units, map)?;
         if map.lun > MAX_LUN {
             return Err(Error::invalid(
                 format!("LUN {} of {} is above {MAX_LUN}", map.lun, map.unit),
                 "use 0 to 255: some clients look no further",
             ));
         }
-        for other in &config.maps[..index] {
-            let same = map.lun == other.lun || map.unit == other.unit;
-            if !same || !meet(config, map, other) {
-                continue;
-            }
-            if map.lun == other.lun {
-                return Err(Error::invalid(
-                    format!(
-                        "LUN {} would be {} ({}) and {} ({})",
-                        map.lun,
-                        other.unit,
-                        describe(other),
-                        map.unit,
-                        describe(map)
-                    ),
-                    "choose another LUN with --lun, or leave --lun out to take the next free one",
-                ));
-            }
-            if map.unit == other.unit {
-                return Err(Error::invalid(
-                    format!(
-                        "{} would be seen twice, as LUN {} ({}) and LUN {} ({})",
-                        map.unit,
-                        other.lun,
-                        describe(other),
-                        map.lun,
-                        describe(map)
-                    ),
-                    format!(
-                        "remove the older map first: sandstone map remove {} --lun {}",
-                        other.unit, other.lun
-                    ),
-                ));
-            }
+        let same_lun: &mut Vec<&MapSpec> = by_lun.entry(map.lun).or_default();
+        if let Some(other) = same_lun.iter().find(|other| meet(config, map, other)) {
+            return Err(lun_taken(map, other));
         }
+        same_lun.push(map);
+        let same_unit: &mut Vec<&MapSpec> = by_unit.entry(map.unit.as_str()).or_default();
+        if let Some(other) = same_unit.iter().find(|other| meet(config, map, other)) {
+            return Err(seen_twice(map, other));
+        }
+        same_unit.push(map);
     }
     Ok(())
 }
 
-fn references(config: &Config, map: &MapSpec) -> Result<(), Error> {
-    if config.unit(&map.unit).is_none() {
+fn lun_taken(map: &MapSpec, other: &MapSpec) -> Error {
+    Error::invalid(
+        format!(
+            "LUN {} would be {} ({}) and {} ({})",
+            map.lun,
+            other.unit,
+            describe(other),
+            map.unit,
+            describe(map)
+        ),
+        "choose another LUN with --lun, or leave --lun out to take the next free one",
+    )
+}
+
+fn seen_twice(map: &MapSpec, other: &MapSpec) -> Error {
+    Error::invalid(
+        format!(
+            "{} would be seen twice, as LUN {} ({}) and LUN {} ({})",
+            map.unit,
+            other.lun,
+            describe(other),
+            map.lun,
+            describe(map)
+        ),
+        format!(
+            "remove the older map first: sandstone map remove {} --lun {}",
+            other.unit, other.lun
+        ),
+    )
+}
+
+fn references(
+    config: &Config,
+    units: &HashMap<&str, &UnitSpec>,
+    map: &MapSpec,
+) -> Result<(), Error> {
+    if !units.contains_key(map.unit.as_str()) {
         return Err(Error::not_found(
             format!(
                 "the map of LUN {} names the logical unit {:?}, which does not exist",

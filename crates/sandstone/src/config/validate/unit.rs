@@ -10,17 +10,18 @@ use crate::config::model::{BackendSpec, Config, UnitSpec};
 pub(super) fn units(config: &Config) -> Result<(), Error> {
     let (mut names, mut naas, mut serials) = (HashSet::new(), HashMap::new(), HashMap::new());
     let mut backings = HashMap::new();
+    let remote = config.units.iter().filter_map(|unit| match &unit.backend {
+        BackendSpec::Iscsi { device } => Some((device.strip_prefix("naa.")?, unit)),
+        _ => None,
+    });
+    let remote: HashMap<&str, &UnitSpec> = remote.collect();
     for unit in &config.units {
         object_name("logical unit", &unit.name)?;
         if !names.insert(unit.name.as_str()) {
             return Err(taken("logical unit", &unit.name, "sandstone lu list"));
         }
         unit_rules(unit)?;
-        let own = format!("naa.{}", unit.naa);
-        let itself = config.units.iter().find(
-            |other| matches!(&other.backend, BackendSpec::Iscsi { device } if *device == own),
-        );
-        if let Some(other) = itself {
+        if let Some(other) = remote.get(unit.naa.as_str()) {
             return Err(Error::invalid(
                 format!(
                     "lu {} would be served from lu {} of this daemon",

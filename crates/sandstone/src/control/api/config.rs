@@ -100,7 +100,7 @@ pub(super) async fn rollback(
         )
     };
     let number = generation.parse::<u64>().map_err(wrong)?;
-    apart(move || plane.transactions.rollback(number, how))
+    apart(move || plane.transactions.rollback(number, &how))
         .await
         .map(Json)
 }

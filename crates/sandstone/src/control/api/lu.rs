@@ -1,12 +1,14 @@
 //! Logical units.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 
 use super::{Answer, Shared, apart};
 use crate::config::Error;
 use crate::config::change::{Change, CreateUnit, ModifyUnit};
-use crate::config::model::{BackendSpec, Config, UnitSpec};
+use crate::config::model::{BackendSpec, MapSpec, UnitSpec};
 use crate::control::answer::{Body, Params, Problem, UnitView};
 use crate::control::asker::Asker;
 use crate::control::data_plane::UnitStatus;
@@ -17,13 +19,20 @@ use crate::control::transaction::{Commit, Committed};
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
     let config = plane.config();
     let states = plane.transactions.data_plane().units();
-    Json(
-        config
-            .units
-            .iter()
-            .map(|unit| view(&config, unit, &states))
-            .collect(),
-    )
+    let states: HashMap<&str, &UnitStatus> = states
+        .iter()
+        .map(|state| (state.name.as_str(), state))
+        .collect();
+    let mut maps: HashMap<&str, Vec<MapSpec>> = HashMap::new();
+    for map in &config.maps {
+        maps.entry(&map.unit).or_default().push(map.clone());
+    }
+    let views = config.units.iter().map(|unit| {
+        let name = unit.name.as_str();
+        let maps = maps.remove(name).unwrap_or_default();
+        view(unit, states.get(name).copied(), maps)
+    });
+    Json(views.collect())
 }
 
 /// One logical unit.
@@ -41,11 +50,10 @@ pub(super) async fn show(
         )
     };
     let unit = config.unit(&name).ok_or_else(missing)?;
-    Ok(Json(view(
-        &config,
-        unit,
-        &plane.transactions.data_plane().units(),
-    )))
+    let states = plane.transactions.data_plane().units();
+    let state = states.iter().find(|state| state.name == name);
+    let maps = config.maps.iter().filter(|map| map.unit == name);
+    Ok(Json(view(unit, state, maps.cloned().collect())))
 }
 
 /// Makes a logical unit, and the volume that it is to be on, where that is asked for.
@@ -59,7 +67,7 @@ pub(super) async fn create(
 ) -> Answer<Committed> {
     let deed = asker.deed(&request);
     // A volume may have to be made.
-    apart(move || plane.create_unit(request, how, &deed))
+    apart(move || plane.create_unit(request, &how, &deed))
         .await
         .map(Json)
 }
@@ -87,7 +95,7 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteUnit(name), how).await
 }
 
-fn view(config: &Config, unit: &UnitSpec, states: &[UnitStatus]) -> UnitView {
+fn view(unit: &UnitSpec, state: Option<&UnitStatus>, maps: Vec<MapSpec>) -> UnitView {
     let unknown = || UnitStatus {
         name: unit.name.clone(),
         fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
@@ -101,16 +109,7 @@ fn view(config: &Config, unit: &UnitSpec, states: &[UnitStatus]) -> UnitView {
     };
     UnitView {
         spec: unit.clone(),
-        status: states
-            .iter()
-            .find(|state| state.name == unit.name)
-            .cloned()
-            .unwrap_or_else(unknown),
-        maps: config
-            .maps
-            .iter()
-            .filter(|map| map.unit == unit.name)
-            .cloned()
-            .collect(),
+        status: state.cloned().unwrap_or_else(unknown),
+        maps,
     }
 }

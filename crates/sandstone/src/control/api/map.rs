@@ -75,22 +75,16 @@ pub(super) async fn share(
     Params(how): Params<Commit>,
     Body(request): Body<Share>,
 ) -> Answer<SharedUnit> {
-    let request = request.or_portals(&plane.default_portals, &plane.config());
-    let change = Change::Share(request.clone());
     if how.dry_run {
-        let committed = plane.transactions.commit(&change, how)?;
+        let change = Change::Share(request.clone(), plane.default_portals.clone());
         // The preview's identities are drawn anew for the real thing; only names are told.
-        let after = change.applied(
-            &plane.config(),
-            crate::config::identity::Seed::random()?,
-            how.cascade,
-        )?;
+        let (committed, after) = plane.transactions.commit_seen(&change, &how)?;
         return Ok(Json(shared(&after, &request, committed)?));
     }
     apart(move || {
         // Without the body: it may have a secret.
-        let committed = plane.share_unit(request.clone(), how, &asker.deed(&()))?;
-        shared(&plane.config(), &request, committed)
+        let (committed, after) = plane.share_unit(&request, &how, &asker.deed(&()))?;
+        shared(&after, &request, committed)
     })
     .await
     .map(Json)
@@ -99,7 +93,7 @@ pub(super) async fn share(
 fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {
     let gone = || {
         Error::not_found(
-            "the share was changed by someone else in the same moment",
+            "what was shared is not in the configuration",
             "sandstone map list",
         )
     };

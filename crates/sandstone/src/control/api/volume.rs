@@ -2,13 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{Answer, Shared, apart};
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
-use crate::pool::dataset::{Changed, DatasetChange, DatasetView};
+use crate::control::json_list::json_list;
+use crate::pool::dataset::{Changed, DatasetChange, DatasetView, Listing, Selection};
 use crate::pool::served::Served;
 
 /// Which datasets are meant.
@@ -19,6 +21,22 @@ pub(super) struct Listed {
     /// Only those of this pool; refused where it does not answer.
     #[serde(default)]
     pool: Option<String>,
+    /// Only these kinds, comma-separated: folder, volume, snapshot.
+    #[serde(default)]
+    kinds: Option<String>,
+    /// Only these properties, comma-separated. Whoever needs few of many datasets is answered sooner.
+    #[serde(default)]
+    properties: Option<String>,
+}
+
+impl Listed {
+    fn selection(&self) -> Selection {
+        let words = |list: &String| list.split(',').map(str::to_owned).collect();
+        Selection {
+            kinds: self.kinds.as_ref().map(words),
+            properties: self.properties.as_ref().map(words),
+        }
+    }
 }
 
 /// How a change is meant.
@@ -37,12 +55,11 @@ pub(super) struct How {
 pub(super) async fn list(
     State(plane): State<Shared>,
     Params(listed): Params<Listed>,
-) -> Answer<Vec<DatasetView>> {
-    let found = apart(move || match &listed.pool {
-        Some(pool) => plane.pools.datasets_of(pool),
-        None => Ok(plane.pools.datasets()),
-    });
-    found.await.map(Json)
+) -> Result<Response, Problem> {
+    let selection = listed.selection();
+    let listings = apart(move || plane.pools.listings(listed.pool.as_deref())).await?;
+    let views = move |of: Listing| of.into_views(selection.clone());
+    Ok(json_list(listings.into_iter().flat_map(views)))
 }
 
 /// Makes one change of datasets; it outlives a power cut when this is answered. Refused where it would take

@@ -32,13 +32,13 @@ fn a_pool_that_does_not_answer_says_why() {
     let request = request(folder.path(), VdevKind::Disk, 1);
     pools.create(&request).expect("a pool");
     create_volume(&pools, "tank/a", 32 << 20);
-    assert_eq!(pools.datasets_of("tank").expect("answers").len(), 2);
+    assert_eq!(pools.listings(Some("tank")).expect("answers").len(), 1);
     for (_, pool) in pools.all() {
         pool.host.abandon();
     }
-    let error = pools.datasets_of("tank").expect_err("it is over");
+    let error = pools.listings(Some("tank")).expect_err("it is over");
     assert_ne!(error.kind, ErrorKind::NotFound, "{error}");
-    let error = pools.datasets_of("pond").expect_err("no such pool");
+    let error = pools.listings(Some("pond")).expect_err("no such pool");
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
 }
 

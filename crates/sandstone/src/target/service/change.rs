@@ -107,8 +107,10 @@ impl Service {
         made: &mut MadeFiles,
     ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
         let mut units = BTreeMap::new();
+        let by_naa = old.config.units_by_naa();
         for spec in &config.units {
-            if let Some(unit) = self.open_or_keep(old, spec, &units, made)? {
+            let before = by_naa.get(spec.naa.as_str()).copied();
+            if let Some(unit) = self.open_or_keep(old, before, spec, &units, made)? {
                 units.insert(spec.name.clone(), unit);
             }
         }
@@ -118,15 +120,11 @@ impl Service {
     fn open_or_keep(
         &self,
         old: &Applied,
+        before: Option<&UnitSpec>,
         spec: &UnitSpec,
         opened: &BTreeMap<String, Arc<Unit>>,
         made: &mut MadeFiles,
     ) -> Result<Option<Arc<Unit>>, ApplyError> {
-        let before = old
-            .config
-            .units
-            .iter()
-            .find(|before| before.naa == spec.naa);
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
             gateway::refuse_closed_pool(&self.opener.pools, spec)?;
@@ -170,8 +168,10 @@ impl Service {
         made: &mut MadeFiles,
     ) -> Result<Vec<(Arc<Unit>, u64)>, ApplyError> {
         let mut larger = Vec::new();
+        let old = old.units_by_name();
         for spec in &config.units {
-            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+            let name = spec.name.as_str();
+            let (Some(before), Some(unit)) = (old.get(name), units.get(name)) else {
                 continue;
             };
             let (Some(was), Some(wanted)) = (size(before), size(spec)) else {
@@ -212,8 +212,9 @@ impl Service {
         config: &Config,
         units: &BTreeMap<String, Arc<Unit>>,
     ) -> Result<Vec<WriteThrough>, ApplyError> {
+        let old = old.units_by_name();
         let switched_off = config.units.iter().filter(|spec| {
-            let before = old.unit(&spec.name);
+            let before = old.get(spec.name.as_str());
             before.is_some_and(|before| before.write_cache && !spec.write_cache)
         });
         let units = switched_off.filter_map(|spec| units.get(&spec.name));
@@ -230,8 +231,10 @@ impl Service {
 
     /// What may change in a unit that goes on.
     fn modify_units(old: &Config, config: &Config, units: &BTreeMap<String, Arc<Unit>>) {
+        let old = old.units_by_name();
         for spec in &config.units {
-            let (Some(before), Some(unit)) = (old.unit(&spec.name), units.get(&spec.name)) else {
+            let name = spec.name.as_str();
+            let (Some(before), Some(unit)) = (old.get(name), units.get(name)) else {
                 continue;
             };
             if before.read_only != spec.read_only {
@@ -283,8 +286,9 @@ impl Service {
 
 /// The units of one configuration that are not in the next.
 fn deleted<'a>(old: &'a Config, new: &'a Config) -> impl Iterator<Item = &'a UnitSpec> {
+    let stay = new.units_by_naa();
     let units = old.units.iter();
-    units.filter(|old| !new.units.iter().any(|now| now.naa == old.naa))
+    units.filter(move |old| !stay.contains_key(old.naa.as_str()))
 }
 
 fn size(spec: &UnitSpec) -> Option<u64> {

@@ -91,12 +91,10 @@ impl DataPlane for Service {
             fault: Some(error.message.clone()),
             ..UnitStatus::default()
         });
+        let specs = current.config.units_by_name();
         let served = current.units.values().map(|unit| {
-            let offline = current
-                .config
-                .unit(&unit.name)
-                .is_some_and(|spec| spec.offline);
-            unit_status(unit, offline)
+            let spec = specs.get(unit.name.as_str());
+            unit_status(unit, spec.is_some_and(|spec| spec.offline))
         });
         let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
         units.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,0 +1,239 @@
+//! Changes that come together are done one after the other and made durable together.
+//!
+//! # Order
+//! 1. Each change is applied to what those before it made. One that fails there changes nothing.
+//! 2. The last generation is stored, and durable. Those between were never in force for long, and are not kept.
+//! 3. All are put in force, each by itself and in order. One that the data plane refuses is taken out of the store,
+//!    and with it all behind it, which are applied anew to what is in force then.
+//! 4. Only then is anybody answered. An answer, also a refusal, may rest on a change before it, which must not be
+//!    undone any more.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Commit, Committed, Transactions};
+use crate::config::change::Change;
+use crate::config::identity::Seed;
+use crate::config::store::Store;
+use crate::config::{Config, Error, ErrorKind};
+use crate::control::data_plane::{ApplyError, SessionInfo};
+
+/// What is to become of the configuration.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Change(Change),
+    /// What that generation said.
+    Generation(u64),
+}
+
+/// A change that waits, and what came of it.
+#[derive(Debug)]
+pub(super) struct Job {
+    wanted: Wanted,
+    how: Commit,
+    outcome: Mutex<Option<Outcome>>,
+}
+
+/// What a change did and the configuration right after it, or why it failed.
+pub(super) type Outcome = Result<(Committed, Arc<Config>), Error>;
+
+/// Changes that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Queue(Mutex<VecDeque<Arc<Job>>>);
+
+/// A change applied to what those before it made.
+struct Planned {
+    job: Arc<Job>,
+    outcome: Outcome,
+}
+
+impl Wanted {
+    /// The configuration after it.
+    pub(super) fn applied(
+        &self,
+        before: &Config,
+        store: &Store,
+        how: &Commit,
+    ) -> Result<Config, Error> {
+        match self {
+            Self::Change(change) => Self::change(change, before, how),
+            Self::Generation(generation) => {
+                check_generation(before, how)?;
+                let earlier = Box::new(store.generation(*generation)?);
+                Change::Replace(earlier).applied(before, Seed::random()?, false)
+            }
+        }
+    }
+
+    /// As [`Wanted::applied`], where no store is needed.
+    pub(super) fn change(change: &Change, before: &Config, how: &Commit) -> Result<Config, Error> {
+        check_generation(before, how)?;
+        change.applied(before, Seed::random()?, how.cascade)
+    }
+}
+
+impl Job {
+    pub(super) fn new(wanted: Wanted, how: Commit) -> Self {
+        Self {
+            wanted,
+            how,
+            outcome: Mutex::default(),
+        }
+    }
+
+    /// What came of it, once.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        self.slot().take()
+    }
+
+    fn end(&self, outcome: Outcome) {
+        *self.slot() = Some(outcome);
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Outcome>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    pub(super) fn add(&self, job: Job) -> Arc<Job> {
+        let job = Arc::new(job);
+        self.lock().push_back(Arc::clone(&job));
+        job
+    }
+
+    pub(super) fn take(&self) -> VecDeque<Arc<Job>> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Job>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transactions {
+    /// Does these changes in their order and answers all of them.
+    pub(super) fn make_all(&self, store: &mut Store, mut jobs: VecDeque<Arc<Job>>) {
+        // How many are stored at once. After a failure each is tried by itself.
+        let mut at_once = jobs.len();
+        while !jobs.is_empty() {
+            let batch: Vec<Arc<Job>> = jobs.drain(..at_once.min(jobs.len())).collect();
+            let left = self.make(store, batch);
+            if !left.is_empty() {
+                at_once = 1;
+            }
+            left.into_iter().rev().for_each(|job| jobs.push_front(job));
+        }
+    }
+
+    /// Does these changes; returns those that have to be done anew, since one before them failed.
+    fn make(&self, store: &mut Store, jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
+        let sessions = self.data_plane.sessions();
+        let mut in_force = self.config();
+        let mut planned = self.plan(store, jobs, &sessions);
+        let last = planned.iter().filter_map(Planned::new_config).next_back();
+        if let Some(Err(error)) = last.map(|last| store.save(last)) {
+            // What another one made too large may fit by itself, and what was refused may be allowed.
+            return match &planned[..] {
+                [only] => {
+                    only.job.end(Err(error));
+                    Vec::new()
+                }
+                _ => planned.into_iter().map(|planned| planned.job).collect(),
+            };
+        }
+        let stored_before = Arc::clone(&in_force);
+        let refused = planned.iter().position(|planned| {
+            let Some(after) = planned.new_config() else {
+                return false;
+            };
+            match self.data_plane.apply(Arc::clone(after)) {
+                Ok(()) => {
+                    in_force = Arc::clone(after);
+                    self.set(Arc::clone(after));
+                    false
+                }
+                Err(refused) => {
+                    let error = taken_back(store, &stored_before, &in_force, refused);
+                    planned.job.end(Err(error));
+                    true
+                }
+            }
+        });
+        let behind = refused.map(|at| planned.split_off(at));
+        planned.into_iter().for_each(Planned::answer);
+        let behind = behind.into_iter().flatten().skip(1);
+        behind.map(|planned| planned.job).collect()
+    }
+
+    /// Applies each to what those before it made.
+    fn plan(&self, store: &Store, jobs: Vec<Arc<Job>>, sessions: &[SessionInfo]) -> Vec<Planned> {
+        let mut newest = self.config();
+        let plan_one = |job: Arc<Job>| {
+            let applied = job.wanted.applied(&newest, store, &job.how);
+            let outcome = applied.and_then(|after| {
+                let told = Committed::of(&newest, &after, sessions, &job.how);
+                told.check_effect(&job.how)?;
+                Ok((told, Arc::new(after)))
+            });
+            if let Ok((_, after)) = &outcome {
+                newest = Arc::clone(after);
+            }
+            Planned { job, outcome }
+        };
+        jobs.into_iter().map(plan_one).collect()
+    }
+}
+
+impl Planned {
+    /// What is to be put in force; `None` where nothing changes.
+    fn new_config(&self) -> Option<&Arc<Config>> {
+        let (told, after) = self.outcome.as_ref().ok()?;
+        (told.generation != told.from_generation).then_some(after)
+    }
+
+    fn answer(self) {
+        self.job.end(self.outcome);
+    }
+}
+
+/// Takes a configuration that was refused out of the store, and all behind it: first back to what was stored before,
+/// then on to what was put in force since.
+fn taken_back(
+    store: &mut Store,
+    stored_before: &Config,
+    in_force: &Config,
+    refused: ApplyError,
+) -> Error {
+    let next = refused.next.clone();
+    let error = Error::new(ErrorKind::Refused, refused.to_string(), next)
+        .not_changed("the change was taken back, the configuration before is in force and every session goes on")
+        .caused_by(refused);
+    let back = store.revert(stored_before);
+    let on = back.and_then(|()| match in_force == stored_before {
+        true => Ok(()),
+        false => store.save(in_force),
+    });
+    // Where even taking it back fails, the store refuses further changes; say both.
+    match on {
+        Ok(()) => error,
+        Err(second) => error.not_changed(format!(
+            "the running configuration is generation {}, but the stored one may be another: {second}",
+            in_force.generation
+        )),
+    }
+}
+
+fn check_generation(config: &Config, how: &Commit) -> Result<(), Error> {
+    match how.if_generation {
+        Some(wanted) if wanted != config.generation => Err(Error::new(
+            ErrorKind::Stale,
+            format!(
+                "the configuration changed meanwhile: generation {} is in force, not {wanted}",
+                config.generation
+            ),
+            "look at the preview again, then repeat the command",
+        )),
+        _ => Ok(()),
+    }
+}
