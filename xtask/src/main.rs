@@ -3,6 +3,7 @@
 mod bench;
 mod debian;
 mod fuzz;
+mod mutate;
 mod test;
 mod tidy;
 
@@ -14,6 +15,7 @@ usage: cargo xtask COMMAND [OPTIONS]
 commands:
   bench    measure Sandstone beside Debian's tgt, its initiator beside libiscsi, its store beside btrfs
   fuzz     run the fuzz targets for a bounded time
+  mutate   show that the crash laboratory finds faults in the order of the store's writes
   test     check and test everything, also with outside suites and real clients
   tidy     check the rules of the house that a machine can check";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "bench" => bench::run(&arguments),
         "fuzz" => fuzz::run(&arguments),
+        "mutate" => mutate::run(&arguments),
         "test" => test::run(&arguments),
         "tidy" => tidy::run(&arguments),
         "help" | "--help" | "-h" => {

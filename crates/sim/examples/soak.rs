@@ -3,7 +3,7 @@
 //! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is of streams that are received; it can only be run.
 //!
 //! ```text
-//! soak [--family NAME] [--first SEED] [--histories N] [--minutes N]
+//! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N]
 //! soak --family NAME --seed SEED          replays one history and tells all that happens
 //! soak --family NAME --shorten SEED       and finds a shorter one that fails as well
 //! ```
@@ -27,6 +27,8 @@ struct Arguments {
     first: u64,
     histories: Option<u64>,
     minutes: Option<u64>,
+    /// Ends after so many.
+    failures: Option<u64>,
     seed: Option<u64>,
     shorten: Option<u64>,
 }
@@ -51,6 +53,7 @@ fn arguments() -> Result<Arguments, String> {
             "--first" => arguments.first = number()?,
             "--histories" => arguments.histories = Some(number()?),
             "--minutes" => arguments.minutes = Some(number()?),
+            "--failures" => arguments.failures = Some(number()?),
             "--seed" => arguments.seed = Some(number()?),
             "--shorten" => arguments.shorten = Some(number()?),
             _ => return Err(format!("'{word}' is not known")),
@@ -133,6 +136,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
         Some(_) => u64::MAX,
         None => 10_000,
     });
+    let most_failures = arguments.failures.unwrap_or(20) as usize;
     let mut summaries = vec![Summary::default(); attacks.len()];
     let mut received = receive::Report::default();
     let mut failed: Vec<(Attack, u64)> = Vec::new();
@@ -141,7 +145,10 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let mut told = begun;
     'all: loop {
         for (attack, summary) in attacks.iter().zip(&mut summaries) {
-            if done >= most || end.is_some_and(|end| begun.elapsed() >= end) || failed.len() >= 20 {
+            if done >= most
+                || end.is_some_and(|end| begun.elapsed() >= end)
+                || failed.len() >= most_failures
+            {
                 break 'all;
             }
             let outcome = match attack {

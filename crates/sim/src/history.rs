@@ -215,6 +215,8 @@ pub struct Climate {
     pub grows_per_mille: u64,
     /// How many of a thousand steps change how much of a volume space is kept for.
     pub reserves_per_mille: u64,
+    /// How many of a thousand steps destroy several volumes or snapshots, or take the snapshots for that.
+    pub destroys_per_mille: u64,
     /// How many of a thousand steps turn over bits of disks that may come back with old contents.
     pub rots_per_mille: u64,
     /// Whether power cuts tear most often, and treat what a flush covers otherwise than what came later.
@@ -258,6 +260,7 @@ impl Default for Climate {
             extents_per_mille: 0,
             grows_per_mille: 0,
             reserves_per_mille: 0,
+            destroys_per_mille: 0,
             rots_per_mille: 0,
             cuts_at_flushes: false,
             is_hard: false,

@@ -165,6 +165,8 @@ pub struct Model {
     admin: BTreeMap<AdminId, Admin>,
     /// When the reads in flight were submitted.
     reads: Vec<Moment>,
+    /// What was to be destroyed in one operation of which nobody knows whether it happened.
+    together: Vec<Vec<VolumeId>>,
 }
 
 impl Volume {
@@ -187,6 +189,7 @@ impl Model {
             volumes: BTreeMap::new(),
             admin: BTreeMap::new(),
             reads: Vec::new(),
+            together: Vec::new(),
         }
     }
 
@@ -420,6 +423,11 @@ impl Model {
                 volume.alternatives.push(contents);
             }
             Admin::Destroy { volume } => self.volume_mut(*volume).existence = Existence::Doomed,
+            Admin::DestroyAll { volumes, .. } => {
+                for volume in volumes {
+                    self.volume_mut(*volume).existence = Existence::Doomed;
+                }
+            }
             Admin::Reserve { volume, blocks } => {
                 // Until that is answered nobody knows which of the two it is.
                 let volume = self.volume_mut(*volume);
@@ -445,6 +453,7 @@ impl Model {
             self.freeze(of, id.0);
         }
         if !ok {
+            self.doubt(&admin);
             return;
         }
         match admin {
@@ -461,6 +470,11 @@ impl Model {
             }
             Admin::Destroy { volume } => {
                 self.volumes.remove(&volume);
+            }
+            Admin::DestroyAll { volumes, .. } => {
+                for volume in volumes {
+                    self.volumes.remove(&volume);
+                }
             }
             Admin::Reserve { volume, blocks } => {
                 let others = self.admin.values();
@@ -504,11 +518,19 @@ impl Model {
             change.settled = change.settled.min(now);
         }
         for (id, admin) in std::mem::take(&mut self.admin) {
+            self.doubt(&admin);
             if let Admin::Snapshot { of } = admin {
                 self.freeze(&of, id.0);
             }
         }
         self.reads.clear();
+    }
+
+    /// Nobody knows whether an operation happened.
+    fn doubt(&mut self, admin: &Admin) {
+        if let Admin::DestroyAll { volumes, .. } = admin {
+            self.together.push(volumes.clone());
+        }
     }
 
     /// What became of a change, for reports.

@@ -33,6 +33,45 @@ pub enum ChangeKind {
     Unmap,
 }
 
+/// Volumes lie in so many folders, by their numbers, where a history has any.
+pub const FOLDERS: u32 = 3;
+
+/// The numbers of snapshots that were taken together begin here: so many for each group, one for each volume.
+const GROUP: u32 = 1000;
+
+impl VolumeId {
+    /// The snapshot of a volume that is one of a group: all of one group have the same name behind `@`.
+    ///
+    /// # Panics
+    /// Where so many volumes have no numbers.
+    pub fn snapshot_of_group(self, group: u32) -> Self {
+        assert!(self.0 < GROUP, "volumes have small numbers");
+        Self((group + 1) * GROUP + self.0)
+    }
+
+    /// The group of a snapshot, where it is one of a group, and the volume that it was taken of.
+    pub fn group(self) -> Option<(u32, Self)> {
+        let group = (self.0 / GROUP).checked_sub(1)?;
+        Some((group, Self(self.0 % GROUP)))
+    }
+
+    /// The folder of a volume.
+    pub fn folder(self) -> u32 {
+        self.0 % FOLDERS
+    }
+}
+
+/// How an operation names what it destroys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Each by its own name.
+    Each,
+    /// As all that lies below a folder.
+    Below(u32),
+    /// As the snapshots of a group, of all volumes in a folder or in the pool.
+    Group(u32, Option<u32>),
+}
+
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -110,6 +149,13 @@ pub enum Admin {
     Destroy {
         /// Which.
         volume: VolumeId,
+    },
+    /// Destroys several at once: all of them, or none.
+    DestroyAll {
+        /// Which.
+        volumes: Vec<VolumeId>,
+        /// By which names.
+        named: Named,
     },
     /// Makes a clone what its origin was cloned from: no content changes.
     Promote {

@@ -97,6 +97,17 @@ fn snapshots_clones_and_destruction_survive_power_cuts() {
     }
 }
 
+/// Below folders and by the name of snapshots, in one operation.
+#[test]
+fn what_is_destroyed_together_is_all_there_or_all_gone() {
+    let summary = withstands(Family::Destroying, 300);
+    assert_eq!(summary.total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(summary.total.destructions > summary.histories, "{summary}");
+        assert!(summary.total.cut.freeing > summary.histories, "{summary}");
+    }
+}
+
 #[test]
 fn what_log_vdevs_promised_survives_power_cuts() {
     assert_eq!(withstands(Family::Logs, 500).total.errors, 0);

@@ -135,7 +135,7 @@ fn create(name: &str) -> Change {
         thin: None,
         threshold_percent: None,
         // Given, so that the same change makes the same configuration whenever it is made.
-        naa: Some(format!("6{number:031x}")),
+        naa: Some(format!("6{:031x}", (u128::from(number) + 1) << 40)),
         serial: None,
     })
 }

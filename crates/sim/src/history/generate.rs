@@ -3,6 +3,8 @@
 //! The generator knows roughly what exists at each step. What does not any more, because something
 //! failed or was cut out of the history, the run leaves out.
 
+mod together;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -67,6 +69,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         climate,
         known: known.collect(),
         next_volume: count as u32,
+        next_group: 0,
         durable_per_mille: random.one_of(&[0, 100, 500, 1000]),
         // Few hot places make operations meet.
         hot: random.within(2..climate.blocks.max(2) + 1),
@@ -152,6 +155,7 @@ struct Author<'a> {
     random: Random,
     known: Vec<Known>,
     next_volume: u32,
+    next_group: u32,
     durable_per_mille: u64,
     hot: u64,
     first_losable: usize,
@@ -183,6 +187,9 @@ impl Author<'_> {
             let known = self.any_volume(true);
             let (volume, slices) = (known.id, self.asked(known));
             return Step::Submit(Operation::Extents { volume, slices });
+        }
+        if climate.destroys_per_mille > 0 && self.random.per_mille(climate.destroys_per_mille) {
+            return Step::Submit(Operation::Admin(self.together()));
         }
         if self.random.per_mille(climate.admin_per_mille) {
             return Step::Submit(Operation::Admin(self.admin()));
@@ -393,9 +400,13 @@ impl Author<'_> {
             }
             10 => Admin::Scrub,
             11 => Admin::Checkpoint,
+            // A snapshot that becomes another volume's would have another number in its group.
+            12 if self.climate.destroys_per_mille > 0 => self.snapshot_group(),
             12 => self.promote(),
             13 => {
-                let volume = self.any_volume(true).id;
+                // Snapshots of a group have the same name.
+                let or_snapshot = self.climate.destroys_per_mille == 0;
+                let volume = self.any_volume(or_snapshot).id;
                 Admin::Rename { volume }
             }
             _ => {

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Model;
-use crate::operation::{Admin, Operation, SLICES_PER_BLOCK, VolumeId};
+use crate::operation::{Admin, Named, Operation, SLICES_PER_BLOCK, VolumeId};
 
 /// Snapshots, clones and promotions that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     /// What a snapshot was taken of, and a clone made of.
     origins: BTreeMap<VolumeId, VolumeId>,
+    /// Snapshots in the order in which they were taken.
+    taken: BTreeMap<VolumeId, usize>,
     /// Clones that were promoted, and what they stemmed from.
     promoted: BTreeSet<VolumeId>,
 }
@@ -44,7 +46,7 @@ impl Lineage {
                     blocks(*volume).is_some()
                         && blocks(*snapshot).is_some()
                         && self.origins.get(snapshot) == Some(volume)
-                        && children.all(|child| child <= *snapshot)
+                        && children.all(|child| self.taken.get(&child) <= self.taken.get(snapshot))
                         && !self.is_of_promoted(*volume)
                 }
                 Admin::Resize { volume, .. } => blocks(*volume).is_some() && !is_snapshot(*volume),
@@ -52,6 +54,9 @@ impl Lineage {
                     blocks(*volume).is_some()
                         && self.children(model, *volume).next().is_none()
                         && !self.is_of_promoted(*volume)
+                }
+                Admin::DestroyAll { volumes, named } => {
+                    self.go_together(model, volumes) && Self::is_all(model, volumes, *named)
                 }
                 Admin::Promote { volume } => {
                     let origin = self.origins.get(volume);
@@ -72,6 +77,30 @@ impl Lineage {
                 Admin::Checkpoint | Admin::Scrub | Admin::Reshape(_) => true,
             },
         }
+    }
+
+    /// Whether all of these are there, and nothing is left that stems from them.
+    fn go_together(&self, model: &Model, volumes: &[VolumeId]) -> bool {
+        volumes.iter().all(|volume| {
+            let mut children = self.children(model, *volume);
+            model.blocks(*volume).is_some()
+                && children.all(|child| volumes.contains(&child))
+                && !self.is_of_promoted(*volume)
+        })
+    }
+
+    /// Whether these are all that the name means.
+    fn is_all(model: &Model, volumes: &[VolumeId], named: Named) -> bool {
+        let owner = |volume: VolumeId| volume.group().map_or(volume, |(_, of)| of);
+        let is_meant = |volume: &VolumeId| match named {
+            Named::Each => volumes.contains(volume),
+            Named::Below(folder) => owner(*volume).folder() == folder,
+            Named::Group(group, folder) => volume.group().is_some_and(|(of, volume)| {
+                of == group && folder.is_none_or(|folder| volume.folder() == folder)
+            }),
+        };
+        let meant: BTreeSet<VolumeId> = model.volumes().filter(is_meant).collect();
+        meant == volumes.iter().copied().collect()
     }
 
     /// The snapshots of a volume or clones of a snapshot that may exist.
@@ -107,8 +136,10 @@ impl Lineage {
                 }
             }
             Admin::Snapshot { of } => {
-                let of = of.iter().map(|(volume, snapshot)| (*snapshot, *volume));
-                self.origins.extend(of);
+                for (volume, snapshot) in of {
+                    self.origins.insert(*snapshot, *volume);
+                    self.taken.insert(*snapshot, self.taken.len());
+                }
             }
             Admin::Clone { snapshot, volume } => {
                 self.origins.insert(*volume, *snapshot);

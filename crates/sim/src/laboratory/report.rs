@@ -44,6 +44,8 @@ pub struct Report {
     pub heals: u64,
     /// Changes for which space was kept, of those that may lack it.
     pub kept: u64,
+    /// Operations that destroyed several volumes or snapshots.
+    pub destructions: u64,
     /// What became of its disks.
     pub moves: Moves,
     /// Whether it ended early because the store refused to open, where it may.
@@ -108,6 +110,7 @@ impl Report {
         self.missed_records += other.missed_records;
         self.missed_by_signposts += other.missed_by_signposts;
         self.needless_records += other.needless_records;
+        self.destructions += other.destructions;
         self.cut.add(&other.cut);
         self.extents += other.extents;
         self.heals += other.heals;

@@ -249,11 +249,14 @@ impl<'a, S: Subject> Runner<'a, S> {
             Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),
             Operation::Admin(admin) => {
                 self.lineage.note(admin);
+                let is_several =
+                    matches!(admin, Admin::DestroyAll { volumes, .. } if volumes.len() > 1);
+                self.report.destructions += u64::from(is_several);
                 let id = self.model.submit_admin(admin);
                 Pending::Admin {
                     id,
                     is_exclusive,
-                    needs_space: !matches!(admin, Admin::Destroy { .. }),
+                    needs_space: !matches!(admin, Admin::Destroy { .. } | Admin::DestroyAll { .. }),
                 }
             }
         };

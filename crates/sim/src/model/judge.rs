@@ -30,6 +30,8 @@ pub enum WrongKind {
     Missing,
     /// A volume is there that was destroyed, or never made.
     Undead,
+    /// A volume is there, and this one, which was to go with it, is not.
+    Half(VolumeId),
     /// A volume has another size, in blocks.
     Size(u64),
 }
@@ -55,6 +57,12 @@ impl fmt::Display for Wrong {
         match self.kind {
             WrongKind::Missing => return write!(f, "{volume} is missing"),
             WrongKind::Undead => return write!(f, "{volume} exists, which it must not"),
+            WrongKind::Half(other) => {
+                return write!(
+                    f,
+                    "{volume} exists, and {other} does not, though they were to go together"
+                );
+            }
             WrongKind::Size(blocks) => {
                 return write!(f, "{volume} has {blocks} blocks, which it must not");
             }
@@ -206,6 +214,7 @@ impl Model {
         if let Some(undead) = found.keys().find(|id| !self.volumes.contains_key(id)) {
             return Err(whole_volume(WrongKind::Undead, *undead));
         }
+        self.judge_together(found)?;
         let durable = Sight {
             acknowledged_before: 0,
             submitted_before: 0,
@@ -250,6 +259,21 @@ impl Model {
         self.judge_found_extents(found)?;
         self.pin(found, &possible, ordered);
         self.opened = self.tick();
+        Ok(())
+    }
+
+    /// What was to go in one operation is there as a whole, or gone as a whole.
+    fn judge_together(&mut self, found: &BTreeMap<VolumeId, FoundVolume>) -> Result<(), Wrong> {
+        for volumes in std::mem::take(&mut self.together) {
+            let (left, gone): (Vec<VolumeId>, Vec<VolumeId>) =
+                volumes.into_iter().partition(|id| found.contains_key(id));
+            // Where flushes lie, what was made in the log's last groups may have gone with these.
+            if let (Some(left), Some(gone)) = (left.first(), gone.first())
+                && self.rules.durability
+            {
+                return Err(whole_volume(WrongKind::Half(*gone), *left));
+            }
+        }
         Ok(())
     }
 

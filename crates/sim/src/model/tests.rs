@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::operation::BLOCK_SIZE;
+use crate::operation::{BLOCK_SIZE, Named};
 use pages::Pages;
 
 const V: VolumeId = VolumeId(0);
@@ -333,12 +333,17 @@ fn administration_that_was_not_answered_happened_or_not() {
         volume: clone,
     };
     let destroy = Admin::Destroy { volume: snapshot };
+    let destroy_all = Admin::DestroyAll {
+        volumes: vec![volume, snapshot],
+        named: Named::Each,
+    };
     let old: Held<'_> = &[(V, &[2]), (S, &[1])];
-    let cases: [(Admin, Held<'_>); 4] = [
+    let cases: [(Admin, Held<'_>); 5] = [
         (grow, &[(V, grown), (S, &[1])]),
         (roll_back, &[(V, &[1]), (S, &[1])]),
         (make, &[(V, &[2]), (S, &[1]), (clone, &[1])]),
         (destroy, &[(V, &[2])]),
+        (destroy_all, &[]),
     ];
     for (admin, new) in cases {
         for in_question in [None, Some(false)] {
@@ -354,6 +359,26 @@ fn administration_that_was_not_answered_happened_or_not() {
             pool.found(new).is_ok() && pool.found(old).is_err(),
             "{admin:?}"
         );
+    }
+}
+
+#[test]
+fn what_goes_in_one_operation_is_never_half_gone() {
+    let together = Admin::DestroyAll {
+        volumes: vec![V, S],
+        named: Named::Each,
+    };
+    for answered in [None, Some(false)] {
+        let mut pool = Pool::new(Order::Free);
+        pool.write_durably(0..1);
+        let id = pool.0.submit_admin(&Admin::Snapshot { of: vec![(V, S)] });
+        pool.0.settle_admin(id, true);
+        let id = pool.0.submit_admin(&together);
+        if let Some(ok) = answered {
+            pool.0.settle_admin(id, ok);
+        }
+        let half = pool.found(&[(V, &[1])]).err().map(|wrong| wrong.kind);
+        assert_eq!(half, Some(WrongKind::Half(S)));
     }
 }
 

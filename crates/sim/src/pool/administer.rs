@@ -5,8 +5,9 @@ use store::catalog::request::{
 };
 use store::pool::{Plan, RequestId};
 
-use super::{PoolSubject, Stage};
-use crate::operation::{Admin, BLOCK_SIZE, VolumeId};
+use super::setup::folder_name;
+use super::{GROUP, PoolSubject, Stage};
+use crate::operation::{Admin, BLOCK_SIZE, Named, VolumeId};
 use crate::subject::{Answer, Outcome, VolumeSpec};
 
 impl PoolSubject {
@@ -50,7 +51,11 @@ impl PoolSubject {
             }
             Admin::Snapshot { of } => {
                 let name = |(volume, snapshot): &(VolumeId, VolumeId)| {
-                    format!("{}@s{}", self.name(*volume), snapshot.0)
+                    let volume = self.name(*volume);
+                    match snapshot.group() {
+                        Some((group, _)) => format!("{volume}@{GROUP}{group}"),
+                        None => format!("{volume}@s{}", snapshot.0),
+                    }
                 };
                 let request = TakeSnapshots {
                     names: of.iter().map(name).collect(),
@@ -61,7 +66,8 @@ impl PoolSubject {
             Admin::Clone { snapshot, volume } => {
                 let request = CloneSnapshot {
                     snapshot: self.name(*snapshot),
-                    name: format!("v{}", volume.0),
+                    name: self.setup.name_of(*volume),
+                    with_parents: self.setup.with_folders,
                     ..CloneSnapshot::default()
                 };
                 Box::new(move |catalog, stamp| catalog.plan_clone(&request, stamp))
@@ -86,6 +92,10 @@ impl PoolSubject {
                     names: vec![self.name(*volume)],
                     ..Destroy::default()
                 };
+                Box::new(move |catalog, _| catalog.plan_destroy(&request))
+            }
+            Admin::DestroyAll { volumes, named } => {
+                let request = self.destruction(volumes, *named);
                 Box::new(move |catalog, _| catalog.plan_destroy(&request))
             }
             Admin::Promote { volume } => {
@@ -126,12 +136,28 @@ impl PoolSubject {
     }
 }
 
+impl PoolSubject {
+    /// Several are destroyed, named so.
+    fn destruction(&self, volumes: &[VolumeId], named: Named) -> Destroy {
+        let within = |folder: Option<u32>| folder.map(folder_name).unwrap_or_default();
+        let names = match named {
+            Named::Each => volumes.iter().map(|volume| self.name(*volume)).collect(),
+            Named::Below(folder) => vec![folder_name(folder)],
+            Named::Group(group, folder) => vec![format!("{}@{GROUP}{group}", within(folder))],
+        };
+        Destroy {
+            names,
+            is_recursive: named != Named::Each,
+            ..Destroy::default()
+        }
+    }
+}
+
 /// The same volume's or snapshot's second name, which has its number too.
 fn other_name(name: &str) -> String {
-    let (above, letter, number) = match name.rsplit_once('@') {
-        Some((volume, snapshot)) => (format!("{volume}@"), &snapshot[..1], &snapshot[1..]),
-        None => (String::new(), &name[..1], &name[1..]),
-    };
+    let last = name.rfind(['@', '/']).map_or(0, |at| at + 1);
+    let (above, own) = name.split_at(last);
+    let (letter, number) = own.split_at(1);
     let other = match letter {
         "v" => "w",
         "w" => "v",

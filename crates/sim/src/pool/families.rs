@@ -105,10 +105,13 @@ pub enum Family {
     /// Honest disks without redundancy lose their power, and one record of the log besides that was durable: who lost
     /// something is told.
     LosingRecords,
+    /// As `Datasets`, with volumes in folders: several volumes and snapshots are destroyed in one operation, below a folder or by
+    /// the name of snapshots. They are all there, or all gone.
+    Destroying,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 18] = [
+pub const FAMILIES: [Family; 19] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -127,6 +130,7 @@ pub const FAMILIES: [Family; 18] = [
     Family::Pressed,
     Family::Rotting,
     Family::LosingRecords,
+    Family::Destroying,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -177,6 +181,7 @@ impl Family {
             Self::Pressed => "pressed",
             Self::Rotting => "rotting",
             Self::LosingRecords => "losing-records",
+            Self::Destroying => "destroying",
         }
     }
 
@@ -184,7 +189,7 @@ impl Family {
         match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
-            Self::Growing | Self::Reserving | Self::Pressed => ANY,
+            Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::Apart => PARTING,
@@ -236,6 +241,15 @@ impl Family {
                 setup.never_suspends = true;
                 climate.admin_per_mille = 350;
                 climate.volumes = 1..4;
+            }
+            Self::Destroying => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                setup.with_folders = true;
+                climate.admin_per_mille = 250;
+                climate.volumes = 2..6;
+                climate.destroys_per_mille = 150;
+                climate.steps = 20..80;
             }
             Self::Full => fill(&mut setup, &mut climate, 1 + seed % 2),
             Self::Growing => grow(&mut setup, &mut climate, seed.is_multiple_of(2)),
@@ -343,7 +357,7 @@ impl Family {
             // Here the pool must open, or little is left of the history.
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
-            Self::Rotting | Self::LosingRecords => {}
+            Self::Rotting | Self::LosingRecords | Self::Destroying => {}
         }
     }
 

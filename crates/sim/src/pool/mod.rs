@@ -29,7 +29,7 @@ use std::sync::Arc;
 use pages::Pages;
 use store::cache::Cache;
 use store::catalog::request::CreateVolume;
-use store::catalog::{Catalog, CatalogError, Operation as Change, Settings, Stamp};
+use store::catalog::{Catalog, CatalogError, Dataset, Operation as Change, Settings, Stamp};
 use store::format::{DatasetId, PoolKey};
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
 use store::pool::{PoolConfig, Recipe, Request, RequestId, ScanKind, ScanState};
@@ -50,6 +50,8 @@ const MAKING: RequestId = RequestId(u64::MAX);
 /// Answers of requests with these numbers are kept as they are. The laboratory's own lie on both sides.
 const ASKED: std::ops::Range<u64> = 1 << 62..1 << 63;
 const GUID: u64 = 0x5a_4d57;
+/// What names of snapshots begin with that were taken together.
+const GROUP: char = 'g';
 /// Whose pools these are.
 const HOST: &str = "laboratory";
 
@@ -309,6 +311,16 @@ impl Subject for PoolSubject {
     }
 }
 
+/// The number of a volume or snapshot, by its name.
+fn volume_id(catalog: &Catalog, dataset: &Dataset) -> Option<VolumeId> {
+    let number = dataset.name.get(1..)?.parse().ok()?;
+    if !dataset.name.starts_with(GROUP) {
+        return Some(VolumeId(number));
+    }
+    let volume = volume_id(catalog, catalog.dataset(dataset.parent)?)?;
+    Some(volume.snapshot_of_group(number))
+}
+
 /// The wall clock of the simulation.
 fn time_s(now_us: u64) -> u64 {
     1_000 + now_us / 1_000_000
@@ -536,14 +548,14 @@ impl PoolSubject {
             .datasets()
             .filter_map(|dataset| {
                 let (size, block_size) = dataset.geometry()?;
-                let number = dataset.name.get(1..)?.parse().ok()?;
+                let id = volume_id(catalog, dataset)?;
                 let known = Known {
                     dataset: dataset.id,
                     name: catalog.name(dataset.id),
                     blocks: size / BLOCK_SIZE as u64,
                     block_size,
                 };
-                Some((VolumeId(number), known))
+                Some((id, known))
             })
             .collect();
     }
@@ -632,7 +644,8 @@ impl PoolSetup {
     /// A volume of the kind that this setup makes.
     fn volume(&self, spec: VolumeSpec) -> CreateVolume {
         CreateVolume {
-            name: format!("v{}", spec.id.0),
+            name: self.name_of(spec.id),
+            with_parents: self.with_folders,
             size: spec.blocks * BLOCK_SIZE as u64,
             block_size: (spec.unit * BLOCK_SIZE as u64) as u32,
             properties: self.properties(spec.id),

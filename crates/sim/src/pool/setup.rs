@@ -41,6 +41,8 @@ pub struct PoolSetup {
     pub must_open: bool,
     /// The pool must never stop to take changes.
     pub never_suspends: bool,
+    /// Volumes lie in folders.
+    pub with_folders: bool,
 }
 
 impl PoolSetup {
@@ -80,6 +82,16 @@ impl PoolSetup {
             with_sync_always: true,
             must_open: false,
             never_suspends: false,
+            with_folders: false,
+        }
+    }
+
+    /// The name of a volume.
+    pub(super) fn name_of(&self, volume: VolumeId) -> String {
+        let number = volume.0;
+        match self.with_folders {
+            true => format!("{}/v{number}", folder_name(volume.folder())),
+            false => format!("v{number}"),
         }
     }
 
@@ -189,4 +201,9 @@ impl PoolSetup {
         }
         texts
     }
+}
+
+/// The name of a folder of volumes.
+pub(super) fn folder_name(folder: u32) -> String {
+    format!("f{folder}")
 }

@@ -512,6 +512,10 @@ impl Record {
             Admin::Rollback { volume, snapshot } => vec![record(ROLLBACK, *volume, of(snapshot))],
             Admin::Resize { volume, blocks } => vec![record(RESIZE, *volume, *blocks)],
             Admin::Destroy { volume } => vec![record(DESTROY, *volume, 0)],
+            Admin::DestroyAll { volumes, .. } => {
+                let volumes = volumes.iter();
+                volumes.map(|of| record(DESTROY, *of, 0)).collect()
+            }
             Admin::Promote { .. }
             | Admin::Rename { .. }
             | Admin::SetProperty { .. }

@@ -1,0 +1,288 @@
+//! `cargo xtask mutate`: takes the store's promises about the order of writes away, one after the other, and shows that
+//! the crash laboratory finds each.
+//!
+//! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in them; an environment
+//! variable chooses one for each run. So the store that is shipped knows nothing of this.
+
+mod mutants;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use self::mutants::{CHANGES, Change, MUTANTS, Mutant};
+use crate::{crate_root, target_folder};
+
+const USAGE: &str = "\
+usage: cargo xtask mutate [OPTIONS] [FAULT]...
+
+Shows that the crash laboratory finds each fault in the order of the store's writes.
+
+options:
+  --histories N   give up after so many histories of a fault (default 20000)
+  --list          print the names of the faults, and the promises that they break";
+
+/// Chooses the fault of a run.
+const VARIABLE: &str = "SANDSTONE_MUTANT";
+/// Seeds of histories are hard from here on, and harder: `sim::pool::families`.
+const SEEDS: [u64; 3] = [1 << 40, 1 << 32, 0];
+/// Histories of the store without a fault, none of which may fail: the harness itself does no harm.
+const CONTROL: u64 = 300;
+
+/// What a run of the laboratory came to.
+struct Outcome {
+    /// Histories until the first that failed, that one included; or all of them.
+    histories: u64,
+    /// The family and what failed; `None`: nothing did.
+    found: Option<String>,
+    seconds: f64,
+}
+
+/// Runs the laboratory against the faults.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let mut histories = 20_000;
+    let mut names = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--list" => {
+                let print = |of: &Mutant| println!("{:24}{}", of.name, of.order);
+                MUTANTS.iter().for_each(print);
+                return Ok(());
+            }
+            "--histories" => {
+                let number = words.next().and_then(|word| word.parse().ok());
+                histories = number.ok_or(USAGE)?;
+            }
+            name if MUTANTS.iter().any(|of| of.name == name) => names.push(name),
+            other => return Err(format!("'{other}' is no fault\n{USAGE}")),
+        }
+    }
+    let laboratory = build()?;
+    let control = attack(&laboratory, "", CONTROL)?;
+    if let Some(failure) = control.found {
+        return Err(format!(
+            "without a fault the laboratory finds one: {failure}"
+        ));
+    }
+    println!("without a fault: {CONTROL} histories, none failed");
+    let is_meant = |of: &&Mutant| names.is_empty() || names.contains(&of.name);
+    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
+    let survived = attack_all(&laboratory, &chosen, histories)?;
+    match survived.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not found: {}", survived.join(", "))),
+    }
+}
+
+/// Attacks them, one on each core at a time; says which were not found.
+fn attack_all(
+    laboratory: &Path,
+    mutants: &[&Mutant],
+    histories: u64,
+) -> Result<Vec<&'static str>, String> {
+    let next = AtomicUsize::new(0);
+    let survived = Mutex::new(Vec::new());
+    let one_after_another = || -> Result<(), String> {
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = attack(laboratory, mutant.name, histories)?;
+            let Outcome {
+                histories, seconds, ..
+            } = outcome;
+            let (name, order) = (mutant.name, mutant.order);
+            let found = outcome.found.as_deref();
+            let how = found.unwrap_or("NOT FOUND");
+            println!("{name} ({order}): {histories} histories, {seconds:.0} s: {how}");
+            if found.is_none() {
+                let mut all = survived.lock().map_err(|_| "a thread panicked")?;
+                all.push(name);
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(one_after_another)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .map(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+            .collect::<Result<(), String>>()
+    })?;
+    survived
+        .into_inner()
+        .map_err(|_| "a thread panicked".to_owned())
+}
+
+/// Runs so many histories with a fault, of all families and of seeds of each kind, until one fails.
+fn attack(laboratory: &Path, mutant: &str, histories: u64) -> Result<Outcome, String> {
+    let begun = Instant::now();
+    let mut done = 0;
+    // A short round of each kind of seeds first, then a long one.
+    let rounds = [histories / 20, histories - histories / 20];
+    let mut firsts = SEEDS;
+    for round in rounds {
+        for first in &mut firsts {
+            let share = round / SEEDS.len() as u64;
+            if share == 0 {
+                continue;
+            }
+            let ran = Command::new(laboratory)
+                .env(VARIABLE, mutant)
+                .args(["--first", &first.to_string(), "--failures", "1"])
+                .args(["--histories", &share.to_string()])
+                .stderr(Stdio::null())
+                .output()
+                .map_err(|error| format!("the laboratory does not run: {error}"))?;
+            let told = String::from_utf8_lossy(&ran.stdout);
+            let last = told.lines().last().unwrap_or_default();
+            let count: u64 = last
+                .split(' ')
+                .next()
+                .and_then(|word| word.parse().ok())
+                .ok_or_else(|| format!("the laboratory ended with '{last}'"))?;
+            done += count;
+            *first += count;
+            if !ran.status.success() {
+                return Ok(Outcome {
+                    histories: done,
+                    found: told.lines().next().map(str::to_owned),
+                    seconds: begun.elapsed().as_secs_f64(),
+                });
+            }
+        }
+    }
+    Ok(Outcome {
+        histories: done,
+        found: None,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// The laboratory with all faults in it.
+fn build() -> Result<PathBuf, String> {
+    let folder = target_folder().join("mutants");
+    let sources = folder.join("sources");
+    copy(&sources)?;
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(&sources)
+        .args(["build", "--package", "sim", "--example", "soak"])
+        .arg("--target-dir")
+        .arg(folder.join("built"));
+    match command.status() {
+        Ok(status) if status.success() => Ok(folder.join("built/debug/examples/soak")),
+        Ok(_) => Err("the changed store does not build".to_owned()),
+        Err(error) => Err(format!("cargo does not run: {error}")),
+    }
+}
+
+/// Copies what is needed to build it, changed. Files that are the same already are left alone.
+fn copy(to: &Path) -> Result<(), String> {
+    let root = crate_root();
+    let listed = Command::new("git")
+        .current_dir(&root)
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .output()
+        .map_err(|error| format!("git does not run: {error}"))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for name in listed.split('\0').filter(|name| !name.is_empty()) {
+        let Ok(mut bytes) = fs::read(root.join(name)) else {
+            // It was deleted and is still listed.
+            continue;
+        };
+        if let Some(file) = name.strip_prefix("crates/store/src/") {
+            bytes = changed(file, &String::from_utf8_lossy(&bytes))?.into_bytes();
+        }
+        write(&to.join(name), &bytes)?;
+    }
+    write(&to.join("crates/store/src/mutants.rs"), CHOOSER.as_bytes())
+}
+
+/// A module that is added to the store.
+const CHOOSER: &str = "\
+//! Which fault is chosen.
+
+/// Whether it is this one.
+pub(crate) fn is(name: &str) -> bool {
+    static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var(\"SANDSTONE_MUTANT\").unwrap_or_default()) == name
+}
+";
+
+/// A file of the store with all faults of it.
+fn changed(file: &str, source: &str) -> Result<String, String> {
+    let mut text = source.to_owned();
+    for Change { from, to, .. } in CHANGES.iter().filter(|change| change.file == file) {
+        if text.matches(from).count() != 1 {
+            return Err(format!(
+                "crates/store/src/{file} has changed: this no longer stands there exactly once, so adapt \
+                 xtask/src/mutate/mutants.rs:\n{from}"
+            ));
+        }
+        text = text.replace(from, &spelled(to));
+    }
+    if file == "lib.rs" {
+        text.push_str("\nmod mutants;\n");
+    }
+    Ok(text)
+}
+
+/// As it stands in the source.
+fn spelled(text: &str) -> String {
+    text.replace('‹', "crate::mutants::is(\"")
+        .replace('›', "\")")
+}
+
+/// The names of faults in a change.
+fn named(text: &str) -> BTreeSet<&str> {
+    let parts = text.split('‹').skip(1);
+    parts
+        .filter_map(|part| Some(part.split_once('›')?.0))
+        .collect()
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let failed = |error| format!("{} cannot be written: {error}", path.display());
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    fs::write(path, bytes).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever changes the store is told that a fault has to follow it.
+    #[test]
+    fn every_fault_still_fits_the_sources() {
+        let store = crate_root().join("crates/store/src");
+        let files: BTreeSet<&str> = CHANGES.iter().map(|change| change.file).collect();
+        for file in files {
+            let source = fs::read_to_string(store.join(file)).expect(file);
+            let changed = changed(file, &source).unwrap_or_else(|why| panic!("{why}"));
+            assert_ne!(changed, source, "{file}");
+        }
+    }
+
+    #[test]
+    fn every_fault_is_somewhere_and_has_a_name_of_its_own() {
+        let changed: BTreeSet<&str> = CHANGES.iter().flat_map(|change| named(change.to)).collect();
+        let names: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(changed, names);
+        assert_eq!(names.len(), MUTANTS.len());
+    }
+}

@@ -1,0 +1,385 @@
+//! The faults: each takes one promise about the order of writes away from the store. What is changed is text, so the
+//! store itself has no word of this; a test holds each change against the sources.
+
+/// One fault.
+#[derive(Debug)]
+pub(crate) struct Mutant {
+    /// Its name, which begins a run of the laboratory with it.
+    pub(crate) name: &'static str,
+    /// The promise that it breaks.
+    pub(crate) order: &'static str,
+}
+
+/// Where the sources of the store are changed. `‹name›` stands for "this fault is chosen".
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Below `crates/store/src`.
+    pub(crate) file: &'static str,
+    /// What stands there, exactly once.
+    pub(crate) from: &'static str,
+    /// What stands there instead.
+    pub(crate) to: &'static str,
+}
+
+const fn mutant(name: &'static str, order: &'static str) -> Mutant {
+    Mutant { name, order }
+}
+
+const fn change(file: &'static str, from: &'static str, to: &'static str) -> Change {
+    Change { file, from, to }
+}
+
+/// All of them, in the order of the life of a write.
+pub(crate) const MUTANTS: [Mutant; 31] = [
+    mutant(
+        "groups-out-of-order",
+        "a group counts after all groups before it",
+    ),
+    mutant(
+        "written-is-durable",
+        "a flush follows before a written group counts as durable",
+    ),
+    mutant(
+        "answered-when-written",
+        "a change is acknowledged behind the flush",
+    ),
+    mutant(
+        "failed-flush-believed",
+        "what a failed flush should have made durable is not acknowledged",
+    ),
+    mutant(
+        "one-leaf-flushed",
+        "a flush asks every leaf that was written to",
+    ),
+    mutant(
+        "promised-after-opening",
+        "nothing is promised before a checkpoint leads behind the first group",
+    ),
+    mutant(
+        "signpost-missing",
+        "a record that leads far away lies twice",
+    ),
+    mutant(
+        "root-before-nodes",
+        "all nodes of a checkpoint are written before its root",
+    ),
+    mutant(
+        "root-before-groups",
+        "all groups of a checkpoint are written before its root",
+    ),
+    mutant(
+        "root-before-flush",
+        "a flush lies between a checkpoint's blocks and its root",
+    ),
+    mutant(
+        "root-before-labels",
+        "labels are true before a root is written that relies on them",
+    ),
+    mutant(
+        "root-rounds-unflushed",
+        "a flush lies between both rounds of a root",
+    ),
+    mutant(
+        "root-unflushed",
+        "a checkpoint counts when its root is durable",
+    ),
+    mutant(
+        "freed-before-root",
+        "what a checkpoint dropped is free when its root is durable",
+    ),
+    mutant(
+        "freed-one-early",
+        "what a checkpoint dropped stays for one checkpoint more",
+    ),
+    mutant(
+        "labels-in-one-round",
+        "labels of one end are never written together",
+    ),
+    mutant(
+        "label-rounds-unflushed",
+        "a flush lies between both rounds of labels",
+    ),
+    mutant(
+        "labels-unflushed",
+        "labels are relied on when they are durable",
+    ),
+    mutant(
+        "labels-after-one-round",
+        "labels are relied on when both rounds are written",
+    ),
+    mutant(
+        "labels-not-waited-for",
+        "nothing is promised while labels have to say something new",
+    ),
+    mutant(
+        "space-before-labels",
+        "labels know a vdev before blocks lie on it",
+    ),
+    mutant(
+        "log-copy-unflushed",
+        "copies on a log vdev are promised when they are flushed",
+    ),
+    mutant(
+        "log-copy-during-labels",
+        "log vdevs promise nothing while labels change",
+    ),
+    mutant(
+        "labels-over-log-debt",
+        "labels change when the chain has all that log vdevs promised",
+    ),
+    mutant(
+        "log-ring-reused-early",
+        "the place of a copy is used again when the chain has its group",
+    ),
+    mutant(
+        "end-without-mark",
+        "an opening marks the end of the log that it found",
+    ),
+    mutant(
+        "opening-unflushed",
+        "what an opening found is flushed before anybody sees it",
+    ),
+    mutant(
+        "opening-trusts-caches",
+        "an opening flushes what an earlier life wrote, too",
+    ),
+    mutant(
+        "rings-left-uneven",
+        "the root that an opening follows is in all labels before anything builds on it",
+    ),
+    mutant(
+        "group-without-blocks",
+        "a record counts with all its blocks, or not at all",
+    ),
+    mutant(
+        "rebuilt-too-early",
+        "a rebuilt leaf is whole when a later checkpoint has flushed its blocks",
+    ),
+];
+
+/// All changes; each of one place, for one fault or several.
+pub(crate) const CHANGES: [Change; 30] = [
+    change(
+        "log/chain.rs",
+        "        while self.under_way.front().is_some_and(|group| group.is_written) {",
+        "        let counts = |group: &Sealed| group.is_written || ‹groups-out-of-order› && group.seq <= seq;
+        while self.under_way.front().is_some_and(counts) {",
+    ),
+    change(
+        "log/chain.rs",
+        "        let first = self.unflushed.front().copied();",
+        "        let first = self.unflushed.front().copied().filter(|_| !‹written-is-durable›);",
+    ),
+    change(
+        "pool/commit.rs",
+        "        for group in self.commit.chain.written(seq) {
+            for address in group.addresses {
+                self.commit.in_flight.remove(&address.to_bits());
+            }
+        }",
+        "        for group in self.commit.chain.written(seq) {
+            for address in group.addresses {
+                self.commit.in_flight.remove(&address.to_bits());
+            }
+        }
+        if ‹answered-when-written› {
+            self.answer_durable(self.commit.chain.written_seq);
+        }",
+    ),
+    change(
+        "pool/commit.rs",
+        "        self.commit.flushing = None;
+        if let Err(error) = result {",
+        "        self.commit.flushing = None;
+        if let Err(error) = result && !‹failed-flush-believed› {",
+    ),
+    change(
+        "pool/commit.rs",
+        "        if let Start::Anew(_) = self.commit.start {",
+        "        if let Start::Anew(_) = self.commit.start && !‹promised-after-opening› {",
+    ),
+    change(
+        "pool/commit.rs",
+        "            blocks.push((extent.address(), sector.clone()));",
+        "            if !‹signpost-missing› {
+                blocks.push((extent.address(), sector.clone()));
+            }",
+    ),
+    change(
+        "vdev/flush.rs",
+        "        let leaves = covered.flat_map(|(_, top)| top.leaves()).collect();",
+        "        let most = if ‹one-leaf-flushed› { 1 } else { usize::MAX };
+        let leaves = covered.flat_map(|(_, top)| top.leaves()).take(most).collect();",
+    ),
+    change(
+        "pool/checkpoint.rs",
+        "        self.writes.count == 0 && written_seq >= self.seq",
+        "        (self.writes.count == 0 || ‹root-before-nodes›) && (written_seq >= self.seq || ‹root-before-groups›)",
+    ),
+    change(
+        "pool/checkpoint.rs",
+        "            making.writes.count -= 1;",
+        "            making.writes.count = making.writes.count.saturating_sub(1);",
+    ),
+    change(
+        "pool/checkpoint.rs",
+        "        self.set_stage(Stage::Flush);",
+        "        if ‹root-before-flush› {
+            return self.begin_roots();
+        }
+        self.set_stage(Stage::Flush);",
+    ),
+    change(
+        "pool/checkpoint.rs",
+        "        self.groups_flushed(seq);
+        self.begin_roots();",
+        "        self.groups_flushed(seq);
+        if ‹freed-before-root› {
+            self.space.commit_checkpoint();
+        }
+        self.begin_roots();",
+    ),
+    change(
+        "pool/checkpoint.rs",
+        "        self.space.commit_checkpoint();
+        self.unmerged",
+        "        if !‹freed-before-root› {
+            self.space.commit_checkpoint();
+        }
+        self.unmerged",
+    ),
+    change(
+        "space/mod.rs",
+        "        self.freed = std::mem::replace(&mut self.deferred, dropped);",
+        "        self.freed = std::mem::replace(&mut self.deferred, dropped);
+        if ‹freed-one-early› {
+            let early = std::mem::take(&mut self.deferred);
+            early.iter().for_each(|extent| self.give_back(extent));
+        }",
+    ),
+    change(
+        "pool/checkpoint/labels.rs",
+        "        if self.are_labels_true() {",
+        "        if self.are_labels_true() || ‹root-before-labels› {",
+    ),
+    change(
+        "pool/checkpoint/labels.rs",
+        "            (false, _) => self.flush_labels(round),",
+        "            (false, 0) if ‹root-rounds-unflushed› => self.write_roots(1),
+            (false, 1) if ‹root-unflushed› => self.commit_checkpoint(),
+            (false, _) => self.flush_labels(round),",
+    ),
+    change(
+        "pool/labels.rs",
+        "            for copy in ROUNDS[round] {",
+        "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3] } else { ROUNDS[round].to_vec() };
+            for copy in all {",
+    ),
+    change(
+        "pool/labels.rs",
+        "            (round, false) => self.flush_configuration(round),",
+        "            (0, false) if ‹label-rounds-unflushed› && !self.is_config_new => self.write_configuration(1),
+            (1, false) if ‹labels-unflushed› => {
+                if let Some(renewal) = self.renewal.take() {
+                    self.label_caches(&renewal.config);
+                }
+                self.labels_are_written();
+            }
+            (round, false) => self.flush_configuration(round),",
+    ),
+    change(
+        "pool/labels.rs",
+        "        self.is_config_new || self.renewal.is_some()",
+        "        let is_behind = |of: &Renewal| !(‹labels-after-one-round› && of.round == 1);
+        !‹labels-not-waited-for› && (self.is_config_new || self.renewal.as_ref().is_some_and(is_behind))",
+    ),
+    change(
+        "pool/labels.rs",
+        "        self.write_configuration(0);
+    }
+
+    fn write_configuration",
+        "        if ‹space-before-labels› {
+            self.take_new_space();
+        }
+        self.write_configuration(0);
+    }
+
+    fn write_configuration",
+    ),
+    change(
+        "pool/labels.rs",
+        "        if self.is_log_owing() {",
+        "        if self.is_log_owing() && !‹labels-over-log-debt› {",
+    ),
+    change(
+        "pool/log_vdevs.rs",
+        "        let tag = self.tag(Tag::CopiesFlush(vdev));",
+        "        if ‹log-copy-unflushed› {
+            return self.copies_flushed(vdev, Ok(()));
+        }
+        let tag = self.tag(Tag::CopiesFlush(vdev));",
+    ),
+    change(
+        "pool/log_vdevs.rs",
+        "            && !self.are_labels_due()",
+        "            && (!self.are_labels_due() || ‹log-copy-during-labels›)",
+    ),
+    change(
+        "pool/log_vdevs.rs",
+        "        if let Some(copying) = copying.filter(|copying| !copying.is_void)
+            && self.are_labels_true()",
+        "        if let Some(copying) = copying.filter(|copying| !copying.is_void || ‹log-copy-during-labels›)
+            && (self.are_labels_true() || ‹log-copy-during-labels›)",
+    ),
+    change(
+        "pool/log_vdevs.rs",
+        "        self.logs.settle(self.commit.chain.durable_seq);
+        let Some(seq)",
+        "        let durable = self.commit.chain.durable_seq;
+        self.logs.settle(if ‹log-ring-reused-early› { self.logs.promised_seq } else { durable });
+        let Some(seq)",
+    ),
+    change(
+        "pool/open/mark.rs",
+        "        self.write_end(wanted, place, sector);
+        if let Some((next, _)) = goes_on {",
+        "        if !‹end-without-mark› {
+            self.write_end(wanted, place, sector);
+        }
+        if let Some((next, _)) = goes_on.filter(|_| !‹end-without-mark›) {",
+    ),
+    change(
+        "pool/open/mark.rs",
+        "            None => self.pool.place_record(),",
+        "            None if ‹end-without-mark› => None,
+            None => self.pool.place_record(),",
+    ),
+    change(
+        "pool/open/replay.rs",
+        "        pool.array.assume_unflushed(self.root.epoch);",
+        "        if ‹opening-unflushed› {
+            self.reading.remove(&tag);
+            return self.end();
+        }
+        if !‹opening-trusts-caches› {
+            pool.array.assume_unflushed(self.root.epoch);
+        }",
+    ),
+    change(
+        "pool/open/ring.rs",
+        "        if self.ring.is_even || self.rewind.is_some() {",
+        "        if self.ring.is_even || self.rewind.is_some() || ‹rings-left-uneven› {",
+    ),
+    change(
+        "pool/open/replay.rs",
+        "        let is_whole = got.len() == 1 + replay::blocks(&found.record).count();",
+        "        let is_whole = ‹group-without-blocks› || got.len() == 1 + replay::blocks(&found.record).count();",
+    ),
+    change(
+        "pool/scan/outcome.rs",
+        "            scan.ends_with = Some(self.checkpoints + 1 + under_way);",
+        "            let under_way = if ‹rebuilt-too-early› { 0 } else { under_way };
+            scan.ends_with = Some(self.checkpoints + 1 + under_way);",
+    ),
+];
