@@ -46,3 +46,46 @@ fn write<T: Serialize>(
     piece.push(b']');
     outbox.blocking_send(Ok(piece.into())).map_err(gone)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// The fault of the issue: all of a long list was in memory, twice.
+    #[test]
+    fn no_more_of_a_list_is_made_than_is_about_to_be_taken() {
+        const COUNT: usize = 20_000;
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let items = (0..COUNT).map(move |number| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            format!("{number:0100}")
+        });
+        let (outbox, mut inbox) = channel(1);
+        let writer = std::thread::spawn(move || write(items, &outbox).expect("it is taken"));
+        let mut taken = Vec::new();
+        while let Some(piece) = inbox.blocking_recv() {
+            taken.extend_from_slice(&piece.expect("a piece"));
+            // One piece waits to be taken, one to be handed over, and one is being made.
+            let ahead = made.load(Ordering::SeqCst) * 103;
+            assert!(ahead <= taken.len() + 4 * PIECE, "{ahead} {}", taken.len());
+        }
+        writer.join().expect("it ends");
+        let read: Vec<String> = serde_json::from_slice(&taken).expect("a list");
+        assert_eq!(read.len(), COUNT);
+        assert!(read.is_sorted());
+    }
+
+    #[test]
+    fn an_empty_list_is_a_list() {
+        let (outbox, mut inbox) = channel(1);
+        write(std::iter::empty::<u8>(), &outbox).expect("it is taken");
+        assert_eq!(
+            &inbox.blocking_recv().expect("a piece").expect("bytes")[..],
+            b"[]"
+        );
+    }
+}

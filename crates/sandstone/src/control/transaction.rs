@@ -128,6 +128,11 @@ impl Transactions {
         Unchanged(self.lock())
     }
 
+    /// How many changes wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// The data plane.
     pub fn data_plane(&self) -> &dyn DataPlane {
         &*self.data_plane

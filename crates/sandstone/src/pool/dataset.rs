@@ -133,8 +133,18 @@ impl Pools {
                 served.refuse_operation(catalog, &operation)?;
                 Ok(operation)
             };
+            let done = administer(&pool, Box::new(allowed));
+            // Somebody else made the same in the same moment.
+            if made == 0
+                && done
+                    .as_ref()
+                    .is_err_and(|error| error.kind == ErrorKind::Exists)
+                && let Some(unchanged) = already_there(&pool, &change)?
+            {
+                return Ok(unchanged);
+            }
             // What could be done a moment ago, somebody else's change made impossible.
-            administer(&pool, Box::new(allowed)).map_err(|error| match made {
+            done.map_err(|error| match made {
                 0 => error,
                 _ => error.not_changed("a part of it was changed: see `sandstone volume get all`"),
             })?;

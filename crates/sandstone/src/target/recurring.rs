@@ -146,4 +146,16 @@ mod tests {
         thread.join().expect("it ends");
         assert_eq!(times.try_iter().count(), 0);
     }
+
+    /// Verbs that come without a pause say so all the time.
+    #[test]
+    fn saying_again_that_it_is_needed_does_not_put_it_off() {
+        let (control, times, thread) = started(Duration::from_millis(20));
+        while times.try_recv().is_err() {
+            control.set_needed(true);
+            std::thread::yield_now();
+        }
+        control.stop();
+        thread.join().expect("it ends");
+    }
 }

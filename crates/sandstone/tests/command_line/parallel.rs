@@ -122,6 +122,46 @@ fn a_generation_that_a_client_asks_for_is_checked_strictly() {
     transactions.commit(&delete("u0"), &how).unwrap();
 }
 
+/// Verbs that come while another one is being made are stored together.
+#[test]
+fn verbs_that_come_together_share_one_write() {
+    const VERBS: usize = 16;
+    let (transactions, data_plane, folder) = transactions();
+    let (enter, entered) = std::sync::mpsc::channel();
+    let (leave, left) = std::sync::mpsc::channel::<()>();
+    let pause = move || {
+        enter.send(()).unwrap();
+        left.recv().unwrap();
+    };
+    *data_plane.during_a_change.lock().unwrap() = Some(Box::new(pause));
+    let made: Vec<Committed> = thread::scope(|scope| {
+        let commit = |number: usize| {
+            let transactions = &transactions;
+            scope.spawn(move || {
+                let change = create(&format!("u{number}"));
+                transactions.commit(&change, &Commit::default()).unwrap()
+            })
+        };
+        let mut threads = vec![commit(0)];
+        entered.recv().unwrap();
+        threads.extend((1..VERBS).map(commit));
+        while transactions.waiting() < VERBS - 1 {
+            thread::yield_now();
+        }
+        leave.send(()).unwrap();
+        let made = threads.into_iter().map(|thread| thread.join().unwrap());
+        made.collect()
+    });
+    // Each has a generation of its own, but two writes made all of them durable.
+    let mut generations: Vec<u64> = made.iter().map(|made| made.generation).collect();
+    generations.sort_unstable();
+    assert!(generations.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    assert!(transactions.generations().unwrap().len() <= 2);
+    drop(transactions);
+    let (_, stored) = Store::open(folder.path()).unwrap();
+    assert_eq!(stored.units.len(), VERBS);
+}
+
 fn create(name: &str) -> Change {
     let number: u64 = name[1..].parse().unwrap();
     Change::CreateUnit(CreateUnit {

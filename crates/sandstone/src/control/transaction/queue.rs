@@ -102,6 +102,10 @@ impl Queue {
         job
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     pub(super) fn take(&self) -> VecDeque<Arc<Job>> {
         std::mem::take(&mut *self.lock())
     }

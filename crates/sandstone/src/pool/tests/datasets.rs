@@ -1,7 +1,7 @@
 //! Changes of datasets: all of one or nothing.
 
 use super::super::Pools;
-use super::super::dataset::{DatasetChange, DatasetView};
+use super::super::dataset::{DatasetChange, DatasetView, Listing, Selection};
 use super::super::served::Served;
 use super::super::vdev_request::VdevKind;
 use super::{create_volume, pattern, pools, request, write};
@@ -166,4 +166,51 @@ fn a_value_that_is_refused_leaves_the_size_as_it_was() {
     let change = set(&["tank/a"], &[("volsize", "16M"), ("compression", "zstd")]);
     pools.change(&change).expect("set");
     assert_eq!(found(&pools, "tank/a").size, Some(16 << 20));
+}
+
+/// The fault of the issue: who listed two columns was sent thirty properties of each dataset, snapshots included.
+#[test]
+fn a_listing_tells_what_is_asked_for_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    create_volume(&pools, "tank/a", 32 << 20);
+    let snapshot = DatasetChange::Snapshot {
+        names: vec!["tank/a@one".to_owned()],
+        recursive: false,
+        properties: [("org.test:by".to_owned(), "me".to_owned())].into(),
+    };
+    pools.change(&snapshot).expect("a snapshot");
+    let listed = |kinds: Option<&[&str]>, properties: Option<&[&str]>| -> Vec<DatasetView> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let selection = Selection {
+            kinds: kinds.map(owned),
+            properties: properties.map(owned),
+        };
+        let listings = pools.listings(Some("tank")).expect("answers");
+        let views = |of: Listing| of.into_views(selection.clone());
+        listings.into_iter().flat_map(views).collect()
+    };
+    let names = |all: &[DatasetView]| all.iter().map(|of| of.name.clone()).collect::<Vec<_>>();
+    let all = listed(None, None);
+    assert_eq!(names(&all), ["tank", "tank/a", "tank/a@one"]);
+    let some = listed(
+        Some(&["volume"]),
+        Some(&["used", "compression", "org.test:by"]),
+    );
+    assert_eq!(names(&some), ["tank/a"]);
+    // What is asked for is what was told with all others; nobody set the third.
+    let mut of_volume = all[1].properties.clone();
+    of_volume.retain(|property| ["used", "compression"].contains(&property.name.as_str()));
+    assert_eq!(of_volume.len(), 2);
+    assert_eq!(some[0].properties, of_volume);
+    assert_eq!((some[0].size, some[0].used), (all[1].size, all[1].used));
+    let set = listed(Some(&["snapshot"]), Some(&["org.test:by"]));
+    assert_eq!(set[0].properties.len(), 1);
+    assert!(
+        listed(None, Some(&[]))
+            .iter()
+            .all(|of| of.properties.is_empty())
+    );
 }
