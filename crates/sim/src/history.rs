@@ -83,6 +83,22 @@ pub enum Step {
         /// How many ways.
         ways: usize,
     },
+    /// What lies on all disks is remembered, with what was remembered before.
+    RememberAll,
+    /// The power fails or the program is killed, and some disks come back as they were remembered, as many as redundancy
+    /// covers.
+    OldCopies {
+        /// After how many answers the power fails again, one for each opening that is cut.
+        again_after: Vec<u32>,
+        /// Whether the power fails.
+        power: bool,
+    },
+    /// The same for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history
+    /// goes on as if this had not happened.
+    TryOldCopies {
+        /// How many ways.
+        ways: usize,
+    },
     /// Something befalls a disk.
     Trouble {
         /// Which disk.

@@ -217,6 +217,16 @@ pub trait Subject: Sized {
         UnderWay::default()
     }
 
+    /// Disks of which some may be lost now, in groups, and how many of each. None where something is lacking already.
+    fn losable(&self) -> Vec<(Vec<usize>, usize)> {
+        Vec::new()
+    }
+
+    /// Whether disks lack what they should have.
+    fn is_lacking(&self) -> bool {
+        false
+    }
+
     /// What became of its disks.
     fn moves(&self) -> Moves {
         Moves::default()

@@ -172,6 +172,16 @@ fn bits_that_turned_over_are_healed_where_redundancy_covers_them() {
 }
 
 #[test]
+fn old_copies_that_come_back_do_not_count_before_they_are_rebuilt() {
+    let summary = withstands(Family::OldCopies, 300);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.old_copies > 3 * summary.histories, "{summary}");
+    }
+}
+
+#[test]
 fn a_full_pool_survives_power_cuts() {
     let summary = withstands(Family::Full, 200);
     // It is full, and not so full that nothing can be made on it.

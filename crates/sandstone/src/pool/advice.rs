@@ -120,6 +120,16 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
                  'sandstone pool clear {name}', and 'sandstone pool scrub {name}' to prove it."
             ),
         )
+    } else if !status.behind.is_empty() {
+        (
+            "One or more devices came back with an old copy of what they should hold. They do not count until they are \
+             rebuilt from the others, which begins by itself."
+                .to_owned(),
+            format!(
+                "Keep the other devices attached until 'sandstone pool status {name}' shows no resilver any more; \
+                 'sandstone pool events {name}' tells how old the copy is."
+            ),
+        )
     } else if resilver {
         (
             "One or more devices is currently being resilvered. The pool will continue to function, possibly \

@@ -213,6 +213,7 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
         (_, false) if error.kind == OpenErrorKind::LogMissing => {
             "attach the log device, or name it with -d; -m checks the pool as it would be without it".to_owned()
         }
+        (Remedy::Newer, _) => Remedy::newer(name),
         (Remedy::Rewind, true) => rewind,
         (Remedy::Rewind, false) => {
             format!("attach what is missing, or name it with -d; otherwise {rewind}")

@@ -93,11 +93,11 @@ impl EventLog {
 /// Tells of an event in the log and keeps it.
 pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     let name = shared.name();
-    let device = |leaf: LeafId| {
-        let guid = pool.guid(leaf).unwrap_or(0);
+    let device_of = |guid: u64| {
         let path = shared.places().get(&guid).map(|at| at.path.clone());
         path.map_or_else(|| format!("{guid:016x}"), |path| path.display().to_string())
     };
+    let device = |leaf: LeafId| device_of(pool.guid(leaf).unwrap_or(0));
     let told = |leaf: Option<LeafId>, what: &'static str, text: String| {
         let more = shared.event_log().is_told(leaf, what, Instant::now())?;
         Some(match more {
@@ -123,6 +123,15 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             None
         }
         Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
+        Event::Behind { behind } => Some(format!(
+            "{} holds an old copy: {}. It is rebuilt from the others, and does not count until then",
+            device_of(behind.leaf),
+            behind.told()
+        )),
+        Event::CaughtUp { leaf, blocks } => Some(format!(
+            "{} lacked {blocks} blocks of the log that others had; they were written to it when the pool was opened",
+            device(*leaf)
+        )),
         Event::LogFailed { vdev, reason } => Some(format!(
             "log vdev {vdev} is not used any more: {reason}. Durable writes go to the other vdevs at once"
         )),

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Examined, LeafLabels, PoolConfig, examine};
+use store::pool::{Examined, LeafLabels, OpenError, PoolConfig, examine};
 use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
 use utoipa::ToSchema;
 
@@ -143,14 +143,16 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         .filter_map(label::newest)
         .map(|(config, _)| config)
         .max_by_key(|config| config.generation);
-    let examined: Result<Examined, _> = examine(&labels, Some(guid));
+    let examined: Result<Examined, OpenError> = examine(&labels, Some(guid));
     let there: Vec<u64> = labels
         .iter()
         .filter_map(label::newest)
         .map(|(_, leaf)| leaf)
         .collect();
     let problem = match &examined {
-        Ok(examined) => missing_log(examined).or_else(|| too_few(&examined.config, &there)),
+        Ok(examined) => missing_log(examined)
+            .or_else(|| too_few(&examined.config, &there))
+            .or_else(|| examined.old_copy()),
         Err(error) => Some(error.to_string()),
     };
     let missing = config.iter().flat_map(|config| {
@@ -167,7 +169,7 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
         rewind: None,
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
-        state: match (&problem, missing.is_empty()) {
+        state: match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
             (Some(_), _) => "UNAVAIL",
             (None, true) => "ONLINE",
             (None, false) => "DEGRADED",
@@ -176,6 +178,10 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         missing,
         problem,
     }
+}
+
+fn has_old_copies(examined: &Result<Examined, OpenError>) -> bool {
+    examined.as_ref().is_ok_and(|of| !of.behind.is_empty())
 }
 
 /// Which vdev lacks more devices than it can lose; `there` are the leaves that were found.

@@ -278,6 +278,7 @@ impl Pools {
                     "attach what is missing, then import it again; if that cannot be had any more, \
                      `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
                 ),
+                (Remedy::Newer, _) => Remedy::newer(&name),
                 (Remedy::ReadOnly, true) => format!(
                     "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
                 ),

@@ -51,6 +51,8 @@ pub(super) struct NotOpen {
 pub(super) enum Remedy {
     /// Devices that are missing.
     Devices,
+    /// The device that is newer than an old copy of it, or somebody's word for that.
+    Newer,
     /// What is damaged could be given up.
     Rewind,
     /// It can be read, and not be changed.
@@ -65,8 +67,18 @@ impl Remedy {
             OpenErrorKind::Damaged | OpenErrorKind::LogDamaged => Self::Rewind,
             OpenErrorKind::Version => Self::Program,
             OpenErrorKind::ReadOnlyVersion => Self::ReadOnly,
+            OpenErrorKind::Old => Self::Newer,
             _ => Self::Devices,
         }
+    }
+
+    /// What to do where an old copy of a device is all that there is.
+    pub(super) fn newer(pool: &str) -> String {
+        format!(
+            "attach the device that was in use last in its place, then use `sandstone pool import -d PATH {pool}`; if there \
+             is none any more, `sandstone pool import -f -d PATH {pool}` takes what is there, and what the old copy lacks \
+             is lost"
+        )
     }
 
     /// What to do where something of the pool could be given up.

@@ -311,6 +311,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         places,
         is_resilvering,
         failing: &status.failing,
+        behind: &status.behind,
     };
     PoolView {
         name: status.name.clone(),
@@ -448,6 +449,7 @@ struct Teller<'a> {
     places: &'a BTreeMap<u64, Place>,
     is_resilvering: bool,
     failing: &'a [LeafId],
+    behind: &'a [LeafId],
 }
 
 impl Teller<'_> {
@@ -522,7 +524,11 @@ impl Teller<'_> {
         let place = self.places.get(&leaf.guid);
         let trouble = place.and_then(|place| place.trouble.clone());
         let is_there = matches!(leaf.state, State::Online | State::Degraded);
+        let is_old = self.behind.contains(&leaf.leaf);
         let note = match leaf.state {
+            _ if is_there && leaf.is_incomplete && is_old => {
+                Some("(old copy, does not count until it is resilvered)".to_owned())
+            }
             _ if is_there && leaf.is_incomplete && self.is_resilvering => {
                 Some("(resilvering)".to_owned())
             }

@@ -32,6 +32,8 @@ pub struct Report {
     pub missed_by_signposts: u64,
     /// And those without which everything was there.
     pub needless_records: u64,
+    /// Disks that came back old.
+    pub old_copies: u64,
     /// What moments of power cuts fell into, tried or not.
     pub cut: CutInto,
     /// Times that it was asked what has space and what is a hole.
@@ -111,6 +113,7 @@ impl Report {
         self.missed_by_signposts += other.missed_by_signposts;
         self.needless_records += other.needless_records;
         self.destructions += other.destructions;
+        self.old_copies += other.old_copies;
         self.cut.add(&other.cut);
         self.extents += other.extents;
         self.heals += other.heals;

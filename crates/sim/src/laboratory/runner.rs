@@ -1,5 +1,7 @@
 //! Runs one history, step by step.
 
+mod old_copies;
+
 use std::collections::BTreeMap;
 
 use pages::Pages;
@@ -39,6 +41,10 @@ pub(super) struct Runner<'a, S: Subject> {
     changes: BTreeMap<ChangeId, usize>,
     lineage: Lineage,
     remembered: Vec<Medium>,
+    /// What lay on all disks at earlier moments.
+    moments: Vec<Vec<Medium>>,
+    /// What disks hold when the store is opened the next time.
+    replaced: Vec<(usize, Medium)>,
     /// Sectors for blocks that the pool said that it has for good.
     promised_sectors: u64,
     random: Random,
@@ -74,6 +80,8 @@ impl<'a, S: Subject> Runner<'a, S> {
             history,
             lines,
             remembered: vec![Medium::default(); disks.len()],
+            moments: Vec::new(),
+            replaced: Vec::new(),
             machine: Machine::new(S::create(setup, geometry, 0), disks, 0),
             model,
             pending: BTreeMap::new(),
@@ -175,6 +183,9 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Export => self.export()?,
             Step::TryCuts { ways } => drop(self.try_cuts(*ways)?),
             Step::LoseRecords { ways } => self.lose_records(*ways)?,
+            Step::RememberAll => self.remember_all(),
+            Step::OldCopies { again_after, power } => self.crash_to_old(again_after, *power)?,
+            Step::TryOldCopies { ways } => self.try_old_copies(*ways)?,
             Step::Heal => self.heal()?,
             Step::Grow { disk, sectors } => self.grow(*disk, *sectors),
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
@@ -335,6 +346,9 @@ impl<'a, S: Subject> Runner<'a, S> {
                 false => disk.detach(),
             }
             disk.wake();
+        }
+        for (disk, medium) in std::mem::take(&mut self.replaced) {
+            disks[disk].come_back(Return::Old(medium));
         }
         if again_after.is_empty() && self.proves() {
             self.prove(&disks)?;

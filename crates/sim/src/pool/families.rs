@@ -108,10 +108,13 @@ pub enum Family {
     /// As `Datasets`, with volumes in folders: several volumes and snapshots are destroyed in one operation, below a folder or by
     /// the name of snapshots. They are all there, or all gone.
     Destroying,
+    /// As many honest disks as redundancy covers come back with what they held at an earlier moment, while others are
+    /// replaced, attached, detached and put aside: nothing is lost, also when others go once they are rebuilt.
+    OldCopies,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 19] = [
+pub const FAMILIES: [Family; 20] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -131,6 +134,7 @@ pub const FAMILIES: [Family; 19] = [
     Family::Rotting,
     Family::LosingRecords,
     Family::Destroying,
+    Family::OldCopies,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -182,6 +186,7 @@ impl Family {
             Self::Rotting => "rotting",
             Self::LosingRecords => "losing-records",
             Self::Destroying => "destroying",
+            Self::OldCopies => "old-copies",
         }
     }
 
@@ -192,6 +197,7 @@ impl Family {
             Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
+            Self::OldCopies => REDUNDANT,
             Self::Apart => PARTING,
         }
     }
@@ -201,7 +207,13 @@ impl Family {
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
         }
-        if matches!(self, Self::Reshaped | Self::FailingReshaped) {
+        if self == Self::OldCopies && seed % 4 == 3 {
+            setup.logs = LOGS[1].to_vec();
+        }
+        if matches!(
+            self,
+            Self::Reshaped | Self::FailingReshaped | Self::OldCopies
+        ) {
             setup.spare_disks = 3;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
         }
@@ -289,7 +301,7 @@ impl Family {
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
             }
-            Self::Reshaped => {
+            Self::Reshaped | Self::OldCopies => {
                 setup.must_open = true;
                 setup.never_suspends = true;
                 setup.without_checksums = true;
@@ -357,7 +369,7 @@ impl Family {
             // Here the pool must open, or little is left of the history.
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
-            Self::Rotting | Self::LosingRecords | Self::Destroying => {}
+            Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
         }
     }
 
@@ -401,6 +413,9 @@ impl Family {
         }
         if self == Self::LosingRecords {
             lose_records(history);
+        }
+        if self == Self::OldCopies {
+            bring_old_copies(history);
         }
     }
 
@@ -462,6 +477,28 @@ fn lose_records(history: &mut History) {
         history.steps.push(step);
         if random.per_mille(100) {
             history.steps.push(Step::LoseRecords { ways: 3 });
+        }
+    }
+}
+
+/// Moments are remembered now and then, and come back, mostly where that is only tried.
+fn bring_old_copies(history: &mut History) {
+    let mut random = Random::new(history.seed ^ 0x6f6c_6421).fork();
+    let steps = std::mem::take(&mut history.steps);
+    for step in steps {
+        history.steps.push(step);
+        match random.within(0..100) {
+            0..10 => history.steps.push(Step::RememberAll),
+            10..15 => {
+                let again_after = match random.per_mille(500) {
+                    true => vec![random.within(1..120) as u32],
+                    false => Vec::new(),
+                };
+                let power = random.per_mille(700);
+                history.steps.push(Step::OldCopies { again_after, power });
+            }
+            15..18 => history.steps.push(Step::TryOldCopies { ways: 2 }),
+            _ => {}
         }
     }
 }

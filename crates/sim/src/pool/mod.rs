@@ -33,7 +33,7 @@ use store::catalog::{Catalog, CatalogError, Dataset, Operation as Change, Settin
 use store::format::{DatasetId, PoolKey};
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
 use store::pool::{PoolConfig, Recipe, Request, RequestId, ScanKind, ScanState};
-use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
+use store::vdev::{DeviceOutcome, DeviceRequest, IoId, State as VdevState};
 
 use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
@@ -228,6 +228,37 @@ impl Subject for PoolSubject {
             checkpoint: pool.is_making_checkpoint(),
             growth: self.growth.is_under_way,
         }
+    }
+
+    fn losable(&self) -> Vec<(Vec<usize>, usize)> {
+        let Some(pool) = self.pool().filter(|pool| pool.is_labelled()) else {
+            return Vec::new();
+        };
+        let tops = pool.status().top_levels.into_iter();
+        let groups = tops.filter_map(|top| {
+            let leaves: Vec<_> = top.slots.iter().flat_map(|slot| &slot.leaves).collect();
+            let is_whole = leaves.len() == top.slots.len()
+                && leaves
+                    .iter()
+                    .all(|leaf| leaf.state == VdevState::Online && !leaf.is_incomplete);
+            let disks = leaves
+                .iter()
+                .map(|leaf| self.disks.get(&leaf.leaf.0).copied());
+            let disks: Option<Vec<usize>> = disks.collect();
+            let most = top.kind.redundancy(top.slots.len());
+            (is_whole && most > 0).then_some((disks?, most))
+        });
+        groups.collect()
+    }
+
+    fn is_lacking(&self) -> bool {
+        let Some(pool) = self.pool() else {
+            return false;
+        };
+        let tops = pool.status().top_levels.into_iter();
+        let mut leaves = tops.flat_map(|top| top.slots.into_iter().flat_map(|slot| slot.leaves));
+        let lacks = leaves.any(|leaf| leaf.state == VdevState::Online && leaf.is_incomplete);
+        lacks || !pool.is_labelled()
     }
 
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {

@@ -42,6 +42,11 @@ impl Pool {
         self.go_on();
     }
 
+    /// Whether the labels say of its vdevs what is known; a checkpoint may be under way.
+    pub fn is_labelled(&self) -> bool {
+        self.suspended.is_none() && !self.are_labels_due()
+    }
+
     /// Whether the labels say what the pool is: it exists, and is its host's.
     pub fn is_config_durable(&self) -> bool {
         self.suspended.is_none()

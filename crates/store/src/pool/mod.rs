@@ -47,6 +47,7 @@ mod labels;
 mod log_vdevs;
 mod manifest;
 mod manifest_room;
+mod old_copies;
 mod open;
 mod padding;
 mod prepared;
@@ -76,8 +77,8 @@ pub use features::Features;
 pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
-    Back, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening, Rewound,
-    examine,
+    Back, Behind, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening,
+    Rewound, Short, examine, rear_labels,
 };
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};

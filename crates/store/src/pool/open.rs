@@ -12,16 +12,19 @@
 //! before anything is written that builds on it, all leaves are flushed: what one opening found, the next one finds, and
 //! not more. Nothing else is written.
 
+mod behind;
 mod configurations;
 mod copies;
 mod labels;
 mod mark;
 mod parted;
+mod proven;
 mod replay;
 mod rewind;
 mod ring;
 mod roots;
 mod search;
+mod sizes;
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -53,8 +56,11 @@ use crate::vdev::{
     LeafId, Priority,
 };
 
+pub use behind::Behind;
+pub(super) use behind::Claim;
 pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine};
 pub use rewind::{Back, Rewound};
+pub use sizes::{Short, rear_labels};
 
 /// The kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +81,8 @@ pub enum OpenErrorKind {
     ReadOnlyVersion,
     /// Its leaves went on without each other.
     Parted,
+    /// A leaf holds an old copy, and no others make up for it.
+    Old,
 }
 
 /// Why a pool cannot be opened. Nothing was changed.
@@ -131,6 +139,7 @@ pub struct Opening {
     replay: replay::State,
     search: search::Search,
     copies: copies::Copies,
+    proven: proven::Proven,
     /// What may be given up; `None`: nothing.
     rewind: Option<rewind::Rewind>,
     failed: Option<OpenError>,
@@ -165,6 +174,8 @@ enum Wanted {
     /// What is not needed any more: a write or flush of a log vdev.
     Wiped,
     Operation,
+    /// All copies of what is known to have been durable.
+    Proof,
     Block(usize),
     Search(search::Run),
     Ring,
@@ -184,9 +195,12 @@ impl Wanted {
             Self::Index { .. } | Self::Page { .. } => "the space map",
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
-            Self::Record | Self::Mark | Self::Operation | Self::Block(_) | Self::Search(_) => {
-                "the log"
-            }
+            Self::Record
+            | Self::Mark
+            | Self::Operation
+            | Self::Proof
+            | Self::Block(_)
+            | Self::Search(_) => "the log",
             Self::Ring => "the root of the newest checkpoint",
             Self::Restored | Self::Wiped | Self::NewMark | Self::Signpost | Self::Flush => {
                 "what the log says"
@@ -280,10 +294,14 @@ impl Opening {
             manifest: None,
             search: search::Search::default(),
             copies: copies::Copies::default(),
+            proven: proven::Proven::default(),
             rewind: None,
             failed: None,
         };
         opening.pool.is_config_new = examined.is_config_new;
+        opening.pool.note_short(&examined.short);
+        let behind = examined.behind.iter();
+        opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
         opening.pool.now_us = now_us;
         opening.pool.last_checkpoint_us = now_us;
         for (number, pointer) in opening.root.manifest.clone().iter().enumerate() {
@@ -339,7 +357,7 @@ impl Opening {
     /// What was wrong; also where it is not done yet.
     pub fn finish(self) -> Result<Pool, OpenError> {
         match self.failed {
-            Some(error) => Err(error),
+            Some(error) => Err(self.pool.named_short(error)),
             None if self.stage == Stage::Done => Ok(*self.pool),
             None => Err(OpenError::damaged("the pool is not open yet")),
         }
@@ -411,6 +429,8 @@ impl Opening {
                 self.failed = self.end_is_untold(Self::untold_end(&error));
             }
             (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
+            // Whoever reads it is told.
+            (Wanted::Proof, Err(_)) => {}
             // Of a copy that is torn, nothing was promised; what was proves the damage. One that cannot be read
             // may be the only place of what was promised.
             (Wanted::Copy | Wanted::Inline(_), Err(error)) => {
@@ -604,6 +624,8 @@ fn empty(
         scan: None,
         ended_scan: None,
         waiting_scrub: None,
+        behind: BTreeMap::new(),
+        short: Vec::new(),
         unrebuilt: BTreeSet::new(),
         heard_again: BTreeSet::new(),
         syncs: Vec::new(),

@@ -300,6 +300,23 @@ pub enum Event {
     /// A scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read, and where
     /// the block is a node of its map, none that it leads to.
     Unrecoverable(Span),
+    /// A leaf is older than the pool. It does not count until it is rebuilt.
+    Behind {
+        /// Which, and by how much.
+        behind: super::open::Behind,
+    },
+    /// A device is shorter than it was.
+    Short {
+        /// Which, and by how much.
+        short: super::open::Short,
+    },
+    /// A leaf lacked something of the log that the others had; it was written to it when the pool was opened.
+    CaughtUp {
+        /// Its position in the array.
+        leaf: LeafId,
+        /// How many blocks and records.
+        blocks: u64,
+    },
     /// A spare stands in for a leaf that failed: its device is this leaf's from now on.
     SpareInUse {
         /// Its position in the array.

@@ -256,6 +256,10 @@ pub struct Pool {
     pub(super) ended_scan: Option<ScanRecord>,
     /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
     pub(super) waiting_scrub: Option<ScanState>,
+    /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
+    pub(super) behind: BTreeMap<u64, super::open::Behind>,
+    /// Devices that were shorter than remembered when the pool was opened.
+    pub(super) short: Vec<super::open::Short>,
     /// Leaves that the last resilver could not rebuild in full. That is not tried again before something has changed.
     pub(super) unrebuilt: BTreeSet<LeafId>,
     /// Leaves that answered again after they had been given up, since something else has changed.

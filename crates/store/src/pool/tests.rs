@@ -13,6 +13,7 @@ mod full;
 mod growth;
 mod log_vdevs;
 mod manifest_room;
+mod old_copies;
 mod opening;
 mod padding;
 mod paused_scrubs;

@@ -41,6 +41,10 @@ pub struct PoolStatus {
     pub spares_in_use: Vec<u64>,
     /// Leaves whose devices fail so often that they are not trusted to last; degraded, and still used.
     pub failing: Vec<LeafId>,
+    /// Leaves that came back older than the pool, and do not count until they are rebuilt.
+    pub behind: Vec<LeafId>,
+    /// Devices that were shorter than they had been when the pool was opened.
+    pub short: Vec<super::open::Short>,
     /// The scan under way, or the last one.
     pub scan: Option<ScanStatus>,
     /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
@@ -87,6 +91,12 @@ impl Pool {
             leaving_spares: self.leaving_spares.iter().copied().collect(),
             spares_in_use,
             failing: self.failures.failing().collect(),
+            behind: self
+                .behind
+                .keys()
+                .filter_map(|guid| self.array.find(*guid))
+                .collect(),
+            short: self.short_devices(),
             scan: self.scan_status(),
             waiting_scrub: self.waiting_scrub(),
             counts: self.space.counts(),

@@ -61,6 +61,12 @@ impl Dtl {
         self.0.insert(at, (first, last));
     }
 
+    /// All that another one misses may be missing too.
+    pub fn add_all(&mut self, other: &Self) {
+        let ranges = other.0.iter();
+        ranges.for_each(|(first, last)| self.add(*first, *last));
+    }
+
     /// All blocks born from `first` on may be missing, without end: until [`Dtl::end_at`].
     pub fn add_since(&mut self, first: Epoch) {
         self.add(first, Epoch(u64::MAX));

@@ -133,6 +133,21 @@ impl Array {
         Some(missing)
     }
 
+    /// A leaf was found to lack more than was known, while it was away: up to what is born now.
+    pub fn note_lacking(&mut self, leaf: LeafId, lacks: &Dtl) {
+        let newest = self.newest;
+        let Some(state) = self.leaves.get_mut(leaf.0 as usize) else {
+            return;
+        };
+        let mut missing = state.missing.clone();
+        missing.add_all(lacks);
+        missing.end_at(newest);
+        if missing != state.missing {
+            state.missing = missing;
+            state.misses += 1;
+        }
+    }
+
     /// The log was followed to its end: no leaf can have missed more than what was born until now.
     pub fn end_missing(&mut self) {
         let newest = self.newest;

@@ -14,6 +14,8 @@ pub(super) struct Leaf {
     pub(super) guid: u64,
     /// Bytes of the device.
     pub(super) size: u64,
+    /// What lies behind this byte is not there: the device shrank.
+    pub(super) reach: u64,
     pub(super) state: LeafState,
     /// The top-level vdev it belongs to.
     pub(super) vdev: u16,
@@ -42,6 +44,7 @@ impl Leaf {
         Self {
             guid: spec.guid,
             size: spec.size,
+            reach: u64::MAX,
             state: spec.state,
             vdev,
             missing: spec.missing.clone(),

@@ -95,6 +95,8 @@ pub struct Array {
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
+    /// Requests for what lies behind the end of a device that shrank.
+    beyond: VecDeque<IoId>,
     /// Leaves that may have been asked for something in the background since [`Array::release`].
     with_news: Vec<LeafId>,
     /// Some leaf may have a flush to start.
@@ -121,6 +123,7 @@ impl Array {
             operations: Table::default(),
             in_flight: Table::default(),
             answers: VecDeque::new(),
+            beyond: VecDeque::new(),
             with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,

@@ -122,7 +122,11 @@ impl Array {
         if !self.heals {
             rewrites.clear();
         }
-        rewrites.retain(|rewrite| self.leaf(rewrite.leaf).is_usable());
+        rewrites.retain(|rewrite| {
+            let (offset, len) = byte_range(read, rewrite.column);
+            let leaf = self.leaf(rewrite.leaf);
+            leaf.is_usable() && offset + len <= leaf.reach
+        });
         let error = match read.goal {
             Goal::Rebuild(leaf) if !self.heals || !self.leaf(leaf).is_usable() => {
                 let context = format!("rebuild of {}", read.block.address);

@@ -90,7 +90,11 @@ impl Array {
     /// # Errors
     /// Where it cannot be: too few leaves, too small ones, GUIDs that are in use.
     pub fn add_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
-        self.insert_top_level(spec)
+        let mut spec = spec.clone();
+        let leaves = spec.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
+        // Checkpoints of before are in no label of these.
+        leaves.for_each(|leaf| leaf.joined = self.newest);
+        self.insert_top_level(&spec)
     }
 
     /// Whether top-level vdevs can be added, one after the other; nothing is changed.
@@ -248,8 +252,16 @@ impl Array {
             let context = format!("{size} bytes, {used} sectors are in use");
             return Err(ShapeError::new(ShapeErrorKind::TooSmall, leaf, context));
         }
-        self.leaf_mut(leaf).size = size;
+        let state = self.leaf_mut(leaf);
+        (state.size, state.reach) = (size, u64::MAX);
         Ok(())
+    }
+
+    /// The device of a leaf has only so many bytes: what lies behind them cannot be read or written.
+    pub fn set_reach(&mut self, leaf: LeafId, bytes: u64) {
+        if let Some(leaf) = self.leaves.get_mut(leaf.0 as usize) {
+            leaf.reach = bytes;
+        }
     }
 
     /// Uses all that the smallest leaf of a vdev has; returns the sectors there are now.

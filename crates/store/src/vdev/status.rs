@@ -7,6 +7,7 @@ use super::counts::{BlockIo, LeafIo};
 use super::device::LeafId;
 use super::layout;
 use super::tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
+use crate::format::label::LABEL_SIZE;
 
 /// How well a leaf or a top-level vdev is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,9 +185,11 @@ impl Array {
         leaves.any(|leaf| leaf.guid == guid && leaf.abandoned > 0)
     }
 
-    /// Where label `number` (0 to 3) of a leaf lies, in bytes.
+    /// Where label `number` (0 to 3) of a leaf lies, in bytes; `None` where its device ends before.
     pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
-        layout::label_offset(number as u64, self.leaves.get(leaf.0 as usize)?.size)
+        let leaf = self.leaves.get(leaf.0 as usize)?;
+        let offset = layout::label_offset(number as u64, leaf.size)?;
+        (offset + LABEL_SIZE as u64 <= leaf.reach).then_some(offset)
     }
 
     /// The configuration as it is now, to be written into labels: an array made of it goes on where

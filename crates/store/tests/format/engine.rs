@@ -59,7 +59,7 @@ pub(crate) fn make_image() -> Vec<Disk> {
 
 impl World {
     /// A raidz1 of three, a mirror of two and a raidz3 of five.
-    fn create() -> Self {
+    pub(crate) fn create() -> Self {
         let raidz = |parity| vdev::Kind::Raidz { parity };
         Self::of(
             &[

@@ -12,6 +12,7 @@ mod devices;
 mod disks;
 mod engine;
 mod log_vdevs;
+mod old_copies;
 mod reader;
 mod seeds;
 mod signposts;

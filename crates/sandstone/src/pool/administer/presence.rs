@@ -133,7 +133,7 @@ impl Site<'_> {
         drop(before);
         let (device, labels) = self.open_known(&named.path, guid)?;
         let is_spare = self.status.spares_in_use.contains(&guid);
-        if let Err(refused) = self.require_as_before(named, &*device, labels) {
+        if let Err(refused) = self.require_as_before(named, &*device, labels.clone()) {
             if is_spare {
                 self.handle("online", move |hands| {
                     hands.devices.keep_spare(guid, device)
@@ -144,6 +144,7 @@ impl Site<'_> {
         self.shape("online", &named.path, move |hands| {
             let before = hands.devices.detach(leaf);
             hands.devices.attach(leaf, device);
+            hands.pool.take_back(leaf, &labels);
             let result = hands.pool.online(leaf, hands.now_us);
             if result.is_err() {
                 let device = hands.devices.detach(leaf);

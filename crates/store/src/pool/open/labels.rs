@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use pages::Pages;
 
 use super::super::config::PoolConfig;
+use super::behind::{Behind, believe_needed, judge};
 use super::configurations::Labels;
 use super::parted::require_one_history;
 use super::ring::Ring;
 use super::roots::Roots;
+use super::sizes::{Short, fit};
 use super::{OpenError, OpenErrorKind};
 use crate::format::{Epoch, Root};
 use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
@@ -43,6 +45,10 @@ pub struct Examined {
     /// The guids of leaves that were not found and that have what those that were found lack: these were being rebuilt
     /// from them.
     pub needed: Vec<u64>,
+    /// Leaves that are here and are older than the pool.
+    pub behind: Vec<Behind>,
+    /// Devices that are shorter than they were.
+    pub short: Vec<Short>,
     /// Log vdevs that were in use and of which no leaf is there that has all.
     pub missing_logs: Vec<MissingLog>,
     /// Whether nothing will be written to the devices.
@@ -91,6 +97,9 @@ impl Examined {
     /// Refuses to go on without leaves that others were being rebuilt from: what is not rebuilt yet could not be read,
     /// and what is written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {
+        if let Some(context) = self.old_copy() {
+            return Err(OpenError::new(OpenErrorKind::Old, context));
+        }
         if self.needed.is_empty() {
             return Ok(());
         }
@@ -102,9 +111,23 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::Missing, context))
     }
 
-    /// Gives up what leaves have that are away and that others were being rebuilt from.
+    /// Which leaf is an old copy that no others make up for, and by how much it is behind.
+    pub fn old_copy(&self) -> Option<String> {
+        let old = self.behind.iter().find(|of| of.is_needed)?;
+        let path = self.config.paths.get(&old.leaf);
+        let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
+        Some(format!(
+            "leaf {:016x}{path} holds an old copy of what it should hold: {}, and the other devices do not make up for \
+             that",
+            old.leaf,
+            old.told()
+        ))
+    }
+
+    /// Gives up what leaves have that are away and that others were being rebuilt from, and what old copies lack.
     pub fn go_without_needed(&mut self) {
         self.needed.clear();
+        believe_needed(&mut self.config, &mut self.behind);
     }
 
     /// Gives up the log vdevs that are away, with what is there and nowhere else; returns them.
@@ -150,18 +173,16 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     config.generation = generations.fold(config.generation, u64::max);
     let owns = labels.of_pool(config.guid);
     let leaves: Vec<Option<u64>> = owns.iter().map(|own| own.map(|label| label.leaf)).collect();
-    let Roots {
-        candidates: roots,
-        ring,
-        strays,
-    } = Roots::find(devices, &leaves, &config)?;
-    require_one_history(&config, &owns, &strays)?;
-    if roots.is_empty() {
+    let found = Roots::find(devices, &leaves, &config)?;
+    require_one_history(&config, &owns, &found.strays)?;
+    if found.candidates.is_empty() {
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
     }
+    let behind = judge(&mut config, &leaves, &owns, newest, &found);
+    let (roots, ring) = (found.candidates, found.ring);
     // One that could not be read may say something else, and is read another time.
-    let mut is_config_new = labels.say_else(newest, &leaves);
+    let mut is_config_new = labels.say_else(newest, &leaves) || !behind.is_empty();
     let unaccounted = unaccounted(&config, &leaves);
     let needed = needed(&config, &leaves);
     let in_use = logs_in_use(&config);
@@ -171,8 +192,6 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         let was_online = leaf.state == LeafState::Online;
         // How much more it missed is known at the end of the log.
         leaf.missing = missing_now(leaf);
-        // That its newest root is an old one says nothing: power fails while roots are written. What it missed,
-        // the configuration says (`pool/labels.rs`).
         let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
         if is_here && returned {
             leaf.state = LeafState::Online;
@@ -191,6 +210,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
             false => LeafState::Unavailable,
         };
     }
+    let short = fit(&mut config, &leaves, devices);
+    is_config_new |= !short.is_empty();
     let missing_logs = missing_logs(&config, &in_use, roots[0].root.epoch);
     Ok(Examined {
         config,
@@ -200,6 +221,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         is_config_new,
         unaccounted,
         needed,
+        behind,
+        short,
         missing_logs,
         is_only_read: false,
     })

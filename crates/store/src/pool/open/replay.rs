@@ -87,7 +87,7 @@ impl Opening {
 
     /// The very record that was found. Another may fit as well and lie on another leaf: that of a group that
     /// was cut, over which this one was written.
-    fn record_of(&self, found: &Found) -> Block {
+    pub(super) fn record_of(&self, found: &Found) -> Block {
         let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
         let is_it = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(_, of)| of == checksum)
@@ -102,8 +102,10 @@ impl Opening {
         if self.replay.groups == 0 && self.pool.records.is_empty() {
             self.note_record_place(self.root.seq + 1, self.root.log, false)?;
         }
-        if let Some(data) = self.got.remove(&Wanted::Operation) {
-            self.replay.stored = Some(data);
+        let operation = self.got.remove(&Wanted::Operation);
+        let goes_on = operation.is_some();
+        self.replay.stored = operation.or(self.replay.stored.take());
+        if self.end_proof() || goes_on {
             if self.do_proven()? {
                 self.want_record();
             }
@@ -140,13 +142,17 @@ impl Opening {
         Ok(())
     }
 
-    /// Does the groups that are known to have been durable. `false`: a block has to be read first.
+    /// Does the groups that are known to have been durable. `false`: blocks have to be read first.
     fn do_proven(&mut self) -> Result<bool, OpenError> {
         let durable_seq = self.replay.replay.durable_seq();
         while let Some(found) = self.replay.waiting.pop_front_if(|found| {
             let seq = found.record.seq;
             seq <= durable_seq && !self.copies.used.contains_key(&seq)
         }) {
+            if self.begin_proof(&found) {
+                self.replay.waiting.push_front(found);
+                return Ok(false);
+            }
             if let Some((_, pointer)) = stored_operation(&found.record)
                 && self.replay.stored.is_none()
             {
@@ -281,6 +287,7 @@ impl Opening {
             let _ = pool.array.clear(leaf);
         }
         pool.count_reserved();
+        self.tell_old_copies();
         self.go_on_above();
         let pool = &mut self.pool;
         // What was being freed goes on to be.
@@ -350,8 +357,13 @@ impl Opening {
         if let Some(signpost) = record.signpost_at(place) {
             self.note_record_place(record.seq, signpost, true)?;
             let is_sure = record.seq <= self.replay.replay.durable_seq();
-            // A mark was written without it.
-            if !is_sure || record.is_mark() || self.copies.used.contains_key(&record.seq) {
+            // A mark was written without it, and a leaf that lacked the group lacks it too.
+            let is_lacking = std::mem::take(&mut self.proven.is_lacking);
+            if !is_sure
+                || is_lacking
+                || record.is_mark()
+                || self.copies.used.contains_key(&record.seq)
+            {
                 let (sector, _) = record.encode(self.pool.key);
                 self.replay.signposts.push((signpost, sector));
             }

@@ -10,6 +10,9 @@
 //! that does not take it, or is away, missed the epoch that begins now, and labels will say so: its roots of that
 //! epoch and later are not believed ([`super::roots`]).
 //!
+//! A leaf that came back older than the pool keeps its ring until the labels say what it lacks ([`super::behind`]). All
+//! roots in it are older than those, so nothing in it can be followed by mistake.
+//!
 //! Where something is given up (`rewind.rs`), the rings stay as they are: they lead to what was there before until the
 //! first checkpoint of the new history is durable.
 
@@ -40,7 +43,9 @@ impl Opening {
 
     fn write_ring(&mut self, round: u8) {
         self.stage = Stage::Ring(round);
-        for (leaf, _) in self.pool.labelled_leaves() {
+        let leaves = self.pool.labelled_leaves().into_iter();
+        let current = leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));
+        for (leaf, _) in current.collect::<Vec<_>>() {
             for copy in ROUNDS[usize::from(round)] {
                 if let Some(offset) = self.pool.array.label_offset(leaf, copy) {
                     let at = offset + RING_OFFSET as u64;

@@ -5,13 +5,14 @@ use std::collections::{BTreeSet, HashMap};
 use pages::Pages;
 
 use super::super::config::PoolConfig;
+use super::super::labels::ROUNDS;
 use super::OpenError;
 use super::labels::{Candidate, LeafLabels, missing_now};
 use super::parted;
 use super::ring::Ring;
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
-use crate::format::{Epoch, PoolKey, Root, SECTOR_SIZE};
-use crate::vdev::Dtl;
+use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
+use crate::vdev::{Dtl, LeafSpec, LeafState};
 
 /// The roots in the label rings.
 pub(super) struct Roots {
@@ -21,6 +22,8 @@ pub(super) struct Roots {
     pub(super) ring: Ring,
     /// Of each device, what of it leads into another history than that of the leaves that missed nothing.
     pub(super) strays: Vec<Stray>,
+    /// The newest of the candidates that each device has.
+    pub(super) held: Vec<Option<Epoch>>,
 }
 
 /// Roots of a device that no leaf has which missed nothing.
@@ -48,12 +51,12 @@ impl Roots {
         let has_roots = |guid: u64| parted::leaf(config, guid).is_some();
         let asked = || (0..devices.len()).filter(|of| leaves[*of].is_some_and(has_roots));
         for device in asked() {
-            for copy in &devices[device].copies {
+            for (place, copy) in devices[device].copies.iter().enumerate() {
                 for (number, slot) in slots.iter_mut().enumerate() {
                     let start = RING_OFFSET + number * SECTOR_SIZE;
                     if copy.len() >= start + SECTOR_SIZE {
                         let sector = copy.slice(start..start + SECTOR_SIZE);
-                        Sector::note(slot, sector, device, config.key());
+                        Sector::note(slot, sector, (device, place), config.key());
                     }
                 }
             }
@@ -63,7 +66,7 @@ impl Roots {
         if let Some(version) = later {
             return Err(OpenError::later("a checkpoint", version));
         }
-        let witnesses = Witnesses::new(devices.len(), leaves, config, &slots);
+        let witnesses = Witnesses::new(devices, leaves, config, &slots);
         let strays = strays(leaves, config, &slots);
         let labels = asked().count() * COPIES as usize;
         let mut ring = Vec::with_capacity(slots.len() * SECTOR_SIZE);
@@ -79,22 +82,25 @@ impl Roots {
             let equal = slot.iter().find(|sector| sector.bytes == bytes);
             is_even &= equal.is_some_and(|sector| sector.on.len() == labels);
         }
-        let mut candidates: Vec<Candidate> = slots
-            .into_iter()
-            .flatten()
-            .filter_map(|sector| {
-                let copies = witnesses.believed(&sector);
-                let root = sector.root?;
-                Some(Candidate { root, copies })
-            })
-            .filter(|candidate| candidate.copies >= 2)
-            .collect();
+        let mut held = vec![None; devices.len()];
+        let mut candidates = Vec::new();
+        for sector in slots.into_iter().flatten() {
+            let copies = witnesses.believed(&sector);
+            if copies < 2 {
+                continue;
+            }
+            for device in sector.devices() {
+                held[device] = held[device].max(sector.epoch());
+            }
+            candidates.extend(sector.root.map(|root| Candidate { root, copies }));
+        }
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.root.epoch));
         let sectors = Pages::from_bytes(&ring);
         Ok(Self {
             candidates,
             ring: Ring { sectors, is_even },
             strays,
+            held,
         })
     }
 }
@@ -106,7 +112,7 @@ fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) ->
         leaf.is_some_and(parted::is_whole)
     };
     let roots = || slots.iter().flatten().filter(|of| of.root.is_some());
-    let is_common = |sector: &&Sector| sector.on.iter().any(is_whole);
+    let is_common = |sector: &&Sector| sector.devices().any(|device| is_whole(&device));
     // Wherever it lies: a device may put it where it does not belong.
     let common: HashMap<&[u8], &Sector> = roots()
         .filter(is_common)
@@ -119,8 +125,8 @@ fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) ->
     let mut strays = vec![Stray::default(); leaves.len()];
     for sector in roots().filter(|of| !common.contains_key(&of.bytes[..])) {
         let clashes = twice(sector) && known.contains(&sector.epoch());
-        for device in &sector.on {
-            let stray = &mut strays[*device];
+        for device in sector.devices() {
+            let stray = &mut strays[device];
             stray.newest = stray.newest.max(sector.epoch());
             stray.clashes |= clashes;
         }
@@ -133,13 +139,13 @@ fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) ->
 struct Sector {
     bytes: Vec<u8>,
     root: Option<Root>,
-    /// The device of each copy.
-    on: Vec<usize>,
+    /// The device of each copy, and which of its labels has it.
+    on: Vec<(usize, usize)>,
 }
 
 impl Sector {
     /// Notes what lies in a slot's sector of one label more.
-    fn note(slot: &mut Vec<Self>, sector: Pages, device: usize, key: PoolKey) {
+    fn note(slot: &mut Vec<Self>, sector: Pages, place: (usize, usize), key: PoolKey) {
         let is_equal = |known: &&mut Self| {
             let mut at = 0;
             sector.chunks().all(|chunk| {
@@ -148,17 +154,21 @@ impl Sector {
             })
         };
         if let Some(known) = slot.iter_mut().find(is_equal) {
-            known.on.push(device);
+            known.on.push(place);
             return;
         }
         let bytes = sector.to_vec();
         let root = Root::decode(&bytes, key);
-        let on = vec![device];
+        let on = vec![place];
         slot.push(Self { bytes, root, on });
     }
 
     fn epoch(&self) -> Option<Epoch> {
         Some(self.root.as_ref()?.epoch)
+    }
+
+    fn devices(&self) -> impl Iterator<Item = usize> {
+        self.on.iter().map(|(device, _)| *device)
     }
 }
 
@@ -168,37 +178,45 @@ impl Sector {
 /// that was given up while this leaf was away ([`super::ring`]). So it is not believed of it, if another leaf is
 /// here that was in the pool before and missed nothing of that epoch: this one would have the root. Where none is, it
 /// is all that there is: a pool of a single leaf that once did not take a write still has its newest root.
-struct Witnesses {
+///
+/// A root that came into labels of the first round only, and not into those of all leaves that are here, counts for
+/// nothing. Its checkpoint never was durable, so nothing was written over what the one before leads to, and the log
+/// behind that leads further than this root. A leaf without it may be a copy of an earlier moment, and the log brings
+/// it up to date. Without this rule nobody could tell what such a leaf lacks.
+struct Witnesses<'a> {
+    devices: &'a [LeafLabels],
+    /// The leaf that each device is, as the configuration has it.
+    specs: Vec<Option<&'a LeafSpec>>,
     /// What each device missed.
     missing: Vec<Dtl>,
     /// The oldest epoch in the rings of each.
     first_seen: Vec<Option<Epoch>>,
 }
 
-impl Witnesses {
+impl<'a> Witnesses<'a> {
     fn new(
-        devices: usize,
+        devices: &'a [LeafLabels],
         leaves: &[Option<u64>],
-        config: &PoolConfig,
+        config: &'a PoolConfig,
         slots: &[Vec<Sector>],
     ) -> Self {
-        let tops = config.tree.top_levels.iter();
-        let specs = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
-        let missing: HashMap<u64, Dtl> = specs.map(|leaf| (leaf.guid, missing_now(leaf))).collect();
-        let missing = leaves.iter().map(|leaf| {
-            let known = leaf.and_then(|guid| missing.get(&guid));
-            known.cloned().unwrap_or_default()
-        });
+        let specs = leaves
+            .iter()
+            .map(|leaf| parted::leaf(config, (*leaf)?))
+            .collect::<Vec<_>>();
+        let missing = |spec: &Option<&LeafSpec>| spec.map(missing_now).unwrap_or_default();
         let mut witnesses = Self {
-            missing: missing.collect(),
-            first_seen: vec![None; devices],
+            devices,
+            missing: specs.iter().map(missing).collect(),
+            specs,
+            first_seen: vec![None; devices.len()],
         };
         for sector in slots.iter().flatten() {
             let Some(epoch) = sector.epoch() else {
                 continue;
             };
-            for device in &sector.on {
-                let first = &mut witnesses.first_seen[*device];
+            for device in sector.devices() {
+                let first = &mut witnesses.first_seen[device];
                 *first = Some(first.map_or(epoch, |first| first.min(epoch)));
             }
         }
@@ -216,7 +234,34 @@ impl Witnesses {
             let was_there = self.first_seen[device].is_some_and(|first| first <= epoch);
             was_there && !missed(device)
         });
-        let copies = sector.on.iter().filter(|of| !is_known || !missed(**of));
-        copies.count() as u32
+        let copies = (sector.devices()).filter(|of| !is_known || !missed(*of));
+        match self.is_unsettled(sector) && self.lacks_holder(sector, epoch) {
+            true => 0,
+            false => copies.count() as u32,
+        }
+    }
+
+    /// Whether the power failed while a root was written: no label of the second round has it, and some of these can
+    /// be read on each leaf that has it in the first round.
+    fn is_unsettled(&self, sector: &Sector) -> bool {
+        let is_settled = sector.on.iter().any(|(_, copy)| ROUNDS[1].contains(copy));
+        let shows = |device: usize| {
+            let mut second = ROUNDS[1]
+                .iter()
+                .map(|copy| &self.devices[device].copies[*copy]);
+            second.any(|copy| Label::read(copy).is_ok())
+        };
+        !is_settled && sector.devices().all(shows)
+    }
+
+    /// Whether a leaf is here that should have this root and has it in no label.
+    fn lacks_holder(&self, sector: &Sector, epoch: Epoch) -> bool {
+        let mut leaves = self.specs.iter().zip(&self.missing).enumerate();
+        leaves.any(|(device, (spec, missing))| {
+            let takes_it = |spec: &&LeafSpec| {
+                spec.state == LeafState::Online && spec.joined <= epoch && !missing.contains(epoch)
+            };
+            spec.is_some_and(|spec| takes_it(&spec)) && sector.devices().all(|of| of != device)
+        })
     }
 }

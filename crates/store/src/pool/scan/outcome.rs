@@ -165,10 +165,13 @@ impl Pool {
             false => left.into_iter().map(|resilver| resilver.leaf).collect(),
         };
         for resilver in rebuilt {
-            // It may have missed more: then there is another resilver.
-            let _ = self
+            let ended = self
                 .array
                 .finish_resilver(&resilver, &mut self.array_output);
+            // It may have missed more: then there is another resilver.
+            if ended == Ok(true) {
+                self.is_current(resilver.leaf);
+            }
         }
         self.is_config_new = true;
     }

@@ -43,6 +43,8 @@ pub(super) struct World {
     held: Vec<(DeviceRequest, Pages)>,
     /// Bytes of which scans found no right copy.
     pub(super) unrecoverable: Vec<Span>,
+    /// What the pool told, but for checkpoints.
+    pub(super) events: Vec<Event>,
     answered: BTreeSet<RequestId>,
     /// Sectors that are zeros when they are read for the first time while the pool is opened, but for the runs
     /// in which records are searched.
@@ -138,6 +140,7 @@ impl World {
             holds_reads: false,
             held: Vec::new(),
             unrecoverable: Vec::new(),
+            events: Vec::new(),
             answered: BTreeSet::new(),
             misread: BTreeSet::new(),
             now_us: 0,
@@ -194,6 +197,9 @@ impl World {
                 _ => {}
             }
         }
+        let told = output.events.iter();
+        let told = told.filter(|event| !matches!(event, Event::Checkpoint { .. }));
+        self.events.extend(told.cloned());
         output
     }
 
@@ -317,6 +323,49 @@ impl World {
             if let Some(DeviceRequest { io, leaf, op }) = self.asked.pop_front() {
                 let outcome = self.attempt(leaf, &op);
                 self.pool.completed(io, outcome, self.now_us);
+            }
+        }
+    }
+
+    /// Makes a checkpoint up to where its roots are in all labels, and no further.
+    pub(super) fn begin_checkpoint_up_to_roots(&mut self) {
+        self.settle();
+        let before = self.pool.persisted.epoch;
+        self.pool.is_checkpoint_wanted = true;
+        self.pool.tick(self.now_us, 1_000);
+        while self.pool.persisted.epoch == before {
+            assert!(self.do_one(), "{:?}", self.pool.suspended);
+        }
+    }
+
+    /// Reads come from disks again.
+    pub(super) fn forget_cache(&mut self) {
+        self.pool.cache.resize(0);
+        self.pool.cache.resize(self.cache_bytes);
+    }
+
+    /// Begins to open the pool; the disks do so many requests for it, and then the power fails.
+    pub(super) fn open_in_part(&mut self, requests: usize) {
+        self.asked.clear();
+        let examined = self.examine().expect("labels");
+        let (limits, cache) = (self.limits, cache(self.cache_bytes));
+        let root = &examined.roots[0];
+        let opening = Opening::new(&examined, root, limits, vdev_limits(), cache, self.now_us);
+        let mut opening = opening.expect("an opening");
+        let leaves = examined.leaves.iter().enumerate();
+        let leaf = |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
+        self.leaves = leaves.filter_map(leaf).collect();
+        let mut done = 0;
+        while !opening.is_done() && done < requests {
+            for DeviceRequest { io, leaf, op } in opening.take_requests() {
+                // Reads change nothing, so they do not count.
+                let is_change = !matches!(op, DeviceOp::Read { .. });
+                if is_change && done >= requests {
+                    continue;
+                }
+                done += usize::from(is_change);
+                let outcome = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
+                opening.completed(io, Ok(outcome), self.now_us);
             }
         }
     }

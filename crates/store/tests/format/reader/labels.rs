@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::disks::{Disk, SECTOR};
+use super::super::disks::Disk;
 use super::bytes::{is_keyed, is_zero, number, wide};
 use super::map::Pointer;
+use super::old_copies::Roots;
 
-const LABEL: u64 = 256 << 10;
+pub(super) const LABEL: u64 = 256 << 10;
 
 /// The features that this reader knows.
 const FEATURES: [&str; 1] = ["signposts"];
@@ -44,8 +45,7 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
         .iter()
         .max_by_key(|(_, label)| number(&label[32..40]));
     let (_, newest) = newest.expect("a label");
-    let len = number(&newest[40..48]) as usize;
-    let config: Value = serde_json::from_slice(&newest[96..96 + len]).expect("JSON");
+    let mut config = config_of(newest);
     let needed = config["features"]["read"].as_array();
     for feature in needed.into_iter().flatten() {
         let name = feature.as_str().expect("a name");
@@ -57,20 +57,14 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     let own = labels
         .iter()
         .filter(|(_, label)| number(&label[16..24]) == guid);
-    let leaves = own
+    let leaves: BTreeMap<u64, &Disk> = own
         .map(|(disk, label)| (number(&label[24..32]), *disk))
         .collect();
-    let mut roots: BTreeMap<(u64, Vec<u8>), u32> = BTreeMap::new();
-    for copy in disks.iter().flat_map(copies) {
-        for sector in copy[LABEL as usize / 2..].chunks(SECTOR) {
-            if sector.starts_with(b"SANDROOT") && is_keyed(secret, sector, 72) {
-                let epoch = number(&sector[24..32]);
-                *roots.entry((epoch, sector.to_vec())).or_default() += 1;
-            }
-        }
-    }
-    let twice = roots.iter().rev().find(|(_, copies)| **copies >= 2);
-    let ((_, root), _) = twice.expect("a root of which there are two");
+    let roots = Roots::find(&leaves, secret);
+    let generation = number(&newest[32..40]);
+    roots.note_old_copies(&mut config, generation);
+    let counting = roots.counting(&config);
+    let (_, root) = counting.last().expect("a root that counts");
     let root = parse_root(root, guid);
     Found {
         config,
@@ -81,15 +75,21 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     }
 }
 
+/// 2
+pub(super) fn config_of(label: &[u8]) -> Value {
+    let len = number(&label[40..48]) as usize;
+    serde_json::from_slice(&label[96..96 + len]).expect("JSON")
+}
+
 /// 1
-fn copies(disk: &Disk) -> Vec<Vec<u8>> {
+pub(super) fn copies(disk: &Disk) -> Vec<Vec<u8>> {
     let end = disk.size - disk.size % LABEL;
     let places = [0, LABEL, end - 2 * LABEL, end - LABEL];
     places.map(|at| disk.read(at, LABEL as usize)).to_vec()
 }
 
 /// 2
-fn is_label(copy: &[u8]) -> bool {
+pub(super) fn is_label(copy: &[u8]) -> bool {
     let len = number(&copy[40..48]) as usize;
     let is_known = copy.starts_with(b"SANDLABL") && number(&copy[8..10]) == 1;
     is_known && len <= 126_880 && is_keyed(0, &copy[..96 + len], 48)

@@ -9,6 +9,7 @@ mod datasets;
 pub(crate) mod labels;
 mod log;
 mod map;
+mod old_copies;
 mod record;
 mod search;
 mod space;

@@ -1,0 +1,191 @@
+//! Leaves that came back older than the pool: an old image, a disk of last week, a snapshot below us that was rolled back.
+//!
+//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was away. What it holds says
+//! otherwise:
+//! - its newest root is not the pool's newest. A root reaches labels of the first round on all leaves, and is durable
+//!   there, before a label of the second round has it. And one that stayed in the first round counts only where all leaves
+//!   that are here have it ([`super::roots`]). So a leaf without the newest root is older than that root, or failed to
+//!   take it: what was born behind its own newest root may be missing;
+//! - its configuration is older than the pool's. By the same order of rounds it had the newest one once. What it says
+//!   that it missed then, it may miss still.
+//!
+//! A leaf that has the newest root may lack groups of the log behind that. The replay finds those ([`super::proven`]).
+//!
+//! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say what it lacks: with
+//! the newest root in it, the next opening would take it for current.
+
+use super::super::config::PoolConfig;
+use super::labels::missing_now;
+use super::parted;
+use super::roots::Roots;
+use crate::format::{Epoch, Label};
+use crate::vdev::{Class, Dtl, LeafSpec, LeafState};
+
+/// A leaf that is older than the pool, or lacks a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Its guid.
+    pub leaf: u64,
+    /// The epoch of its newest checkpoint; `None`: it has none that counts.
+    pub root: Option<Epoch>,
+    /// That of the pool's newest.
+    pub newest: Epoch,
+    /// Others do not hold all that it should hold.
+    pub is_needed: bool,
+    /// What it missed by the configuration.
+    before: Dtl,
+}
+
+impl Behind {
+    /// Of a leaf that is used again while the pool is open.
+    pub(in crate::pool) fn of_returned(leaf: u64, root: Option<Epoch>, newest: Epoch) -> Self {
+        Self {
+            leaf,
+            root,
+            newest,
+            is_needed: false,
+            before: Dtl::new(),
+        }
+    }
+
+    /// How far it is behind, in words.
+    pub fn told(&self) -> String {
+        let newest = self.newest.0;
+        match self.root {
+            None => "it has no checkpoint of the pool".to_owned(),
+            Some(root) if root < self.newest => format!(
+                "its newest checkpoint is {}, that of the pool is {newest}",
+                root.0
+            ),
+            Some(_) => "its labels are older than those of the others".to_owned(),
+        }
+    }
+}
+
+/// What the labels of a device say of the leaf that it is, beside what the pool knows of it.
+pub(in crate::pool) struct Claim<'a> {
+    /// The newest root that counts.
+    pub(in crate::pool) root: Option<Epoch>,
+    /// Its label, where that is older than the pool's.
+    pub(in crate::pool) old_label: Option<&'a Label>,
+}
+
+impl Claim<'_> {
+    /// What a leaf lacks in a pool whose newest root is of an epoch.
+    pub(in crate::pool) fn lacks(&self, spec: &LeafSpec, newest: Epoch) -> Dtl {
+        let mut lacks = Dtl::new();
+        if spec.joined <= newest && self.root < Some(newest) {
+            lacks.add_since(self.root.map_or(Epoch(0), Epoch::next));
+        }
+        let Some(label) = self.old_label else {
+            return lacks;
+        };
+        let config = PoolConfig::decode(&label.config).ok();
+        let own = config.as_ref().and_then(|of| parted::leaf(of, spec.guid));
+        match own.filter(|own| own.joined == spec.joined) {
+            Some(own) => lacks.add_all(&missing_now(own)),
+            // It was in no slot then, or in another stay there.
+            None => lacks.add_since(Epoch(0)),
+        }
+        lacks
+    }
+}
+
+/// Finds the leaves that are behind, and notes in the configuration what they lack.
+pub(super) fn judge(
+    config: &mut PoolConfig,
+    leaves: &[Option<u64>],
+    labels: &[Option<&Label>],
+    counting: &Label,
+    roots: &Roots,
+) -> Vec<Behind> {
+    let Some(newest) = roots.candidates.first().map(|of| of.root.epoch) else {
+        return Vec::new();
+    };
+    let mut behind = Vec::new();
+    let slots = config
+        .tree
+        .top_levels
+        .iter_mut()
+        .flat_map(|top| &mut top.slots);
+    for spec in slots.flat_map(|slot| &mut slot.leaves) {
+        let Some(device) = leaves.iter().position(|leaf| *leaf == Some(spec.guid)) else {
+            continue;
+        };
+        // These are looked at when somebody uses them again.
+        if matches!(spec.state, LeafState::Offline | LeafState::Faulted) {
+            continue;
+        }
+        let root = roots.held[device];
+        let label = labels[device].filter(|own| own.generation < counting.generation);
+        let claim = Claim {
+            root,
+            old_label: label,
+        };
+        let before = missing_now(spec);
+        let mut missing = before.clone();
+        missing.add_all(&claim.lacks(spec, newest));
+        if missing == before {
+            continue;
+        }
+        spec.missing = missing;
+        if spec.state == LeafState::Online {
+            behind.push(Behind {
+                leaf: spec.guid,
+                root,
+                newest,
+                is_needed: false,
+                before,
+            });
+        }
+    }
+    note_needed(config, leaves, &mut behind);
+    behind
+}
+
+/// Notes which of them nobody can do without: their vdevs have not enough leaves that are whole.
+fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind]) {
+    let is_here = |leaf: &LeafSpec| leaves.contains(&Some(leaf.guid));
+    let is_usable = |leaf: &LeafSpec| {
+        !matches!(leaf.state, LeafState::Offline | LeafState::Faulted) && is_here(leaf)
+    };
+    for top in config
+        .tree
+        .top_levels
+        .iter()
+        .filter(|top| top.class == Class::Normal)
+    {
+        let lacking = |of: &dyn Fn(&LeafSpec) -> bool| {
+            let slots = top.slots.iter();
+            slots.filter(|slot| !slot.leaves.iter().any(of)).count()
+        };
+        let spare = top.kind.redundancy(top.slots.len());
+        let is_lacking = lacking(&|leaf| is_here(leaf) && parted::is_whole(leaf)) > spare;
+        // Where too few are here at all, that is to be said, and nothing else.
+        if is_lacking && lacking(&is_usable) <= spare {
+            let leaves = || top.slots.iter().flat_map(|slot| &slot.leaves);
+            let own = behind
+                .iter_mut()
+                .filter(|of| leaves().any(|leaf| leaf.guid == of.leaf));
+            own.for_each(|of| of.is_needed = true);
+        }
+    }
+}
+
+/// Takes leaves for current that nobody can do without, on somebody's word: the pool has what they have.
+pub(super) fn believe_needed(config: &mut PoolConfig, behind: &mut Vec<Behind>) {
+    let slots = config
+        .tree
+        .top_levels
+        .iter_mut()
+        .flat_map(|top| &mut top.slots);
+    for spec in slots.flat_map(|slot| &mut slot.leaves) {
+        let own = behind
+            .iter()
+            .find(|of| of.is_needed && of.leaf == spec.guid);
+        if let Some(own) = own {
+            spec.missing = own.before.clone();
+        }
+    }
+    behind.retain(|of| !of.is_needed);
+}

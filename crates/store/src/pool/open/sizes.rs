@@ -1,0 +1,123 @@
+//! Devices whose size is not the one that the configuration remembers.
+//!
+//! A device that grew goes on with the size that is remembered, until somebody says that the pool may use the rest: its
+//! labels lie at the old end. One that shrank is named. Where all that its vdev uses of it is left, with room for labels, it goes
+//! on with its new size, and labels are written to the new end. Otherwise what lies behind its end is damage: it is
+//! read from others, and nobody takes it for the end of the log.
+
+use super::super::config::PoolConfig;
+use super::labels::LeafLabels;
+use crate::format::label::LABEL_SIZE;
+use crate::format::{Label, SECTOR_SIZE};
+use crate::vdev::{LeafState, layout};
+use pages::Pages;
+
+/// A device that is shorter than it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// The guid of its leaf.
+    pub leaf: u64,
+    /// Bytes that it has.
+    pub has: u64,
+    /// Bytes that it had.
+    pub had: u64,
+    /// Whether something is missing that its vdev uses.
+    pub is_cut: bool,
+    /// Whether it goes on with its new size.
+    is_fitted: bool,
+}
+
+impl Short {
+    /// In words.
+    pub fn told(&self) -> String {
+        let Self { leaf, has, had, .. } = self;
+        format!("the device of leaf {leaf:016x} has {has} bytes, and had {had}")
+    }
+
+    /// Whether the labels at its end have no place.
+    pub(in crate::pool) fn lacks_labels(&self) -> bool {
+        !self.is_fitted
+    }
+}
+
+/// Finds devices that are shorter than they were, and lets those go on with their new size that can.
+pub(super) fn fit(
+    config: &mut PoolConfig,
+    leaves: &[Option<u64>],
+    devices: &[LeafLabels],
+) -> Vec<Short> {
+    let size_of = |guid: u64| {
+        let device = leaves.iter().position(|leaf| *leaf == Some(guid))?;
+        Some(devices[device].size)
+    };
+    let mut short = Vec::new();
+    for top in &mut config.tree.top_levels {
+        let used = top.leaf_sectors;
+        for spec in top.slots.iter_mut().flat_map(|slot| &mut slot.leaves) {
+            let Some(has) = size_of(spec.guid).filter(|has| *has < spec.size) else {
+                continue;
+            };
+            let used = used.or(layout::data_sectors(spec.size)).unwrap_or(0);
+            let is_fitted = layout::data_sectors(has).is_some_and(|sectors| sectors >= used);
+            short.push(Short {
+                leaf: spec.guid,
+                has,
+                had: spec.size,
+                is_cut: layout::sector_offset(used) > has - has % SECTOR_SIZE as u64,
+                is_fitted,
+            });
+            if is_fitted {
+                spec.size = has;
+            }
+        }
+    }
+    for spare in &mut config.spares {
+        // One that is too small for a place is not called for it.
+        spare.size = size_of(spare.guid).unwrap_or(spare.size).min(spare.size);
+    }
+    for cache in &mut config.caches {
+        if size_of(cache.guid).is_some_and(|has| has < cache.size)
+            && cache.state == LeafState::Online
+        {
+            // Nothing depends on it.
+            cache.state = LeafState::Unavailable;
+        }
+    }
+    short
+}
+
+/// The size that a label remembers of its own device.
+fn remembered(label: &Label) -> Option<u64> {
+    let config = PoolConfig::decode(&label.config).ok()?;
+    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+    let leaves = slots.flat_map(|slot| &slot.leaves);
+    let mut all = leaves.chain(&config.spares).chain(&config.caches);
+    let own = all.find(|spec| spec.guid == label.leaf)?;
+    Some(own.size)
+}
+
+/// Where the third and fourth label of a device of `size` bytes lie, by what its first two say. `None`: the device ends before.
+pub fn rear_labels(front: [&Pages; 2], size: u64) -> [Option<u64>; 2] {
+    // The second one was written when the first was durable.
+    let known = front
+        .into_iter()
+        .rev()
+        .find_map(|copy| remembered(&Label::read(copy).ok()?));
+    [2, 3].map(|number| {
+        let offset = layout::label_offset(number, known.unwrap_or(size))?;
+        (offset + LABEL_SIZE as u64 <= size).then_some(offset)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_labels_in_front_those_behind_are_looked_for_at_the_end() {
+        let nothing = Pages::new();
+        let found = rear_labels([&nothing, &nothing], 64 << 20);
+        let at_end = [2, 3].map(|number| layout::label_offset(number, 64 << 20));
+        assert_eq!(found, at_end);
+    }
+}
