@@ -215,6 +215,18 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
                  clear {name}' if the cause is removed."
             ),
         )
+    } else if let Some(short) = status.short.iter().find(|short| short.is_cut) {
+        (
+            format!(
+                "A device is shorter than it was: {}. What lay behind its end is gone; it is read from other devices, \
+                 where there are any.",
+                short.told()
+            ),
+            format!(
+                "Give the device its size back, then use 'sandstone pool export {name}' and 'sandstone pool import -d PATH \
+                 {name}'; or replace it with 'sandstone pool replace {name} DEVICE NEW'."
+            ),
+        )
     } else if any(&|leaf| leaf.is_incomplete) && is_canceled {
         (
             "One or more devices missed writes, and did not take all of that when it was rebuilt; what they lack is read \

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Event, Pool, ScanKind, ScanState};
+use store::pool::{Event, Pool, ScanKind, ScanState, Short};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 use utoipa::ToSchema;
 
@@ -128,6 +128,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             device_of(behind.leaf),
             behind.told()
         )),
+        Event::Short { short } => Some(told_short(&device_of(short.leaf), short)),
         Event::CaughtUp { leaf, blocks } => Some(format!(
             "{} lacked {blocks} blocks of the log that others had; they were written to it when the pool was opened",
             device(*leaf)
@@ -193,6 +194,23 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         }
         shared.event_log().note(&text);
     }
+}
+
+/// That a device shrank, and what that means.
+pub(super) fn told_short(device: &str, short: &Short) -> String {
+    let (has, had) = (format_size(short.has), format_size(short.had));
+    let (lacks, left) = (
+        short.had - short.has,
+        if short.is_cut {
+            "what lay behind its end is read from other devices, where there are any"
+        } else {
+            "nothing that the pool uses lay behind its end"
+        },
+    );
+    format!(
+        "{device} has {has} ({} bytes), and had {had} ({} bytes), {lacks} more: {left}",
+        short.has, short.had
+    )
 }
 
 /// Tells that leaves are away which may have been used without those that are here.

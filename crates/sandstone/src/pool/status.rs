@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
-use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState};
+use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
 use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
 use utoipa::ToSchema;
 
@@ -312,6 +312,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_resilvering,
         failing: &status.failing,
         behind: &status.behind,
+        short: &status.short,
     };
     PoolView {
         name: status.name.clone(),
@@ -450,6 +451,7 @@ struct Teller<'a> {
     is_resilvering: bool,
     failing: &'a [LeafId],
     behind: &'a [LeafId],
+    short: &'a [Short],
 }
 
 impl Teller<'_> {
@@ -525,6 +527,13 @@ impl Teller<'_> {
         let trouble = place.and_then(|place| place.trouble.clone());
         let is_there = matches!(leaf.state, State::Online | State::Degraded);
         let is_old = self.behind.contains(&leaf.leaf);
+        let shrank = self.short.iter().find(|of| of.leaf == leaf.guid).map(|of| {
+            format!(
+                "shrank: has {}, had {}",
+                format_size(of.has),
+                format_size(of.had)
+            )
+        });
         let note = match leaf.state {
             _ if is_there && leaf.is_incomplete && is_old => {
                 Some("(old copy, does not count until it is resilvered)".to_owned())
@@ -533,6 +542,7 @@ impl Teller<'_> {
                 Some("(resilvering)".to_owned())
             }
             _ if is_there && leaf.is_incomplete => Some("missed writes".to_owned()),
+            _ if shrank.is_some() => shrank,
             _ if self.failing.contains(&leaf.leaf) => Some("too many errors".to_owned()),
             State::Faulted | State::Removed | State::Unavailable => trouble,
             _ => None,

@@ -1,7 +1,7 @@
 //! The labels of all disks, read before a pool is opened.
 
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::LeafLabels;
+use store::pool::{LeafLabels, rear_labels};
 use store::vdev::layout::label_offset;
 
 use crate::disk::{DeviceOp, DeviceOutcome};
@@ -11,29 +11,37 @@ use crate::subject::{DiskRequest, Geometry};
 /// What is known of them so far.
 pub(super) struct Labels {
     pub(super) leaves: Vec<LeafLabels>,
+    /// Of each disk, how many of the first two were not answered yet.
+    front: Vec<usize>,
     waiting: usize,
 }
 
+fn request(disk: usize, copy: u64, offset: u64) -> DiskRequest {
+    let len = LABEL_SIZE as u32;
+    let (id, op) = (copy, DeviceOp::Read { offset, len });
+    DiskRequest { disk, id, op }
+}
+
 impl Labels {
-    /// With the requests that read them.
+    /// With the requests that read the first two of each disk.
     pub(super) fn new(geometry: &Geometry) -> (Self, Vec<DiskRequest>) {
         let size = |disk: usize| geometry.sectors(disk) * BLOCK_SIZE as u64;
         let leaf = |disk: usize| LeafLabels {
             size: size(disk),
             ..LeafLabels::default()
         };
+        let mut front = vec![0; geometry.disks];
         let mut requests = Vec::new();
-        for disk in 0..geometry.disks {
-            for copy in 0..COPIES {
-                if let Some(offset) = label_offset(copy, size(disk)) {
-                    let len = LABEL_SIZE as u32;
-                    let (id, op) = (copy, DeviceOp::Read { offset, len });
-                    requests.push(DiskRequest { disk, id, op });
-                }
-            }
+        for (disk, front) in front.iter_mut().enumerate() {
+            let places = (0..COPIES / 2).map(|copy| (copy, label_offset(copy, size(disk))));
+            let found = places.filter_map(|(copy, offset)| Some(request(disk, copy, offset?)));
+            let found: Vec<DiskRequest> = found.collect();
+            *front = found.len();
+            requests.extend(found);
         }
         let labels = Self {
             leaves: (0..geometry.disks).map(leaf).collect(),
+            front,
             waiting: requests.len(),
         };
         (labels, requests)
@@ -43,10 +51,31 @@ impl Labels {
         self.waiting == 0
     }
 
-    pub(super) fn take(&mut self, disk: usize, copy: u64, outcome: DeviceOutcome) {
+    /// Takes a label; behind the second one, the requests that read the others of the disk.
+    pub(super) fn take(
+        &mut self,
+        disk: usize,
+        copy: u64,
+        outcome: DeviceOutcome,
+    ) -> Vec<DiskRequest> {
         self.waiting -= 1;
         if let Ok(data) = outcome {
             self.leaves[disk].copies[copy as usize] = data;
         }
+        if copy >= COPIES / 2 {
+            return Vec::new();
+        }
+        self.front[disk] -= 1;
+        if self.front[disk] > 0 {
+            return Vec::new();
+        }
+        let leaf = &self.leaves[disk];
+        let rear = rear_labels([&leaf.copies[0], &leaf.copies[1]], leaf.size);
+        let found = (2..).zip(rear);
+        let found: Vec<DiskRequest> = found
+            .filter_map(|(copy, offset)| Some(request(disk, copy, offset?)))
+            .collect();
+        self.waiting += found.len();
+        found
     }
 }

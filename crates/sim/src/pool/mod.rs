@@ -278,7 +278,7 @@ impl Subject for PoolSubject {
     fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64) {
         self.now_us = now_us;
         match &mut self.stage {
-            Stage::Labels(labels) => labels.take(disk, id, outcome),
+            Stage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
             // Now it may be used again.
             _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
             Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),

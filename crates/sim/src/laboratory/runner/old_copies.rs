@@ -36,7 +36,8 @@ impl<S: Subject> Runner<'_, S> {
         if groups.is_empty() || self.moments.is_empty() {
             return Vec::new();
         }
-        let (mut disks, most) = self.random.one_of(&groups);
+        let chosen = self.random.within(0..groups.len() as u64) as usize;
+        let (mut disks, most) = groups[chosen].clone();
         self.random.shuffle(&mut disks);
         let count = self.random.within(1..most as u64 + 1) as usize;
         let mut old = Vec::new();
