@@ -93,7 +93,11 @@ pub enum Step {
         /// Whether the power fails.
         power: bool,
     },
-    /// The same for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history
+    /// The power fails, and of each disk up to three labels of four are lost.
+    LoseLabels,
+    /// The power fails, and one disk that redundancy covers is shorter from then on.
+    Shrink,
+    /// The same as [`Step::OldCopies`] for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history
     /// goes on as if this had not happened.
     TryOldCopies {
         /// How many ways.

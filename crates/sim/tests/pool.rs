@@ -182,6 +182,26 @@ fn old_copies_that_come_back_do_not_count_before_they_are_rebuilt() {
 }
 
 #[test]
+fn labels_that_are_lost_cost_nothing_while_one_of_each_disk_is_left() {
+    let summary = withstands(Family::LostLabels, 200);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.lost_labels > 3 * summary.histories, "{summary}");
+    }
+}
+
+#[test]
+fn a_disk_that_shrinks_costs_nothing_that_others_have() {
+    let summary = withstands(Family::ShortDevices, 200);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.short_disks > summary.histories / 2, "{summary}");
+    }
+}
+
+#[test]
 fn a_full_pool_survives_power_cuts() {
     let summary = withstands(Family::Full, 200);
     // It is full, and not so full that nothing can be made on it.

@@ -128,6 +128,11 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             device_of(behind.leaf),
             behind.told()
         )),
+        Event::LabelsLost => Some(
+            "only one label of the pool could be read: all that it leads to is whole, and all labels were written anew. \
+             Look for what destroyed the others"
+                .to_owned(),
+        ),
         Event::Short { short } => Some(told_short(&device_of(short.leaf), short)),
         Event::CaughtUp { leaf, blocks } => Some(format!(
             "{} lacked {blocks} blocks of the log that others had; they were written to it when the pool was opened",

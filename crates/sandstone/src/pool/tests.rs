@@ -19,6 +19,7 @@ use crate::config::ErrorKind;
 mod administration;
 mod datasets;
 mod disturbance;
+mod old_copies;
 mod read_only;
 mod reading_on;
 mod spares;

@@ -501,6 +501,20 @@ impl Disk {
         self.restore(image.medium);
     }
 
+    /// Sectors hold something else from now on, whatever happens.
+    pub fn spoil(&mut self, sectors: std::ops::Range<u64>, page: &pages::Page) {
+        for sector in sectors {
+            self.current.put(sector, page.clone());
+            self.safe.put(sector, page.clone());
+        }
+    }
+
+    /// The disk ends behind so many sectors; what lay there is gone.
+    pub fn shrink(&mut self, sectors: u64) {
+        self.spoil(sectors..self.sectors, &pages::Page::zero());
+        self.sectors = self.sectors.min(sectors);
+    }
+
     /// The disk gets so many sectors more.
     pub fn grow(&mut self, sectors: u64) {
         self.sectors += sectors;

@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} old copies; {} changes within what is kept; {} destroyed several; {:?}",
+             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -52,6 +52,8 @@ impl fmt::Display for Summary {
             total.missed_by_signposts,
             total.needless_records,
             total.old_copies,
+            total.lost_labels,
+            total.short_disks,
             total.kept,
             total.destructions,
             total.cut

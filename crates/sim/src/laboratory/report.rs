@@ -34,6 +34,10 @@ pub struct Report {
     pub needless_records: u64,
     /// Disks that came back old.
     pub old_copies: u64,
+    /// Labels that were lost.
+    pub lost_labels: u64,
+    /// Disks that shrank.
+    pub short_disks: u64,
     /// What moments of power cuts fell into, tried or not.
     pub cut: CutInto,
     /// Times that it was asked what has space and what is a hole.
@@ -114,6 +118,8 @@ impl Report {
         self.needless_records += other.needless_records;
         self.destructions += other.destructions;
         self.old_copies += other.old_copies;
+        self.lost_labels += other.lost_labels;
+        self.short_disks += other.short_disks;
         self.cut.add(&other.cut);
         self.extents += other.extents;
         self.heals += other.heals;

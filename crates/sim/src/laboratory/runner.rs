@@ -1,5 +1,6 @@
 //! Runs one history, step by step.
 
+mod labels;
 mod old_copies;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,11 @@ pub(super) struct Runner<'a, S: Subject> {
     moments: Vec<Vec<Medium>>,
     /// What disks hold when the store is opened the next time.
     replaced: Vec<(usize, Medium)>,
+    /// A disk that ends earlier from then on.
+    shortened: Option<(usize, u64)>,
+    /// A disk shrank already.
+    has_shrunk: bool,
+    loses_labels: bool,
     /// Sectors for blocks that the pool said that it has for good.
     promised_sectors: u64,
     random: Random,
@@ -82,6 +88,9 @@ impl<'a, S: Subject> Runner<'a, S> {
             remembered: vec![Medium::default(); disks.len()],
             moments: Vec::new(),
             replaced: Vec::new(),
+            shortened: None,
+            has_shrunk: false,
+            loses_labels: false,
             machine: Machine::new(S::create(setup, geometry, 0), disks, 0),
             model,
             pending: BTreeMap::new(),
@@ -183,6 +192,8 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Export => self.export()?,
             Step::TryCuts { ways } => drop(self.try_cuts(*ways)?),
             Step::LoseRecords { ways } => self.lose_records(*ways)?,
+            Step::LoseLabels => self.crash_without_labels()?,
+            Step::Shrink => self.crash_to_short()?,
             Step::RememberAll => self.remember_all(),
             Step::OldCopies { again_after, power } => self.crash_to_old(again_after, *power)?,
             Step::TryOldCopies { ways } => self.try_old_copies(*ways)?,
@@ -349,6 +360,12 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
         for (disk, medium) in std::mem::take(&mut self.replaced) {
             disks[disk].come_back(Return::Old(medium));
+        }
+        if let Some((disk, sectors)) = self.shortened.take() {
+            disks[disk].shrink(sectors);
+        }
+        if std::mem::take(&mut self.loses_labels) {
+            self.lose_labels(&mut disks);
         }
         if again_after.is_empty() && self.proves() {
             self.prove(&disks)?;

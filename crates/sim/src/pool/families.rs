@@ -111,10 +111,15 @@ pub enum Family {
     /// As many honest disks as redundancy covers come back with what they held at an earlier moment, while others are
     /// replaced, attached, detached and put aside: nothing is lost, also when others go once they are rebuilt.
     OldCopies,
+    /// Up to three labels of four of each disk are lost while the power is off: nothing is lost.
+    LostLabels,
+    /// A disk that redundancy covers is shorter after a power cut: nothing is lost.
+    ShortDevices,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 20] = [
+pub const FAMILIES: [Family; 22] = [
+pub const FAMILIES: [Family; 22] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -135,6 +140,8 @@ pub const FAMILIES: [Family; 20] = [
     Family::LosingRecords,
     Family::Destroying,
     Family::OldCopies,
+    Family::LostLabels,
+    Family::ShortDevices,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -187,6 +194,8 @@ impl Family {
             Self::LosingRecords => "losing-records",
             Self::Destroying => "destroying",
             Self::OldCopies => "old-copies",
+            Self::LostLabels => "lost-labels",
+            Self::ShortDevices => "short-devices",
         }
     }
 
@@ -197,7 +206,8 @@ impl Family {
             Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
-            Self::OldCopies => REDUNDANT,
+            Self::OldCopies | Self::ShortDevices => REDUNDANT,
+            Self::LostLabels => ANY,
             Self::Apart => PARTING,
         }
     }
@@ -301,6 +311,15 @@ impl Family {
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
             }
+            Self::LostLabels => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+            }
+            Self::ShortDevices => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                climate.steps = 20..80;
+            }
             Self::Reshaped | Self::OldCopies => {
                 setup.must_open = true;
                 setup.never_suspends = true;
@@ -370,6 +389,8 @@ impl Family {
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
+            Self::Rotting | Self::LosingRecords | Self::OldCopies => {}
+            Self::LostLabels | Self::ShortDevices => {}
         }
     }
 
@@ -414,8 +435,11 @@ impl Family {
         if self == Self::LosingRecords {
             lose_records(history);
         }
-        if self == Self::OldCopies {
-            bring_old_copies(history);
+        match self {
+            Self::OldCopies => bring_old_copies(history),
+            Self::LostLabels => now_and_then(history, &Step::LoseLabels),
+            Self::ShortDevices => now_and_then(history, &Step::Shrink),
+            _ => {}
         }
     }
 
@@ -499,6 +523,18 @@ fn bring_old_copies(history: &mut History) {
             }
             15..18 => history.steps.push(Step::TryOldCopies { ways: 2 }),
             _ => {}
+        }
+    }
+}
+
+/// Behind every twelfth step or so.
+fn now_and_then(history: &mut History, what: &Step) {
+    let mut random = Random::new(history.seed ^ 0x6e6f_7721).fork();
+    let steps = std::mem::take(&mut history.steps);
+    for step in steps {
+        history.steps.push(step);
+        if random.per_mille(80) {
+            history.steps.push(what.clone());
         }
     }
 }

@@ -140,6 +140,8 @@ pub struct Opening {
     search: search::Search,
     copies: copies::Copies,
     proven: proven::Proven,
+    /// Whether the root must prove itself by the trees that it leads to.
+    is_lone: bool,
     /// What may be given up; `None`: nothing.
     rewind: Option<rewind::Rewind>,
     failed: Option<OpenError>,
@@ -158,6 +160,8 @@ enum Wanted {
         number: usize,
     },
     Chunk,
+    /// The topmost node of a volume or snapshot.
+    Tree(usize),
     /// Sectors of a leaf of a log vdev.
     Copies {
         leaf: LeafId,
@@ -193,6 +197,7 @@ impl Wanted {
         match self {
             Self::Manifest(_) => "the manifest of the newest checkpoint",
             Self::Index { .. } | Self::Page { .. } => "the space map",
+            Self::Tree(_) => "the map of a volume",
             Self::Chunk => "the list of what the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
             Self::Record
@@ -215,6 +220,7 @@ enum Stage {
     Index,
     Pages,
     Deferred,
+    Trees,
     Copies,
     Log,
     Mark,
@@ -295,6 +301,7 @@ impl Opening {
             search: search::Search::default(),
             copies: copies::Copies::default(),
             proven: proven::Proven::default(),
+            is_lone: examined.is_lone_label,
             rewind: None,
             failed: None,
         };
@@ -475,6 +482,7 @@ impl Opening {
             Stage::Index => self.take_index(),
             Stage::Pages => self.take_pages(),
             Stage::Deferred => self.take_deferred(),
+            Stage::Trees => self.begin_copies(),
             Stage::Copies => self.take_copies(),
             Stage::Log => self.take_record(),
             Stage::Mark => self.take_mark(),

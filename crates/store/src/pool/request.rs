@@ -305,6 +305,8 @@ pub enum Event {
         /// Which, and by how much.
         behind: super::open::Behind,
     },
+    /// Of all labels only one could be read. What it leads to is whole, and all were written anew.
+    LabelsLost,
     /// A device is shorter than it was.
     Short {
         /// Which, and by how much.

@@ -23,6 +23,7 @@ mod reservations;
 mod rewind;
 mod scans;
 mod signposts;
+mod sizes;
 mod slow_reads;
 mod slow_writes;
 mod spares;

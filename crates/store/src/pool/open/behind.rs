@@ -15,7 +15,8 @@
 //! the newest root in it, the next opening would take it for current.
 
 use super::super::config::PoolConfig;
-use super::labels::missing_now;
+use super::super::labels::ROUNDS;
+use super::labels::{LeafLabels, missing_now};
 use super::parted;
 use super::roots::Roots;
 use crate::format::{Epoch, Label};
@@ -34,6 +35,8 @@ pub struct Behind {
     pub is_needed: bool,
     /// What it missed by the configuration.
     before: Dtl,
+    /// It may have the newest root in a label that cannot be read.
+    is_doubtful: bool,
 }
 
 impl Behind {
@@ -45,6 +48,7 @@ impl Behind {
             newest,
             is_needed: false,
             before: Dtl::new(),
+            is_doubtful: false,
         }
     }
 
@@ -94,6 +98,7 @@ impl Claim<'_> {
 /// Finds the leaves that are behind, and notes in the configuration what they lack.
 pub(super) fn judge(
     config: &mut PoolConfig,
+    devices: &[LeafLabels],
     leaves: &[Option<u64>],
     labels: &[Option<&Label>],
     counting: &Label,
@@ -102,6 +107,7 @@ pub(super) fn judge(
     let Some(newest) = roots.candidates.first().map(|of| of.root.epoch) else {
         return Vec::new();
     };
+    let previous = roots.candidates.get(1).map(|of| of.root.epoch);
     let mut behind = Vec::new();
     let slots = config
         .tree
@@ -136,11 +142,22 @@ pub(super) fn judge(
                 newest,
                 is_needed: false,
                 before,
+                // The power may have failed between the two rounds of labels, and those of the first are lost.
+                is_doubtful: root.is_some()
+                    && root == previous
+                    && !shows_first_round(&devices[device]),
             });
         }
     }
     note_needed(config, leaves, &mut behind);
+    believe(config, &mut behind, |of| of.is_needed && of.is_doubtful);
     behind
+}
+
+/// Whether a label of the first round can be read.
+fn shows_first_round(device: &LeafLabels) -> bool {
+    let mut first = ROUNDS[0].iter().map(|copy| &device.copies[*copy]);
+    first.any(|copy| Label::read(copy).is_ok())
 }
 
 /// Notes which of them nobody can do without: their vdevs have not enough leaves that are whole.
@@ -174,18 +191,20 @@ fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind
 
 /// Takes leaves for current that nobody can do without, on somebody's word: the pool has what they have.
 pub(super) fn believe_needed(config: &mut PoolConfig, behind: &mut Vec<Behind>) {
+    believe(config, behind, |of| of.is_needed);
+}
+
+fn believe(config: &mut PoolConfig, behind: &mut Vec<Behind>, which: impl Fn(&Behind) -> bool) {
     let slots = config
         .tree
         .top_levels
         .iter_mut()
         .flat_map(|top| &mut top.slots);
     for spec in slots.flat_map(|slot| &mut slot.leaves) {
-        let own = behind
-            .iter()
-            .find(|of| of.is_needed && of.leaf == spec.guid);
+        let own = behind.iter().find(|of| which(of) && of.leaf == spec.guid);
         if let Some(own) = own {
             spec.missing = own.before.clone();
         }
     }
-    behind.retain(|of| !of.is_needed);
+    behind.retain(|of| !which(of));
 }

@@ -81,6 +81,7 @@ impl Opening {
     /// Begins to read what log vdevs hold.
     pub(super) fn begin_copies(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Copies;
+        self.got.clear();
         let tops = self.pool.array.top_levels();
         for top in tops.filter(|top| top.class == Class::Log) {
             let end = top.sectors.min(MOST_SECTORS);

@@ -49,6 +49,8 @@ pub struct Examined {
     pub behind: Vec<Behind>,
     /// Devices that are shorter than they were.
     pub short: Vec<Short>,
+    /// Only one label of all can be read. A checkpoint in it is followed where all that it leads to is whole.
+    pub is_lone_label: bool,
     /// Log vdevs that were in use and of which no leaf is there that has all.
     pub missing_logs: Vec<MissingLog>,
     /// Whether nothing will be written to the devices.
@@ -179,7 +181,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         let context = "the labels hold no checkpoint of which there are two equal copies";
         return Err(OpenError::damaged(context));
     }
-    let behind = judge(&mut config, &leaves, &owns, newest, &found);
+    let behind = judge(&mut config, devices, &leaves, &owns, newest, &found);
     let (roots, ring) = (found.candidates, found.ring);
     // One that could not be read may say something else, and is read another time.
     let mut is_config_new = labels.say_else(newest, &leaves) || !behind.is_empty();
@@ -223,6 +225,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         needed,
         behind,
         short,
+        is_lone_label: found.is_lone,
         missing_logs,
         is_only_read: false,
     })

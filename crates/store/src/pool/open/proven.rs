@@ -109,7 +109,13 @@ impl Opening {
             .short
             .iter()
             .map(|short| Event::Short { short: *short });
-        let events: Vec<Event> = behind.chain(short).chain(caught_up).collect();
+        let lost = self.is_lone.then_some(Event::LabelsLost);
+        let events: Vec<Event> = lost
+            .into_iter()
+            .chain(behind)
+            .chain(short)
+            .chain(caught_up)
+            .collect();
         pool.output.events.extend(events);
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Roots {
     pub(super) strays: Vec<Stray>,
     /// The newest of the candidates that each device has.
     pub(super) held: Vec<Option<Epoch>>,
+    /// Only one label of the pool can be read: its roots count, and must prove themselves by what they lead to.
+    pub(super) is_lone: bool,
 }
 
 /// Roots of a device that no leaf has which missed nothing.
@@ -67,15 +69,18 @@ impl Roots {
             return Err(OpenError::later("a checkpoint", version));
         }
         let witnesses = Witnesses::new(devices, leaves, config, &slots);
+        let labels = asked().flat_map(|device| &devices[device].copies);
+        let is_lone = labels.filter(|copy| Label::read(copy).is_ok()).count() == 1;
+        let least = if is_lone { 1 } else { 2 };
         let strays = strays(leaves, config, &slots);
         let labels = asked().count() * COPIES as usize;
         let mut ring = Vec::with_capacity(slots.len() * SECTOR_SIZE);
         let mut is_even = true;
         for slot in &mut slots {
-            slot.retain(|sector| sector.root.is_none() || sector.on.len() >= 2);
+            slot.retain(|sector| sector.root.is_none() || sector.on.len() >= least);
             let best = slot
                 .iter()
-                .filter(|sector| witnesses.believed(sector) >= 2)
+                .filter(|sector| witnesses.believed(sector) as usize >= least)
                 .max_by_key(|sector| sector.epoch());
             let bytes = best.map_or(&[0; SECTOR_SIZE][..], |sector| &sector.bytes);
             ring.extend_from_slice(bytes);
@@ -86,7 +91,7 @@ impl Roots {
         let mut candidates = Vec::new();
         for sector in slots.into_iter().flatten() {
             let copies = witnesses.believed(&sector);
-            if copies < 2 {
+            if (copies as usize) < least {
                 continue;
             }
             for device in sector.devices() {
@@ -101,6 +106,7 @@ impl Roots {
             ring: Ring { sectors, is_even },
             strays,
             held,
+            is_lone,
         })
     }
 }

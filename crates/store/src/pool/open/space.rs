@@ -101,11 +101,28 @@ impl Opening {
 
     fn want_chunk(&mut self, pointer: Pointer) -> Result<(), OpenError> {
         if pointer.is_hole() {
-            self.begin_copies()
+            self.prove_root()
         } else {
             self.pool.persisted.deferred.push(pointer);
             self.read(Wanted::Chunk, Block::from(&pointer));
             Ok(())
+        }
+    }
+
+    /// A root of which there is one copy only may have been read in the wrong place, or be of long ago. All that it leads to is
+    /// proven by checksums; of volumes and snapshots, which are read later, the topmost nodes are read here.
+    fn prove_root(&mut self) -> Result<(), OpenError> {
+        let roots = self.pool.contents.values().map(|of| of.map.tree.root);
+        let roots: Vec<Pointer> = roots
+            .filter(|root| self.is_lone && !root.is_hole())
+            .collect();
+        self.stage = Stage::Trees;
+        for (number, root) in roots.iter().enumerate() {
+            self.read(Wanted::Tree(number), Block::from(root));
+        }
+        match roots.is_empty() {
+            true => self.begin_copies(),
+            false => Ok(()),
         }
     }
 

@@ -221,6 +221,9 @@ impl World {
     /// What the disk of a leaf answers: one that is gone, or was not found, nothing good.
     fn attempt(&mut self, leaf: LeafId, op: &DeviceOp) -> DeviceOutcome {
         let disk = self.leaves.get(&leaf.0);
+        if let Some(disk) = disk {
+            self.require_inside(*disk, op);
+        }
         match disk.filter(|disk| !self.dead.contains(disk)) {
             None => Err(DeviceError::new(DeviceErrorKind::Gone, "pulled")),
             Some(disk)
@@ -439,17 +442,36 @@ impl World {
             .enumerate()
             .map(|(number, disk)| {
                 let size = *self.disk_sizes.get(&number).unwrap_or(&self.disk_size);
-                let copies = [0, 1, 2, 3].map(|copy| {
-                    let offset = vdev::layout::label_offset(copy, size).expect("a leaf");
-                    match self.absent.contains(&number) {
-                        true => Pages::new(),
-                        false => read(disk, offset, 256 << 10),
-                    }
-                });
+                let label = |offset: Option<u64>| match offset {
+                    Some(offset) if !self.absent.contains(&number) => read(disk, offset, 256 << 10),
+                    _ => Pages::new(),
+                };
+                let front = [0, 1].map(|copy| label(vdev::layout::label_offset(copy, size)));
+                let rear = rear_labels([&front[0], &front[1]], size).map(label);
+                let ([zero, one], [two, three]) = (front, rear);
+                let copies = [zero, one, two, three];
                 LeafLabels { size, copies }
             })
             .collect();
         examine(&labels, None)
+    }
+
+    /// Nobody asks a disk for what lies behind its end.
+    fn require_inside(&self, disk: usize, op: &DeviceOp) {
+        let size = *self.disk_sizes.get(&disk).unwrap_or(&self.disk_size);
+        let end = match op {
+            DeviceOp::Read { offset, len } => offset + u64::from(*len),
+            DeviceOp::Write { offset, data, .. } => offset + data.len() as u64,
+            DeviceOp::Trim { offset, len } => offset + len,
+            DeviceOp::Flush => 0,
+        };
+        assert!(end <= size, "{op:?} of disk {disk}, which has {size} bytes");
+    }
+
+    /// A disk has another size; where it is shorter, what lay behind its end is gone.
+    pub(super) fn resize_disk(&mut self, disk: usize, size: u64) {
+        self.disk_sizes.insert(disk, size);
+        self.disks[disk].split_off(&(size / SECTOR_SIZE as u64));
     }
 
     /// What a check of the pool finds. The disks do what it asks, which is reads only.
@@ -645,6 +667,7 @@ impl World {
             );
             for DeviceRequest { io, leaf, op } in requests {
                 let disk = self.leaves[&leaf.0];
+                self.require_inside(disk, &op);
                 let outcome = match &op {
                     DeviceOp::Read { offset, len } if self.is_unreadable(disk, *offset, *len) => {
                         Err(DeviceError::new(DeviceErrorKind::Medium, "a bad sector"))

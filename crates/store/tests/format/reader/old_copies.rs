@@ -15,6 +15,8 @@ type Key = (u64, Vec<u8>);
 pub(super) struct Roots<'a> {
     leaves: &'a BTreeMap<u64, &'a Disk>,
     all: BTreeMap<Key, Vec<(u64, usize)>>,
+    /// Labels that can be read.
+    labels: usize,
 }
 
 impl<'a> Roots<'a> {
@@ -30,12 +32,21 @@ impl<'a> Roots<'a> {
                 }
             }
         }
-        Self { leaves, all }
+        let labels = leaves.values().flat_map(|disk| copies(disk));
+        let labels = labels.filter(|copy| is_label(copy)).count();
+        Self {
+            leaves,
+            all,
+            labels,
+        }
     }
 
     /// 3: those that count, ascending.
     pub(super) fn counting(&self, config: &Value) -> Vec<&Key> {
-        let twice = self.all.iter().filter(|(_, on)| on.len() >= 2);
+        let twice = self
+            .all
+            .iter()
+            .filter(|(_, on)| on.len() >= self.labels.min(2));
         let counting =
             twice.filter(|(key, on)| self.is_settled(on) || self.all_have(config, key.0, on));
         counting.map(|(key, _)| key).collect()
