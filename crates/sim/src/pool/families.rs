@@ -119,7 +119,6 @@ pub enum Family {
 
 /// All of them.
 pub const FAMILIES: [Family; 22] = [
-pub const FAMILIES: [Family; 22] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -389,7 +388,6 @@ impl Family {
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
-            Self::Rotting | Self::LosingRecords | Self::OldCopies => {}
             Self::LostLabels | Self::ShortDevices => {}
         }
     }
