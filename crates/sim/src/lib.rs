@@ -25,6 +25,7 @@
 //! | what happens to it, made from seeds | [`history`] |
 //! | runs histories, and shortens those that fail | [`laboratory`] |
 //! | the store's pool as what is attacked | [`pool`] |
+//! | two hosts at one pool | [`hosts`] |
 //!
 //! # What is checked of the protocol
 //! - Every command ends exactly once in its session, or is given back when the session is lost, and all
@@ -46,6 +47,7 @@
 pub mod device;
 pub mod disk;
 pub mod history;
+pub mod hosts;
 pub mod initiator;
 pub mod laboratory;
 pub mod mcs;

@@ -1,6 +1,7 @@
 //! Every byte that lies on a disk: structures, their encoding and their bounds. All numbers are
 //! little-endian; `docs/format.md` draws them.
 
+pub mod activity;
 pub(crate) mod bytes;
 pub mod extent;
 pub mod label;
@@ -12,6 +13,7 @@ pub mod record;
 pub mod root;
 pub mod space_page;
 
+pub use activity::{Activity, ActivityState, Who};
 pub use extent::Extent;
 pub use label::Label;
 pub use node::{FAN_OUT, Node, NodeError, NodeFault, NodeId};

@@ -63,6 +63,7 @@ impl Pool {
         self.now_us = now_us;
         self.is_export_wanted = is_exported;
         self.is_checkpoint_wanted = true;
+        self.is_closing = true;
         self.go_on();
     }
 
@@ -80,9 +81,28 @@ impl Pool {
         }
     }
 
+    /// Whether the activity records may say that this host lets the pool go: nothing else will be written.
+    pub(super) fn is_close_due(&self) -> bool {
+        self.is_closing && self.is_written_for_good() && self.is_to_be_let_go()
+    }
+
+    /// Lets them say it, behind all else.
+    pub(super) fn close_go_on(&mut self) {
+        if self.is_close_due() {
+            self.close_activity();
+        }
+    }
+
     /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
     /// pool never comes to rest.
     pub fn is_settled(&self) -> bool {
+        match self.is_closing && self.activity.is_some() {
+            true => self.is_let_go(),
+            false => self.is_written_for_good(),
+        }
+    }
+
+    fn is_written_for_good(&self) -> bool {
         self.is_all_written() && !self.is_export_wanted
     }
 

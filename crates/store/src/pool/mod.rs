@@ -25,6 +25,7 @@
 //! | what do datasets take | `usage.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
+//! | which host has it | `activity.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 //! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
 //! | what must a program know to use it | `features.rs` |
@@ -32,6 +33,7 @@
 //! | what may administrators set | `properties.rs` |
 //! | what raidz leaves of a block's space | `padding.rs` |
 
+mod activity;
 mod administer;
 mod admission;
 mod anew;
@@ -69,6 +71,10 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use activity::{
+    Circumstances, Pace, Progress, Protected, Protection, RecordRequest, Refusal, Seen, Stop,
+    Taken, Takeover, Waits,
+};
 pub use administer::Plan;
 pub use cache_vdevs::{CacheStatus, is_cache_io};
 pub use closing::DatasetSpace;

@@ -83,6 +83,8 @@ pub enum OpenErrorKind {
     Parted,
     /// A leaf holds an old copy, and no others make up for it.
     Old,
+    /// Another host has it, or may have it.
+    InUse,
 }
 
 /// Why a pool cannot be opened. Nothing was changed.
@@ -216,6 +218,8 @@ impl Wanted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Nothing is done before the labels say whose the pool is.
+    Hold,
     Manifest,
     Index,
     Pages,
@@ -294,7 +298,7 @@ impl Opening {
             pool: Box::new(pool),
             root: root.root.clone(),
             ring: examined.ring.clone(),
-            stage: Stage::Manifest,
+            stage: Stage::Hold,
             reading: HashMap::new(),
             got: BTreeMap::new(),
             manifest: None,
@@ -311,8 +315,8 @@ impl Opening {
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
         opening.pool.now_us = now_us;
         opening.pool.last_checkpoint_us = now_us;
-        for (number, pointer) in opening.root.manifest.clone().iter().enumerate() {
-            opening.read(Wanted::Manifest(number), Block::from(pointer));
+        if let Some(protection) = &examined.protection {
+            opening.pool.hold(protection.clone());
         }
         opening.go_on();
         Ok(opening)
@@ -322,12 +326,28 @@ impl Opening {
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
         let pool = &mut self.pool;
         pool.array.release(pool.now_us, &mut pool.array_output);
-        std::mem::take(&mut pool.array_output.requests)
+        let requests = std::mem::take(&mut pool.array_output.requests);
+        match self.is_owned() {
+            true => requests,
+            false => Vec::new(),
+        }
+    }
+
+    /// Whether the pool is still this host's; else the opening is over.
+    fn is_owned(&mut self) -> bool {
+        if !self.pool.is_owned() {
+            let reason = self.pool.suspended.clone().unwrap_or_default();
+            self.failed = Some(OpenError::new(OpenErrorKind::InUse, reason));
+        }
+        self.pool.stopped.is_none()
     }
 
     /// A device answered.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.pool.now_us = now_us;
+        if !self.is_owned() {
+            return;
+        }
         let pool = &mut self.pool;
         pool.array
             .completed(io, outcome, now_us, &mut pool.array_output);
@@ -338,14 +358,24 @@ impl Opening {
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
         self.pool.now_us = now_us;
         self.pool.time_s = time_s;
+        if !self.is_owned() {
+            return;
+        }
         let pool = &mut self.pool;
         pool.array.tick(now_us, &mut pool.array_output);
+        pool.activity_go_on();
         self.go_on();
     }
 
     /// When [`Opening::tick`] must be called at the latest.
     pub fn deadline_us(&self) -> Option<u64> {
-        self.pool.array.deadline_us()
+        let activity = self.pool.activity_due_us();
+        self.pool
+            .array
+            .deadline_us()
+            .into_iter()
+            .chain(activity)
+            .min()
     }
 
     /// Which device a leaf's guid is in this array.
@@ -420,7 +450,8 @@ impl Opening {
 
     fn is_waiting(&self) -> bool {
         let is_labelling = self.pool.renewal.is_some() && self.pool.suspended.is_none();
-        !self.reading.is_empty() || is_labelling
+        let is_held = self.stage != Stage::Hold || self.pool.is_held();
+        !self.reading.is_empty() || is_labelling || !is_held
     }
 
     fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
@@ -478,6 +509,7 @@ impl Opening {
     /// Everything that was asked for is here, or never will be.
     fn advance(&mut self) -> Result<(), OpenError> {
         match self.stage {
+            Stage::Hold => self.read_manifest(),
             Stage::Manifest => self.take_manifest(),
             Stage::Index => self.take_index(),
             Stage::Pages => self.take_pages(),
@@ -496,6 +528,14 @@ impl Opening {
             Stage::Labels => self.end_with_labels(),
             Stage::Done => Ok(()),
         }
+    }
+
+    fn read_manifest(&mut self) -> Result<(), OpenError> {
+        self.stage = Stage::Manifest;
+        for (number, pointer) in self.root.manifest.clone().iter().enumerate() {
+            self.read(Wanted::Manifest(number), Block::from(pointer));
+        }
+        Ok(())
     }
 
     fn take_manifest(&mut self) -> Result<(), OpenError> {
@@ -626,6 +666,7 @@ fn empty(
         config,
         is_config_new: false,
         is_export_wanted: false,
+        is_closing: false,
         renewal: None,
         checkpoint: None,
         checkpoints: 0,
@@ -655,6 +696,9 @@ fn empty(
         persisted: Persisted::default(),
         suspended: None,
         is_read_only: false,
+        activity: None,
+        is_unprotecting: false,
+        stopped: None,
         array_output: vdev::Output::default(),
         output: Output::default(),
     };

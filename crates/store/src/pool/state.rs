@@ -179,6 +179,8 @@ pub(super) enum Tag {
     Label(u32),
     /// A write or flush of the configuration into a label.
     Configuration,
+    /// A look at an activity record, or the write of one; of a leaf.
+    Activity(u32),
 }
 
 /// An open pool.
@@ -246,6 +248,8 @@ pub struct Pool {
     pub(super) is_config_new: bool,
     /// The labels are to say that any host may import the pool, when all else is written.
     pub(super) is_export_wanted: bool,
+    /// This host lets the pool go when all is written.
+    pub(super) is_closing: bool,
     /// It is being written into them.
     pub(super) renewal: Option<super::labels::Renewal>,
     pub(super) checkpoint: Option<Making>,
@@ -291,6 +295,12 @@ pub struct Pool {
     pub(super) suspended: Option<String>,
     /// That is since none are to be taken.
     pub(super) is_read_only: bool,
+    /// How the labels say that this host has the pool, where another one could reach its devices.
+    pub(super) activity: Option<Box<super::activity::Owner>>,
+    /// They are to say that it let the pool go, and then nothing more.
+    pub(super) is_unprotecting: bool,
+    /// Another host has the pool, or may have it: nothing is done any more.
+    pub(super) stopped: Option<super::activity::Stop>,
     pub(super) array_output: vdev::Output,
     pub(super) output: Output,
 }
@@ -376,6 +386,10 @@ impl Pool {
         now_us: u64,
     ) {
         self.now_us = now_us;
+        if !self.is_owned() {
+            // Whatever it was, nobody is told of it.
+            return self.hand_out();
+        }
         for (io, outcome) in answers {
             if cache_vdevs::is_cache_io(io) {
                 self.cache_completed(io, outcome);
@@ -395,8 +409,12 @@ impl Pool {
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
         self.now_us = now_us;
         self.time_s = time_s;
+        if !self.is_owned() {
+            return self.hand_out();
+        }
         self.array.tick(now_us, &mut self.array_output);
         self.tick_caches();
+        self.activity_go_on();
         self.go_on();
     }
 
@@ -419,8 +437,12 @@ impl Pool {
 
     /// When something is to be done that somebody waits for, or that is promised for a time.
     pub fn service_due_us(&self) -> Option<u64> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        let activity = self.activity_due_us();
         if self.suspended.is_some() {
-            return self.array.deadline_us();
+            return self.array.deadline_us().into_iter().chain(activity).min();
         }
         let group = self.commit.deadline_us(&self.limits);
         let copies = self.logs.deadline_us(self.now_us);
@@ -428,7 +450,8 @@ impl Pool {
         // One that is being made goes on by what the devices answer.
         let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
-        let all = [self.array.deadline_us(), group, copies, caches, checkpoint];
+        let array = self.array.deadline_us();
+        let all = [array, group, copies, caches, checkpoint, activity];
         all.into_iter().flatten().min()
     }
 
@@ -454,6 +477,7 @@ impl Pool {
         self.tend_vdevs();
         self.space.settle(SETTLE_AT_ONCE);
         self.export_go_on();
+        self.close_go_on();
         self.serve();
         self.hand_out();
         self.charge_memory();
@@ -509,6 +533,19 @@ impl Pool {
     }
 
     pub(super) fn hand_out(&mut self) {
+        if !self.is_owned() {
+            // Whoever waits is told by whoever runs the pool.
+            self.output.answers.clear();
+            self.output.requests.clear();
+            self.array_output.requests.clear();
+            self.caches.take_requests();
+            return;
+        }
+        if self.is_let_go() {
+            // Another host may have it from now on.
+            self.array_output.requests.clear();
+            self.caches.take_requests();
+        }
         self.array.release(self.now_us, &mut self.array_output);
         self.output.requests.append(&mut self.array_output.requests);
         self.output
@@ -541,6 +578,7 @@ impl Pool {
             (Tag::Configuration, ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
                 self.configuration_done(&result)
             }
+            (Tag::Activity(leaf), done) => self.activity_done(LeafId(leaf), done),
             (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
         }
     }
@@ -562,7 +600,7 @@ impl Pool {
         let is_untended =
             self.tended_events != self.seen_events || self.spares_that_left().next().is_some();
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
-        self.suspended.is_none() && has_more
+        self.suspended.is_none() && has_more || self.is_close_due()
     }
 
     /// Whether a checkpoint should be made for another reason than that the last one is old.

@@ -58,6 +58,25 @@ impl Array {
         Ok(())
     }
 
+    /// Uses a leaf no more that is not known to be ours, where others hold all that it holds, or `is_forced`; it
+    /// may come back. Whether that was done.
+    pub fn give_up_leaf(
+        &mut self,
+        leaf: LeafId,
+        is_forced: bool,
+        reason: &str,
+        now_us: u64,
+        out: &mut Output,
+    ) -> bool {
+        let may = self.known(leaf).is_ok() && (is_forced || self.can_lose(leaf));
+        if may {
+            let error = DeviceError::new(DeviceErrorKind::TimedOut, reason);
+            self.lose(leaf, LeafState::Removed, None, &error, out);
+            self.settle(now_us, out);
+        }
+        may
+    }
+
     /// The device of a leaf is gone, whether or not it can be spared.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pages::Pages;
 
+use super::super::activity::Protection;
 use super::super::config::PoolConfig;
 use super::behind::{Behind, believe_needed, judge};
 use super::configurations::Labels;
@@ -55,6 +56,8 @@ pub struct Examined {
     pub missing_logs: Vec<MissingLog>,
     /// Whether nothing will be written to the devices.
     is_only_read: bool,
+    /// How the opener says in the labels that the pool is its own; `None`: it does not.
+    pub protection: Option<Protection>,
 }
 
 /// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere else.
@@ -228,6 +231,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         is_lone_label: found.is_lone,
         missing_logs,
         is_only_read: false,
+        protection: None,
     })
 }
 

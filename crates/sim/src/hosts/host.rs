@@ -1,0 +1,729 @@
+//! One host: it imports the pool whenever it can, serves what it is asked, and has a clock and cables of its own.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use pages::Pages;
+use store::cache::Cache;
+use store::catalog::request::CreateVolume;
+use store::format::activity::ACTIVITY_OFFSET;
+use store::format::label::{COPIES, LABEL_SIZE};
+use store::format::{DatasetId, Who};
+use store::pool::{
+    Answer, Circumstances, Event, LeafLabels, Limits, Opening, Pace, Plan, Pool, PoolConfig,
+    Protection, RecordRequest, Refusal, Request, RequestId, Stop, Takeover, examine,
+};
+use store::vdev::layout::label_offset;
+use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+
+use super::content::{BLOCKS, Op};
+use super::{Tally, Trouble};
+use crate::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE};
+use crate::random::Random;
+
+/// Number of the first leaf.
+const FIRST_LEAF: u64 = 100;
+/// The request that makes the volume.
+const MAKING: RequestId = RequestId(u64::MAX);
+const VOLUME: &str = "volume";
+
+/// What a request to a disk was for.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    Label { disk: usize, copy: usize },
+    Record(RecordRequest),
+    Io(vdev::IoId),
+}
+
+/// How an operation ended: well, with the bytes of a read, or not.
+pub(super) type Answered = (Op, Result<Option<Vec<u8>>, ()>);
+
+/// What came of a host's work.
+#[derive(Default)]
+pub(super) struct Brought {
+    pub(super) requests: Vec<(usize, DeviceOp, Purpose)>,
+    pub(super) answers: Vec<Answered>,
+    pub(super) lines: Vec<String>,
+    pub(super) has_opened: bool,
+    pub(super) stopped: Option<String>,
+}
+
+enum Stage {
+    Off {
+        until_us: u64,
+    },
+    Making(Box<Pool>),
+    /// Labels are read: before the takeover, or behind it.
+    Labels {
+        labels: Vec<LeafLabels>,
+        waiting: usize,
+        taken: Option<Box<Taken>>,
+    },
+    Taking {
+        takeover: Box<Takeover>,
+        disks: Vec<usize>,
+    },
+    Opening(Box<Opening>),
+    Open(Box<Pool>),
+}
+
+struct Taken {
+    protection: Protection,
+    /// Disks that are used.
+    disks: Vec<usize>,
+}
+
+pub(super) struct Host {
+    number: usize,
+    trouble: Trouble,
+    /// Counts up with every start of its program.
+    pub(super) life: u64,
+    owned: BTreeSet<u64>,
+    boot: u128,
+    stage: Stage,
+    paused_us: u64,
+    /// Its clock: per mille of the true rate, and ahead by so much.
+    rate: u64,
+    ahead_us: u64,
+    /// Disks that it does not reach.
+    pub(super) cut: BTreeSet<usize>,
+    inbox: VecDeque<(u64, Purpose, DeviceOutcome)>,
+    sizes: Vec<u64>,
+    leaves: BTreeMap<u32, usize>,
+    limits: Limits,
+    dataset: DatasetId,
+    asked: BTreeMap<u64, Op>,
+    next_id: u64,
+    /// Blocks that the first reads have not told yet.
+    unverified: usize,
+    is_exporting: Option<u64>,
+    opening: u64,
+    brought: Brought,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Off { until_us } => format!("off until {until_us}"),
+            Stage::Making(_) => "making".to_owned(),
+            Stage::Labels { waiting, .. } => format!("waits for {waiting} labels"),
+            Stage::Taking { takeover, .. } => format!("{takeover:?}"),
+            Stage::Opening(opening) => format!("opening: done {}", opening.is_done()),
+            Stage::Open(pool) => format!("open: {:?}", pool.suspended_because()),
+        };
+        write!(
+            f,
+            "host {} {stage}, {} unverified, cut {:?}",
+            self.number, self.unverified, self.cut
+        )
+    }
+}
+
+impl Host {
+    pub(super) fn new(number: usize, trouble: Trouble, random: &mut Random) -> Self {
+        let limits = Limits {
+            checkpoint_us: random.one_of(&[50_000, 400_000, 3_000_000]),
+            groups: random.one_of(&[3, 30, 1 << 16]),
+            ..Limits::default()
+        };
+        Self {
+            number,
+            trouble,
+            life: 0,
+            owned: BTreeSet::new(),
+            boot: u128::from(random.within(1..u64::MAX)),
+            stage: Stage::Off {
+                until_us: random.within(0..10_000_000),
+            },
+            paused_us: 0,
+            rate: random.within(975..1025),
+            ahead_us: random.within(0..1_000_000_000),
+            cut: BTreeSet::new(),
+            inbox: VecDeque::new(),
+            sizes: Vec::new(),
+            leaves: BTreeMap::new(),
+            limits,
+            dataset: DatasetId(0),
+            asked: BTreeMap::new(),
+            next_id: 0,
+            unverified: usize::MAX,
+            is_exporting: None,
+            opening: 0,
+            brought: Brought::default(),
+        }
+    }
+
+    fn clock(&self, true_us: u64) -> u64 {
+        self.ahead_us + true_us * self.rate / 1000
+    }
+
+    fn true_us(&self, clock_us: u64) -> u64 {
+        (clock_us.saturating_sub(self.ahead_us) * 1000).div_ceil(self.rate)
+    }
+
+    fn who(&self) -> Who {
+        Who {
+            host: format!("machine{}/{:09x}", self.number, self.number + 1),
+            boot: self.boot,
+        }
+    }
+
+    pub(super) fn create(
+        &mut self,
+        shape: &[(Kind, usize)],
+        size: u64,
+        now_us: u64,
+        random: &mut Random,
+    ) {
+        let mut guids = FIRST_LEAF..;
+        let mut top = |(kind, leaves): &(Kind, usize)| {
+            let leaves = guids
+                .by_ref()
+                .take(*leaves)
+                .map(|guid| LeafSpec::new(guid, size));
+            TopLevelSpec::new(*kind, Class::Normal, leaves)
+        };
+        let count: usize = shape.iter().map(|(_, leaves)| leaves).sum();
+        let config = PoolConfig {
+            name: "tank".to_owned(),
+            guid: 0x6a57,
+            secret: 4711,
+            generation: 0,
+            is_exported: false,
+            host: self.who().host,
+            tree: VdevTree {
+                top_levels: shape.iter().map(&mut top).collect(),
+            },
+            spares: Vec::new(),
+            paths: Default::default(),
+            caches: Vec::new(),
+            unspared: Default::default(),
+        };
+        self.leaves = (0..count as u32)
+            .map(|leaf| (leaf, leaf as usize))
+            .collect();
+        let clock_us = self.clock(now_us);
+        let entropy = random.within(1..u64::MAX);
+        let pool = Pool::create(
+            config,
+            entropy,
+            1_000,
+            self.limits,
+            vdev::Limits::default(),
+            cache(),
+        );
+        // A tree of this file always makes a pool.
+        let mut pool = pool.unwrap();
+        self.opening = random.within(1..u64::MAX);
+        let protection = Protection::fresh(self.who(), self.opening, Pace::default());
+        pool.protect(protection, true, clock_us);
+        pool.tick(clock_us, 1_000);
+        self.sizes = vec![size; count];
+        self.stage = Stage::Making(Box::new(pool));
+    }
+
+    pub(super) fn reboot(&mut self, random: &mut Random) {
+        self.boot = u128::from(random.within(1..u64::MAX));
+    }
+
+    /// Its program ends at once, and begins again.
+    pub(super) fn die(&mut self, now_us: u64, back_us: u64) {
+        if matches!(self.stage, Stage::Making(_)) {
+            return;
+        }
+        self.life += 1;
+        self.inbox.clear();
+        self.asked.clear();
+        self.paused_us = now_us;
+        self.unverified = usize::MAX;
+        self.is_exporting = None;
+        self.brought = Brought::default();
+        self.stage = Stage::Off {
+            until_us: back_us.max(now_us),
+        };
+    }
+
+    pub(super) fn pause(&mut self, until_us: u64) {
+        if !matches!(self.stage, Stage::Making(_)) {
+            self.paused_us = until_us;
+        }
+    }
+
+    pub(super) fn is_paused(&self, now_us: u64) -> bool {
+        now_us < self.paused_us
+    }
+
+    pub(super) fn was_owner(&self, life: u64) -> bool {
+        self.owned.contains(&life)
+    }
+
+    /// Whether it serves, and has read all blocks once.
+    pub(super) fn is_verified(&self) -> bool {
+        matches!(self.stage, Stage::Open(_)) && self.unverified == 0 && self.is_exporting.is_none()
+    }
+
+    /// Lets the pool go in order; whether it has it.
+    pub(super) fn export(&mut self, now_us: u64, back_us: u64) -> bool {
+        let clock_us = self.clock(now_us);
+        let is_ready = !self.is_paused(now_us) && self.is_verified();
+        let Stage::Open(pool) = &mut self.stage else {
+            return false;
+        };
+        if is_ready {
+            self.is_exporting = Some(back_us);
+            pool.begin_closing(back_us.is_multiple_of(2), clock_us);
+        }
+        is_ready
+    }
+
+    /// A disk answered; taken when it is awake.
+    pub(super) fn answered(&mut self, life: u64, purpose: Purpose, outcome: DeviceOutcome) {
+        if life == self.life {
+            self.inbox.push_back((life, purpose, outcome));
+        }
+    }
+
+    pub(super) fn has_answers(&self, now_us: u64) -> bool {
+        !self.inbox.is_empty() && !self.is_paused(now_us)
+    }
+
+    /// When it has something to do, in true time.
+    pub(super) fn due_us(&self, now_us: u64) -> Option<u64> {
+        let at_us = match &self.stage {
+            _ if !self.inbox.is_empty() => Some(now_us),
+            Stage::Off { until_us } => Some(*until_us).filter(|at| *at < u64::MAX),
+            Stage::Making(pool) | Stage::Open(pool) => {
+                pool.deadline_us().map(|at| self.true_us(at))
+            }
+            Stage::Labels { .. } => None,
+            Stage::Taking { takeover, .. } => takeover.deadline_us().map(|at| self.true_us(at)),
+            Stage::Opening(opening) => opening.deadline_us().map(|at| self.true_us(at)),
+        };
+        at_us.map(|at_us| at_us.max(self.paused_us))
+    }
+
+    /// It looks at its clock.
+    pub(super) fn wake(&mut self, now_us: u64, _random: &mut Random) {
+        let clock_us = self.clock(now_us);
+        self.take_answers(now_us);
+        match &mut self.stage {
+            Stage::Off { until_us } if *until_us <= now_us => self.begin(),
+            Stage::Off { .. } | Stage::Labels { .. } => {}
+            Stage::Making(pool) | Stage::Open(pool) => {
+                if pool.deadline_us().is_some_and(|at| at <= clock_us) {
+                    pool.tick(clock_us, 1_000);
+                }
+            }
+            Stage::Taking { takeover, .. } => takeover.tick(clock_us),
+            Stage::Opening(opening) => opening.tick(clock_us, 1_000),
+        }
+    }
+
+    pub(super) fn take_answers(&mut self, now_us: u64) {
+        if self.is_paused(now_us) {
+            return;
+        }
+        let clock_us = self.clock(now_us);
+        while let Some((life, purpose, outcome)) = self.inbox.pop_front() {
+            if life == self.life {
+                self.take(purpose, outcome, clock_us);
+            }
+        }
+    }
+
+    fn take(&mut self, purpose: Purpose, outcome: DeviceOutcome, clock_us: u64) {
+        match (&mut self.stage, purpose) {
+            (
+                Stage::Labels {
+                    labels, waiting, ..
+                },
+                Purpose::Label { disk, copy },
+            ) => {
+                *waiting -= 1;
+                labels[disk].copies[copy] = outcome.unwrap_or_default();
+            }
+            (Stage::Taking { takeover, .. }, Purpose::Record(request)) => {
+                takeover.completed(&request, outcome.as_ref().ok(), clock_us);
+            }
+            (Stage::Opening(opening), Purpose::Io(io)) => opening.completed(io, outcome, clock_us),
+            (Stage::Making(pool) | Stage::Open(pool), Purpose::Io(io)) => {
+                pool.completed(io, outcome, clock_us);
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins to import.
+    fn begin(&mut self) {
+        self.life += 1;
+        self.read_labels(None);
+    }
+
+    fn read_labels(&mut self, taken: Option<Box<Taken>>) {
+        let mut labels = Vec::new();
+        let mut waiting = 0;
+        for (disk, size) in self.sizes.iter().enumerate() {
+            for copy in 0..COPIES {
+                // Disks here are large enough.
+                let offset = label_offset(copy, *size).unwrap();
+                let len = LABEL_SIZE as u32;
+                let copy = copy as usize;
+                let purpose = Purpose::Label { disk, copy };
+                self.brought
+                    .requests
+                    .push((disk, DeviceOp::Read { offset, len }, purpose));
+                waiting += 1;
+            }
+            labels.push(LeafLabels {
+                size: *size,
+                ..LeafLabels::default()
+            });
+        }
+        self.stage = Stage::Labels {
+            labels,
+            waiting,
+            taken,
+        };
+    }
+
+    fn fail(&mut self, now_us: u64, why: &str, random: &mut Random) {
+        self.brought.lines.push(format!("gives up: {why}"));
+        let until_us = now_us + random.within(200_000..15_000_000);
+        let paused_us = self.paused_us;
+        let (requests, lines) = (
+            std::mem::take(&mut self.brought.requests),
+            std::mem::take(&mut self.brought.lines),
+        );
+        self.die(now_us, until_us);
+        drop(requests);
+        self.brought.lines = lines;
+        self.paused_us = paused_us;
+    }
+
+    /// Goes on from stage to stage.
+    pub(super) fn go_on(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> Brought {
+        let clock_us = self.clock(now_us);
+        loop {
+            let goes_on = match &mut self.stage {
+                Stage::Off { .. } => false,
+                Stage::Making(_) => self.make(clock_us),
+                Stage::Labels { waiting: 0, .. } => self.examine(now_us, random, tally),
+                Stage::Labels { .. } => false,
+                Stage::Taking { .. } => self.take_over(now_us, random, tally),
+                Stage::Opening(_) => self.follow(now_us, random, tally),
+                Stage::Open(_) => self.serve(now_us, random, tally),
+            };
+            if !goes_on {
+                return std::mem::take(&mut self.brought);
+            }
+        }
+    }
+
+    fn make(&mut self, clock_us: u64) -> bool {
+        let Stage::Making(pool) = &mut self.stage else {
+            return false;
+        };
+        let output = pool.take_output();
+        let mut is_made = false;
+        for event in &output.events {
+            if matches!(event, Event::Checkpoint { .. }) && pool.catalog().find(VOLUME).is_err() {
+                let request = CreateVolume {
+                    name: VOLUME.to_owned(),
+                    size: BLOCKS * 4096,
+                    block_size: 4096,
+                    ..CreateVolume::default()
+                };
+                let plan: Plan =
+                    Box::new(move |catalog, stamp| catalog.plan_create_volume(&request, stamp));
+                pool.administer(MAKING, plan, 7, clock_us);
+            }
+        }
+        for (id, result) in &output.answers {
+            is_made |= *id == MAKING && result.is_ok();
+        }
+        self.pass_on(output.requests);
+        if is_made {
+            self.become_open();
+        }
+        is_made
+    }
+
+    fn become_open(&mut self) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
+        if let Stage::Making(pool) | Stage::Open(pool) = stage {
+            let found = pool.catalog().find(VOLUME);
+            self.dataset = found.map_or(DatasetId(0), |found| found.id);
+            self.stage = Stage::Open(pool);
+        }
+        self.owned.insert(self.life);
+        self.brought.has_opened = true;
+        self.brought.lines.push("has opened the pool".to_owned());
+    }
+
+    fn pass_on(&mut self, requests: Vec<vdev::DeviceRequest>) {
+        for request in requests {
+            // Leaves here never change.
+            let disk = self.leaves[&request.leaf.0];
+            let purpose = Purpose::Io(request.io);
+            self.brought.requests.push((disk, request.op, purpose));
+        }
+    }
+
+    fn examine(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
+        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
+        let Stage::Labels {
+            mut labels, taken, ..
+        } = stage
+        else {
+            return false;
+        };
+        let clock_us = self.clock(now_us);
+        if let Some(taken) = &taken {
+            for (disk, of_disk) in labels.iter_mut().enumerate() {
+                if !taken.disks.contains(&disk) {
+                    of_disk.copies = Default::default();
+                }
+            }
+        }
+        let mut examined = match examine(&labels, None) {
+            Ok(examined) if examined.unaccounted.is_empty() || examined.config.is_exported => {
+                examined
+            }
+            Ok(_) => {
+                tally.failed += 1;
+                self.fail(now_us, "disks are away that may have newer changes", random);
+                return false;
+            }
+            Err(error) => {
+                tally.failed += 1;
+                self.fail(now_us, &error.to_string(), random);
+                return false;
+            }
+        };
+        let Some(taken) = taken else {
+            let there = examined.leaves.iter().enumerate();
+            let there = there.filter_map(|(disk, guid)| Some((disk, (*guid)?)));
+            let (disks, guids): (Vec<usize>, Vec<u64>) = there.unzip();
+            self.opening = random.within(1..u64::MAX);
+            let of = Circumstances {
+                key: examined.config.key(),
+                who: self.who(),
+                opening: self.opening,
+                chance: random.within(0..u64::MAX),
+                pace: Pace::default(),
+                is_exported: examined.config.is_exported,
+                host: examined.config.host.clone(),
+                is_read_only: false,
+            };
+            let takeover = Box::new(Takeover::new(of, &guids, clock_us));
+            self.stage = Stage::Taking { takeover, disks };
+            return true;
+        };
+        examined.protection = Some(taken.protection);
+        let root = examined.roots[0].clone();
+        let opening = Opening::new(
+            &examined,
+            &root,
+            self.limits,
+            vdev::Limits::default(),
+            cache(),
+            clock_us,
+        );
+        match opening {
+            Ok(opening) => {
+                let leaves = examined.leaves.iter().enumerate();
+                let leaf =
+                    |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
+                self.leaves = leaves.filter_map(leaf).collect();
+                // What is away is asked as well.
+                for (disk, _) in self.sizes.iter().enumerate() {
+                    if let Some(leaf) = opening.leaf(FIRST_LEAF + disk as u64) {
+                        self.leaves.entry(leaf.0).or_insert(disk);
+                    }
+                }
+                self.stage = Stage::Opening(Box::new(opening));
+                true
+            }
+            Err(error) => {
+                tally.failed += 1;
+                self.fail(now_us, &error.to_string(), random);
+                false
+            }
+        }
+    }
+
+    fn take_over(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
+        let Stage::Taking { takeover, disks } = &mut self.stage else {
+            return false;
+        };
+        for request in takeover.take_requests() {
+            let disk = disks[request.device];
+            // Disks here are large enough.
+            let offset = label_offset(request.copy as u64, self.sizes[disk]).unwrap()
+                + ACTIVITY_OFFSET as u64;
+            let op = match request.write.clone() {
+                Some(data) => DeviceOp::Write {
+                    offset,
+                    data,
+                    durable: false,
+                },
+                None => DeviceOp::Read {
+                    offset,
+                    len: SECTOR_SIZE as u32,
+                },
+            };
+            self.brought
+                .requests
+                .push((disk, op, Purpose::Record(request)));
+        }
+        match takeover.outcome().cloned() {
+            None => false,
+            Some(Ok(taken)) => {
+                let used = disks.iter().enumerate();
+                let used = used.filter(|(place, _)| !taken.left_out.contains(place));
+                let disks: Vec<usize> = used.map(|(_, disk)| *disk).collect();
+                // It is not only to be read.
+                let protection = taken.protection.unwrap();
+                self.read_labels(Some(Box::new(Taken { protection, disks })));
+                true
+            }
+            Some(Err(refusal)) => {
+                match refusal {
+                    Refusal::Active(_) => tally.active += 1,
+                    Refusal::Contested(_) => tally.contested += 1,
+                    Refusal::Slow | Refusal::NoDevice => tally.failed += 1,
+                }
+                self.fail(now_us, &refusal.to_string(), random);
+                false
+            }
+        }
+    }
+
+    fn follow(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
+        let Stage::Opening(opening) = &mut self.stage else {
+            return false;
+        };
+        let requests = opening.take_requests();
+        let is_done = opening.is_done();
+        self.pass_on(requests);
+        if !is_done {
+            return false;
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
+        let Stage::Opening(opening) = stage else {
+            return false;
+        };
+        match opening.finish() {
+            Ok(mut pool) => {
+                let who = self.who();
+                tally.takeovers +=
+                    u64::from(pool.config().host != who.host && !pool.config().is_exported);
+                pool.claim(&who.host, self.clock(now_us));
+                self.stage = Stage::Open(Box::new(pool));
+                self.become_open();
+                true
+            }
+            Err(error) => {
+                tally.failed += 1;
+                self.fail(now_us, &error.to_string(), random);
+                false
+            }
+        }
+    }
+
+    fn serve(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
+        let Stage::Open(pool) = &mut self.stage else {
+            return false;
+        };
+        let output = pool.take_output();
+        let stopped = pool.stopped().cloned();
+        let suspended = pool.suspended_because().map(str::to_owned);
+        let is_let_go = self.is_exporting.filter(|_| pool.is_settled());
+        self.pass_on(output.requests);
+        for (id, result) in output.answers {
+            let Some(op) = self.asked.remove(&id.0) else {
+                continue;
+            };
+            self.unverified -= usize::from(matches!(op, Op::Verify { .. }) && result.is_ok());
+            let outcome = match result {
+                Ok(Answer::Data(data)) => Ok(Some(data.to_vec())),
+                Ok(_) => Ok(None),
+                Err(_) => Err(()),
+            };
+            self.brought.answers.push((op, outcome));
+        }
+        if let Some(stop) = stopped {
+            match stop {
+                Stop::Silent(_) => tally.silent += 1,
+                Stop::Other(_) | Stop::Reserved => tally.foreign += 1,
+            }
+            let why = suspended.unwrap_or_default();
+            let answers = std::mem::take(&mut self.brought.answers);
+            self.fail(now_us, &why, random);
+            self.brought.answers = answers;
+            self.brought.stopped = Some(why);
+        } else if let Some(why) = suspended {
+            let brought = std::mem::take(&mut self.brought);
+            self.fail(now_us, &why, random);
+            self.brought.answers = brought.answers;
+            self.brought.lines.extend(brought.lines);
+        } else if let Some(back_us) = is_let_go {
+            let brought = std::mem::take(&mut self.brought);
+            self.die(now_us, back_us);
+            self.brought = brought;
+            self.brought.lines.push("has let the pool go".to_owned());
+        }
+        false
+    }
+
+    /// Reads all blocks.
+    pub(super) fn verify(&mut self, blocks: impl Iterator<Item = u64>, now_us: u64) {
+        let ops: Vec<Op> = blocks.map(|block| Op::Verify { block }).collect();
+        self.unverified = ops.len();
+        self.ask(ops, now_us);
+    }
+
+    pub(super) fn ask(&mut self, ops: Vec<Op>, now_us: u64) {
+        let clock_us = self.clock(now_us);
+        let dataset = self.dataset;
+        let Stage::Open(pool) = &mut self.stage else {
+            return;
+        };
+        for op in ops {
+            if self.asked.values().any(|other| other.block() == op.block()) {
+                continue;
+            }
+            self.next_id += 1;
+            self.asked.insert(self.next_id, op);
+            let request = match op {
+                Op::Write { block, value } => {
+                    let mut bytes = vec![0; 4096];
+                    bytes[..8].copy_from_slice(&value.to_le_bytes());
+                    // It does not pack.
+                    let mut noise = Random::new(value);
+                    bytes[8..]
+                        .iter_mut()
+                        .for_each(|byte| *byte = noise.within(0..256) as u8);
+                    Request::Write {
+                        dataset,
+                        offset: block * 4096,
+                        data: Pages::from_bytes(&bytes),
+                        durable: true,
+                    }
+                }
+                Op::Read { block } | Op::Verify { block } => Request::Read {
+                    dataset,
+                    offset: block * 4096,
+                    len: 4096,
+                },
+            };
+            pool.submit(RequestId(self.next_id), request, clock_us);
+        }
+        let _ = self.trouble;
+    }
+}
+
+fn cache() -> Arc<Cache> {
+    Arc::new(Cache::new(1 << 20, 7))
+}
