@@ -253,6 +253,9 @@ impl World {
 
     fn with_pool(mut self, shape: &[(Kind, usize)]) -> Self {
         let size = self.disks[0].sectors() * crate::disk::SECTOR_SIZE as u64;
+        for host in &mut self.hosts {
+            host.sizes = vec![size; self.disks.len()];
+        }
         self.hosts[0].create(shape, size, self.now_us, &mut self.random);
         self
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::name::check_component;
-use store::pool::PoolStatus;
+use store::pool::{PoolProperty, PoolStatus};
 use store::vdev::{Class, Kind, VdevTree};
 use utoipa::ToSchema;
 
@@ -15,7 +15,7 @@ use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_fil
 use super::registry::{OpenPool, Pools};
 use super::status::{PoolView, layout};
 use super::vdev_request::{Additions, VdevRequest};
-use super::{label, opening};
+use super::{label, multihost, opening};
 use crate::config::{Error, ErrorKind};
 
 /// What zpool's syntax knows as something else than a pool's name.
@@ -48,6 +48,9 @@ pub struct CreatePool {
     /// Make files of this size, in bytes, where paths do not exist.
     #[serde(default)]
     pub file_size: Option<u64>,
+    /// Whether it is protected against being open on two hosts; without it, where another host could reach its devices.
+    #[serde(default)]
+    pub multihost: Option<bool>,
     /// Only tell how it would be laid out, and what stands in the way; change nothing.
     #[serde(default)]
     pub dry_run: bool,
@@ -118,6 +121,11 @@ impl Pools {
         let guid = config.guid;
         config.caches.clone_from(&new.caches);
         config.spares.clone_from(&new.spares);
+        let paths: Vec<PathBuf> = new.leaves.iter().map(|leaf| leaf.path.clone()).collect();
+        if let Some(is_on) = request.multihost {
+            config.properties.set(PoolProperty::Multihost, is_on);
+        }
+        let protection = multihost::fresh(&config, &self.host_id(), &paths);
         new.label_beside(&config)?;
         let places = new.leaves.iter().map(|leaf| {
             let place = Place {
@@ -137,6 +145,8 @@ impl Pools {
             cache: self.cache_for_one_more(),
             host: self.host_id(),
             is_read_only: false,
+            is_protected: protection.is_some(),
+            protection,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };

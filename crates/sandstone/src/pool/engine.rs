@@ -12,7 +12,7 @@ use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
     Answer, Event, Output, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind,
-    ScanState, Span,
+    ScanState, Span, Stop,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
@@ -78,6 +78,8 @@ pub(super) struct Engine {
     spin: Spin,
     /// What scan there was, and where.
     scan: Option<(ScanKind, ScanState)>,
+    /// Whoever waited was told that another host has the pool, or may have it.
+    has_stopped: bool,
 }
 
 enum Waiter {
@@ -139,6 +141,7 @@ impl Engine {
             spare_time: SpareTime::default(),
             spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
             scan: None,
+            has_stopped: false,
         };
         engine.adopt(opened);
         engine
@@ -154,9 +157,11 @@ impl Engine {
             tell_unaccounted(&opened.unaccounted, &opened.pool, &self.shared);
         }
         self.clock = opened.clock;
-        self.scan = None;
+        (self.scan, self.has_stopped) = (None, false);
         self.absence = Absence::default();
+        let until_us = opened.pool.owned_until_us();
         self.pool = Some(Box::new(opened.pool));
+        self.own_until(until_us);
         // What is put aside is nobody's until it is asked for.
         self.unused();
     }
@@ -240,6 +245,17 @@ impl Engine {
             self.submit_batch();
         }
         let now_us = self.clock.now_us();
+        if self.is_stopped() && !is_for_a_stopped_pool(&order) {
+            // What asks for the end gets it.
+            self.is_over |= matches!(
+                order,
+                Order::Close {
+                    is_exported: false,
+                    ..
+                }
+            );
+            return refuse(order, &self.shared.ended(), self.absence.is_needed);
+        }
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
         if self.closing.is_some() && !is_allowed {
             return refuse(order, &closed(self.shared.name()), false);
@@ -326,6 +342,57 @@ impl Engine {
         }
     }
 
+    /// Whether the pool stopped since another host has it, or may have it.
+    fn is_stopped(&self) -> bool {
+        let pool = self.pool.as_ref();
+        pool.is_some_and(|pool| pool.stopped().is_some())
+    }
+
+    /// Looks at the clock before anything leaves: a machine that was paused finds out first that its pool may be
+    /// another host's.
+    fn look_at_clock(&mut self) {
+        let Some(pool) = &mut self.pool else { return };
+        let until_us = pool.owned_until_us();
+        if until_us < u64::MAX && pool.stopped().is_none() {
+            let now_us = self.clock.now_us();
+            if now_us >= until_us {
+                pool.tick(now_us, wall_clock_s());
+            }
+        }
+        let until_us = pool.owned_until_us();
+        self.own_until(until_us);
+    }
+
+    /// Tells those who answer from memory until when they may.
+    fn own_until(&self, until_us: u64) {
+        self.shared.own_until(match until_us {
+            u64::MAX => u64::MAX,
+            until_us => self.clock.since_boot_us(until_us),
+        });
+    }
+
+    /// Another host has the pool, or may have it: whoever waits is told, and nothing is served any more.
+    fn stop(&mut self) {
+        let Some(pool) = self.pool.as_ref().filter(|_| !self.has_stopped) else {
+            return;
+        };
+        self.has_stopped = true;
+        let reason = pool.suspended_because().unwrap_or_default();
+        tracing::error!(
+            pool = self.shared.name(),
+            reason,
+            "the pool is not served any more"
+        );
+        self.unflushed.lose(pool.promised_seq());
+        self.shared.count_reopening();
+        self.shared
+            .shut(Some(Shut::stopped(self.shared.name(), reason)));
+        self.batch.clear();
+        self.ahead.clear();
+        self.give_up(&self.shared.ended());
+        self.shared.empty_cache();
+    }
+
     /// A request of a volume: goes to the engine with those that come in the same turn.
     fn serve(&mut self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: Remote) {
         if let Some(error) = self.unflushed.refusal(&request) {
@@ -369,11 +436,13 @@ impl Engine {
         let Some(reason) = pool.suspended_because() else {
             return refused("it is at work");
         };
-        // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
-        self.unflushed.lose(pool.promised_seq());
-        self.shared.count_reopening();
-        let shut = Shut::suspended(self.shared.name(), reason);
-        self.shared.shut(Some(shut));
+        if !self.has_stopped {
+            // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
+            self.unflushed.lose(pool.promised_seq());
+            self.shared.count_reopening();
+            let shut = Shut::suspended(self.shared.name(), reason);
+            self.shared.shut(Some(shut));
+        }
         self.pool = None;
         self.batch.clear();
         self.give_up(&self.shared.ended());
@@ -419,6 +488,7 @@ impl Engine {
 
     /// Brings what the engine said to where it belongs; what that was.
     fn hand_out(&mut self) -> Handed {
+        self.look_at_clock();
         let Some(pool) = &mut self.pool else {
             return Handed::default();
         };
@@ -480,7 +550,9 @@ impl Engine {
                 None => debug_assert!(false, "request {id} was answered twice"),
             }
         }
-        if is_any {
+        if self.is_stopped() {
+            self.stop();
+        } else if is_any {
             self.note_troubles(&output.events);
             self.unused();
         }
@@ -662,6 +734,18 @@ impl Engine {
     }
 }
 
+/// What may be asked of a pool that is not served any more: how it is, and to let go of it.
+fn is_for_a_stopped_pool(order: &Order) -> bool {
+    matches!(
+        order,
+        Order::Ask(_)
+            | Order::Handle(_)
+            | Order::LetGo { .. }
+            | Order::Reopen { .. }
+            | Order::Abandon
+    )
+}
+
 fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
     match order {
         Order::Serve { ticket, lane, .. } => {
@@ -760,10 +844,12 @@ impl Absence {
         let (places, status) = (shared.places(), pool.status());
         let is_remote = |guid: u64| places.get(&guid).is_some_and(|at| is_remote(&at.path));
         let is_suspended = status.suspended.is_some();
+        let is_silent = matches!(pool.stopped(), Some(Stop::Silent(_)));
         let mut absence = Self::default();
         for top in &status.top_levels {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-            if leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf, is_suspended)) {
+            let is_troubled = |leaf| is_silent || is_troubled(leaf, is_suspended);
+            if leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf)) {
                 absence.is_any = true;
                 absence.is_needed |= is_suspended || top.state == State::Unavailable;
             }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use store::cache::Cache;
 use store::format::DatasetId;
 use store::pool::{
-    Answer, Back, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Request,
+    Answer, Back, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Protection, Request,
 };
 
 use super::damaged::Damaged;
@@ -67,6 +67,10 @@ pub(super) struct Setup {
     pub(super) host: String,
     /// Nothing is written to the devices of a pool that is opened, and it takes no changes.
     pub(super) is_read_only: bool,
+    /// How a pool that is made says in its labels that this host has it.
+    pub(super) protection: Option<Protection>,
+    /// A pool that is opened goes on saying so.
+    pub(super) is_protected: bool,
     /// Use io_uring where the kernel allows it.
     pub(super) io_uring: bool,
     /// Where devices come from.
@@ -157,6 +161,8 @@ pub(super) struct Shared {
     event_log: Mutex<EventLog>,
     reopenings: AtomicU64,
     shut: Mutex<Option<Shut>>,
+    /// Until when the pool is surely this host's, in microseconds since boot.
+    owned_until_us: AtomicU64,
     disks: Disks,
     inbox: Mutex<Inbox>,
     /// Spares the lock where there is nothing, and the waker where it was called already.
@@ -182,6 +188,19 @@ impl Shut {
             reason: format!("the engine of pool {pool} failed (a defect; the log says where)"),
             next: "keep the daemon's log, restart the daemon, and report this".to_owned(),
             is_to_be_reopened: false,
+        }
+    }
+
+    /// Another host has the pool, or may have it.
+    pub(super) fn stopped(pool: &str, reason: &str) -> Self {
+        Self {
+            reason: format!("pool {pool} is not served any more: {reason}"),
+            next: format!(
+                "find out which host is to have it. To go on here, use `sandstone pool clear {pool}`: it watches the devices, and \
+                 opens the pool where no other host uses it. To leave it to the other, use `sandstone pool export {pool}`: \
+                 it is only forgotten here"
+            ),
+            is_to_be_reopened: true,
         }
     }
 
@@ -228,6 +247,7 @@ impl PoolHost {
                 event_log: Mutex::default(),
                 reopenings: AtomicU64::new(0),
                 shut: Mutex::default(),
+                owned_until_us: AtomicU64::new(u64::MAX),
                 disks,
                 inbox: Mutex::default(),
                 filled: AtomicBool::new(false),
@@ -403,6 +423,12 @@ impl PoolHost {
         self.shared.reopenings.load(Ordering::Acquire)
     }
 
+    /// Whether the pool is surely this host's: what is in memory of it is true.
+    pub(super) fn is_owned(&self) -> bool {
+        let until_us = self.shared.owned_until_us.load(Ordering::Acquire);
+        until_us == u64::MAX || opening::since_boot_us() < until_us
+    }
+
     /// Why there is no engine behind it; `None` where there is one.
     pub(super) fn shut(&self) -> Option<Shut> {
         self.shared.lock_shut().clone()
@@ -552,6 +578,11 @@ impl Shared {
     fn lock_shut(&self) -> MutexGuard<'_, Option<Shut>> {
         // Every change is one assignment: a panic leaves nothing halfway.
         self.shut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says until when the pool is surely this host's.
+    pub(super) fn own_until(&self, since_boot_us: u64) {
+        self.owned_until_us.store(since_boot_us, Ordering::Release);
     }
 
     /// Says that volumes may have lost what was not promised; before anything is read that shows it.

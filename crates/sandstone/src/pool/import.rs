@@ -12,6 +12,7 @@ use super::disks::{Disks, is_remote};
 use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
+use super::multihost;
 use super::opening::Remedy;
 use super::registry::{OpenPool, Pools};
 use super::rewind::{self, Reach, RewindView};
@@ -98,15 +99,15 @@ impl Pools {
             pool.name.clone_from(new);
         }
         self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
-        let mut devices = self.had(&self.options.disks, guid, &pool.devices, request)?;
-        self.check_owner(&devices.examined.config, request.force)?;
+        let check = |examined: &Examined| match request.force {
+            true => Ok(()),
+            false => refuse_old(examined),
+        };
+        let mut devices = self.had(&self.options.disks, guid, &pool.devices, request, check)?;
         if let Some(new) = &request.new_name {
             // The labels have it when the pool is open.
             devices.examined.config.name.clone_from(new);
             devices.examined.is_config_new = true;
-        }
-        if !request.force {
-            refuse_old(&devices.examined)?;
         }
         let mut back = None;
         if request.rewind > Reach::None {
@@ -147,9 +148,8 @@ impl Pools {
             read_only: known.is_read_only,
             ..ImportPool::default()
         };
-        let devices = self.had(&disks, guid, &there, &how)?;
-        self.check_owner(&devices.examined.config, false)?;
-        require_account(&devices.examined, known)?;
+        let check = |examined: &Examined| require_account(examined, known);
+        let devices = self.had(&disks, guid, &there, &how, check)?;
         self.open_on(devices, None, Some(known), into)
     }
 
@@ -161,6 +161,7 @@ impl Pools {
         guid: u64,
         paths: &[PathBuf],
         how: &ImportPool,
+        check: impl Fn(&Examined) -> Result<(), Error>,
     ) -> Result<Had, Error> {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
@@ -194,6 +195,14 @@ impl Pools {
             };
             Error::new(ErrorKind::Refused, reasons.join("; "), next)
         })?;
+        self.check_owner(&examined.config, how.force)?;
+        check(&examined)?;
+        self.prove_alone(
+            guid,
+            &mut opened,
+            &mut examined,
+            how.read_only || how.dry_run,
+        )?;
         if how.without_log {
             for log in examined.drop_missing_logs() {
                 let leaves = log.leaves;
@@ -248,6 +257,8 @@ impl Pools {
                 ),
             ));
         }
+        let used = found.iter().map(|(_, path, _)| path);
+        let is_protected = multihost::reason(&examined.config, used).is_some();
         let places = places(&examined.config, &found, known);
         let missing = missing(&examined.config, &places, &found);
         let setup = Setup {
@@ -263,6 +274,8 @@ impl Pools {
             },
             host: self.host_id(),
             is_read_only,
+            protection: None,
+            is_protected,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };
@@ -285,6 +298,9 @@ impl Pools {
                 (Remedy::Program, _) => format!(
                     "import it with the version of sandstone that wrote it, or a newer one; if that says the same, {}",
                     Remedy::going_back(&name)
+                ),
+                (Remedy::OtherHost, _) => format!(
+                    "find out which host is to have it, and import it again: `sandstone pool import -d PATH {name}`"
                 ),
                 (Remedy::Devices | Remedy::ReadOnly, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")

@@ -7,7 +7,7 @@
 //! | which did units have meanwhile | `lent.rs` |
 //! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs` |
 //! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
-//! | how does it come up | `opening.rs` |
+//! | how does it come up | `opening.rs`; that no other host has it: `multihost.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
 //! | how is it made, exported, destroyed | `create.rs`; which devices are named for it: `vdev_request.rs`; how these are opened, all or none: `new_devices.rs`; what others keep there: `foreign.rs` |
 //! | how is it found and imported | `found.rs`, `import.rs` |
@@ -45,6 +45,7 @@ pub mod io;
 mod known;
 mod label;
 mod lent;
+pub mod multihost;
 mod new_devices;
 mod opening;
 mod overlay;

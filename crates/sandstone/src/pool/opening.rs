@@ -14,22 +14,35 @@ use super::devices::Devices;
 use super::host::{Begin, Place, Setup};
 use crate::block::BlockDevice;
 
-/// The engine's time: microseconds since the pool was opened.
+/// The engine's time: microseconds since the pool was opened. It goes on while the machine sleeps, so that a host finds
+/// out when it wakes that its pool may be another one's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
+pub(super) struct Clock(u64);
 
 impl Clock {
     pub(super) fn start() -> Self {
-        Self(Instant::now())
+        Self(since_boot_us())
     }
 
     pub(super) fn now_us(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+        since_boot_us().saturating_sub(self.0)
     }
 
     pub(super) fn at(self, us: u64) -> Option<Instant> {
-        self.0.checked_add(Duration::from_micros(us))
+        let left_us = us.saturating_sub(self.now_us());
+        Instant::now().checked_add(Duration::from_micros(left_us))
     }
+
+    /// The same moment, in microseconds since the machine was booted.
+    pub(super) fn since_boot_us(self, us: u64) -> u64 {
+        self.0.saturating_add(us)
+    }
+}
+
+/// Microseconds since the machine was booted, with the time that it slept.
+pub(super) fn since_boot_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 /// Seconds since 1970.
@@ -59,6 +72,8 @@ pub(super) enum Remedy {
     ReadOnly,
     /// Another version of the program.
     Program,
+    /// Another host has it, or may have it.
+    OtherHost,
 }
 
 impl Remedy {
@@ -68,6 +83,7 @@ impl Remedy {
             OpenErrorKind::Version => Self::Program,
             OpenErrorKind::ReadOnlyVersion => Self::ReadOnly,
             OpenErrorKind::Old => Self::Newer,
+            OpenErrorKind::InUse => Self::OtherHost,
             _ => Self::Devices,
         }
     }
@@ -145,6 +161,9 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             attach(&pool, &setup.devices, devices);
             stand_by(&mut pool, &setup.devices, devices);
             pool.set_paths(paths(&setup.places));
+            if let Some(protection) = setup.protection {
+                pool.protect(protection, true, clock.now_us());
+            }
             pool.tick(clock.now_us(), wall_clock_s());
             pool
         }
@@ -165,6 +184,9 @@ pub(super) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             pool.tick(clock.now_us(), wall_clock_s());
             if !setup.is_read_only {
                 pool.claim(&setup.host, clock.now_us());
+                if !setup.is_protected {
+                    pool.unprotect(clock.now_us());
+                }
             }
             pool
         }
@@ -281,8 +303,13 @@ fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Ev
         }
         devices.start_batch();
         if let Some(reason) = pool.suspended_because() {
+            let is_stopped = pool.stopped().is_some();
             return Err(NotOpen {
-                remedy: Remedy::ReadOnly,
+                remedy: if is_stopped {
+                    Remedy::OtherHost
+                } else {
+                    Remedy::ReadOnly
+                },
                 ..reason.to_owned().into()
             });
         }

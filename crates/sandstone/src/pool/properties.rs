@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use store::pool::{PoolProperties, PoolProperty};
 use utoipa::ToSchema;
 
+use super::multihost;
 use super::registry::Pools;
 use crate::config::{Error, ErrorKind};
 
@@ -12,9 +13,9 @@ use crate::config::{Error, ErrorKind};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetPoolProperty {
-    /// autoexpand, autoreplace or autotrim.
+    /// autoexpand, autoreplace, autotrim or multihost.
     pub property: String,
-    /// on or off.
+    /// on or off; of multihost also auto.
     pub value: String,
 }
 
@@ -23,7 +24,7 @@ pub struct SetPoolProperty {
 pub struct PoolPropertyView {
     /// What it is called.
     pub name: String,
-    /// on or off.
+    /// on or off; of multihost also auto.
     pub value: String,
     /// `local` where somebody has set it, otherwise `default`.
     pub source: String,
@@ -34,7 +35,11 @@ pub(super) fn views(properties: &PoolProperties) -> Vec<PoolPropertyView> {
     let all = PoolProperty::ALL.into_iter();
     let views = all.map(|property| PoolPropertyView {
         name: property.name().to_owned(),
-        value: word(properties.is_on(property)).to_owned(),
+        value: match (property, properties.get(property)) {
+            (PoolProperty::Multihost, None) => "auto",
+            _ => word(properties.is_on(property)),
+        }
+        .to_owned(),
         source: match properties.get(property) {
             Some(_) => "local",
             None => "default",
@@ -58,9 +63,13 @@ impl Pools {
         let _changing = self.changing();
         let pool = self.get(name)?;
         pool.require_writable()?;
-        let set = pool
-            .host
-            .handle(move |hands| hands.pool.set_property(property, is_on));
+        let host = self.host_id();
+        let set = pool.host.handle(move |hands| {
+            hands.pool.set_property(property, is_on);
+            if property == PoolProperty::Multihost {
+                multihost::set(hands, &host);
+            }
+        });
         let synced = set.and_then(|()| pool.host.sync());
         synced.map_err(|error| {
             Error::new(
@@ -76,7 +85,7 @@ impl Pools {
     }
 }
 
-fn parse(property: &str, value: &str) -> Result<(PoolProperty, bool), Error> {
+fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Error> {
     let known = PoolProperty::named(property).ok_or_else(|| {
         let all = PoolProperty::ALL.map(PoolProperty::name).join(", ");
         Error::invalid(
@@ -85,8 +94,9 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, bool), Error> {
         )
     })?;
     let is_on = match value {
-        "on" => true,
-        "off" => false,
+        "on" => Some(true),
+        "off" => Some(false),
+        "auto" if known == PoolProperty::Multihost => None,
         _ => {
             return Err(Error::invalid(
                 format!("'{value}' is no value of {property}"),
@@ -105,14 +115,21 @@ mod tests {
     fn properties_are_set_by_name_and_unknown_ones_are_refused_with_what_there_is() {
         assert_eq!(
             parse("autotrim", "on").expect("set"),
-            (PoolProperty::Autotrim, true)
+            (PoolProperty::Autotrim, Some(true))
         );
         assert_eq!(
             parse("autoexpand", "off").expect("set"),
-            (PoolProperty::Autoexpand, false)
+            (PoolProperty::Autoexpand, Some(false))
+        );
+        assert_eq!(
+            parse("multihost", "auto").expect("set"),
+            (PoolProperty::Multihost, None)
         );
         let error = parse("size", "on").expect_err("it is a figure");
-        assert!(error.next.contains("autoreplace, autotrim"), "{error}");
+        assert!(
+            error.next.contains("autoreplace, autotrim, multihost"),
+            "{error}"
+        );
         let error = parse("autotrim", "maybe").expect_err("no value");
         assert!(error.next.contains("autotrim=on"), "{error}");
     }

@@ -13,6 +13,7 @@ use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{self, KnownDevice, KnownPool};
 use super::lent::{self, Lent};
+use super::multihost::WaitView;
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
 use crate::config::{Error, ErrorKind};
@@ -40,6 +41,8 @@ pub struct Pools {
     lent: Mutex<Lent>,
     /// Held while a pool comes or goes, so that these happen one after the other.
     changing: Mutex<()>,
+    /// Imports that wait for the proof that no other host has the pool, by its number.
+    waits: Mutex<BTreeMap<u64, WaitView>>,
     /// The daemon ends: streams are not waited for.
     is_ending: AtomicBool,
 }
@@ -339,6 +342,22 @@ impl Pools {
     /// Who the labels of this daemon's pools say has them: the machine, and the installation that counts.
     pub(super) fn host_id(&self) -> String {
         format!("{}/{}", machine(), self.options.installation)
+    }
+
+    /// Imports that wait for the proof that no other host has the pool.
+    pub fn waits(&self) -> Vec<WaitView> {
+        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.values().cloned().collect()
+    }
+
+    /// An import waits, or does not any more.
+    pub(super) fn note_wait(&self, guid: u64, wait: Option<WaitView>) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        match wait {
+            Some(wait) => drop(waits.insert(guid, wait)),
+            None => drop(waits.remove(&guid)),
+        }
     }
 
     /// The disks of other machines that logical units had.

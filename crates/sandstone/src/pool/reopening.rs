@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use store::pool::PoolStatus;
+use store::pool::{PoolStatus, Stop};
 use store::vdev::{LeafStatus, State};
 
 use super::disks::is_remote;
@@ -46,11 +46,13 @@ impl Pools {
 
     /// The disks of other machines that are there, of those that may be why the pool stopped.
     fn remote_there(&self, pool: &OpenPool, status: Option<&PoolStatus>) -> Vec<PathBuf> {
+        // No record could be written: whichever disk that was, it may be back.
+        let is_silent = status.is_some_and(|of| matches!(of.stopped, Some(Stop::Silent(_))));
         let is_troubled = |guid: &u64| {
             status.is_none_or(|status| {
                 let tops = status.top_levels.iter();
                 let mut leaves = tops.flat_map(|top| top.slots.iter().flat_map(|of| &of.leaves));
-                leaves.any(|leaf| leaf.guid == *guid && is_troubled(leaf, true))
+                leaves.any(|leaf| leaf.guid == *guid && (is_silent || is_troubled(leaf, true)))
             })
         };
         let places = pool.host.places().into_iter();

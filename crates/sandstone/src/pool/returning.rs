@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use store::pool::{PoolError, PoolStatus};
+use store::pool::{PoolError, PoolStatus, Stop};
 use store::vdev::State;
 
 use super::administer::VdevChange;
@@ -25,6 +25,8 @@ impl Pools {
                 continue;
             }
             match asked(&pool) {
+                // Another host has it: whether it is to be had again, an administrator decides.
+                Ok((status, _)) if is_anothers(&status) => {}
                 Ok((status, _)) if status.suspended.is_some() => {
                     self.go_on(&name, &pool, Some(&status));
                 }
@@ -106,6 +108,7 @@ impl Pools {
         let absent = self.absent();
         let is_waiting = |known: &KnownPool| !remote_of(known).is_empty();
         let is_short = |pool: &OpenPool| match asked(pool) {
+            Ok((status, _)) if is_anothers(&status) => false,
             Ok((status, ready)) => {
                 status.suspended.is_some() || !away(pool, &status, &ready).is_empty()
             }
@@ -143,6 +146,11 @@ impl Pools {
             .map(|(pool, path)| (pool, path.display().to_string()))
             .collect()
     }
+}
+
+/// Whether another host has been found to have the pool.
+fn is_anothers(status: &PoolStatus) -> bool {
+    matches!(status.stopped, Some(Stop::Other(_) | Stop::Reserved))
 }
 
 fn remote_of(known: &KnownPool) -> Vec<&Path> {

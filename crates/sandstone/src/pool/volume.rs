@@ -138,7 +138,9 @@ impl PoolVolume {
 
     /// Answers a read, or hands it to the engine.
     fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
-        let cached = self.cached(offset, len);
+        // What is in memory may be older than what another host has written by now.
+        let cached = self.host.is_owned().then(|| self.cached(offset, len));
+        let cached = cached.flatten();
         let read = Read {
             offset,
             len: len.into(),

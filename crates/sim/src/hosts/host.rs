@@ -89,7 +89,8 @@ pub(super) struct Host {
     /// Disks that it does not reach.
     pub(super) cut: BTreeSet<usize>,
     inbox: VecDeque<(u64, Purpose, DeviceOutcome)>,
-    sizes: Vec<u64>,
+    /// Bytes of each disk.
+    pub(super) sizes: Vec<u64>,
     leaves: BTreeMap<u32, usize>,
     limits: Limits,
     dataset: DatasetId,
@@ -199,6 +200,7 @@ impl Host {
             paths: Default::default(),
             caches: Vec::new(),
             unspared: Default::default(),
+            properties: Default::default(),
         };
         self.leaves = (0..count as u32)
             .map(|leaf| (leaf, leaf as usize))
@@ -219,7 +221,6 @@ impl Host {
         let protection = Protection::fresh(self.who(), self.opening, Pace::default());
         pool.protect(protection, true, clock_us);
         pool.tick(clock_us, 1_000);
-        self.sizes = vec![size; count];
         self.stage = Stage::Making(Box::new(pool));
     }
 

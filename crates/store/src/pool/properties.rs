@@ -15,11 +15,19 @@ pub enum PoolProperty {
     Autoreplace,
     /// Devices are told of space that becomes free.
     Autotrim,
+    /// The pool is protected against being open on two hosts. Where nobody has set it: if another host could reach its
+    /// devices.
+    Multihost,
 }
 
 impl PoolProperty {
     /// All of them, by name.
-    pub const ALL: [Self; 3] = [Self::Autoexpand, Self::Autoreplace, Self::Autotrim];
+    pub const ALL: [Self; 4] = [
+        Self::Autoexpand,
+        Self::Autoreplace,
+        Self::Autotrim,
+        Self::Multihost,
+    ];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -27,6 +35,7 @@ impl PoolProperty {
             Self::Autoexpand => "autoexpand",
             Self::Autoreplace => "autoreplace",
             Self::Autotrim => "autotrim",
+            Self::Multihost => "multihost",
         }
     }
 
@@ -38,7 +47,7 @@ impl PoolProperty {
     /// Whether it is on where nobody has set it.
     pub fn default(self) -> bool {
         match self {
-            Self::Autoexpand | Self::Autoreplace | Self::Autotrim => false,
+            Self::Autoexpand | Self::Autoreplace | Self::Autotrim | Self::Multihost => false,
         }
     }
 }
@@ -61,6 +70,11 @@ impl PoolProperties {
     /// Sets it; whether that changes anything.
     pub fn set(&mut self, property: PoolProperty, is_on: bool) -> bool {
         self.0.insert(property, is_on) != Some(is_on)
+    }
+
+    /// Nobody has set it; whether that changes anything.
+    pub fn unset(&mut self, property: PoolProperty) -> bool {
+        self.0.remove(&property).is_some()
     }
 
     /// As labels keep them.
@@ -93,9 +107,14 @@ impl PoolProperties {
 }
 
 impl Pool {
-    /// Sets a property; [`Pool::sync`] tells when the labels have it.
-    pub fn set_property(&mut self, property: PoolProperty, is_on: bool) {
-        if self.config.properties.set(property, is_on) {
+    /// Sets a property, or leaves it to its default; [`Pool::sync`] tells when the labels have it.
+    pub fn set_property(&mut self, property: PoolProperty, is_on: Option<bool>) {
+        let properties = &mut self.config.properties;
+        let is_changed = match is_on {
+            Some(is_on) => properties.set(property, is_on),
+            None => properties.unset(property),
+        };
+        if is_changed {
             self.shape_changed();
         }
     }
@@ -114,7 +133,14 @@ mod tests {
         let again = PoolProperties::open(&properties.stored()).expect("properties");
         assert_eq!(again, properties);
         let told = PoolProperty::ALL.map(|of| (again.get(of), again.is_on(of)));
-        let expected = [(Some(false), false), (None, false), (Some(true), true)];
+        let expected = [
+            (Some(false), false),
+            (None, false),
+            (Some(true), true),
+            (None, false),
+        ];
+        assert!(properties.unset(PoolProperty::Autotrim), "it was set");
+        assert_eq!(properties.get(PoolProperty::Autotrim), None);
         assert_eq!(told, expected);
     }
 

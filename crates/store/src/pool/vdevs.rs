@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::activity::{Protected, Stop};
 use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
 use super::log_vdevs::LogStatus;
@@ -29,6 +30,10 @@ pub struct PoolStatus {
     pub state: State,
     /// Why it takes no changes any more; `None` where it does, or never did.
     pub suspended: Option<String>,
+    /// Why it is not served at all any more; `None`: it is.
+    pub stopped: Option<Stop>,
+    /// How it is protected against being open on two hosts; `None`: it is not.
+    pub protected: Option<Protected>,
     /// It only serves reads.
     pub is_read_only: bool,
     /// Its top-level vdevs.
@@ -85,6 +90,8 @@ impl Pool {
             guid: self.config.guid,
             state: state.unwrap_or(State::Online),
             suspended: self.suspended_because().map(str::to_owned),
+            stopped: self.stopped.clone(),
+            protected: self.protected(),
             is_read_only: self.is_read_only,
             top_levels,
             spares,
