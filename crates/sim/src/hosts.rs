@@ -127,11 +127,19 @@ pub enum Trouble {
     HostsAndDisks,
     /// Both hosts import at the same moment, again and again.
     Together,
+    /// The same as `Hosts`, where the hosts are clones of one machine: only their boots tell them apart.
+    Clones,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::None, Self::Hosts, Self::HostsAndDisks, Self::Together];
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Hosts,
+        Self::HostsAndDisks,
+        Self::Together,
+        Self::Clones,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -140,6 +148,7 @@ impl Trouble {
             Self::Hosts => "hosts-paused",
             Self::HostsAndDisks => "hosts-slow-disks",
             Self::Together => "hosts-together",
+            Self::Clones => "hosts-clones",
         }
     }
 }
@@ -232,7 +241,7 @@ impl World {
         let sectors = (DISK_MIB * 1024 + 1536) / 4;
         let disks = (0..count).map(|_| Disk::new(sectors, Behaviour::default(), random.fork()));
         let disks: Vec<Disk> = disks.collect();
-        let hosts = (0..2).map(|number| Host::new(number, trouble, &mut random));
+        let hosts = (0..2).map(|number| Host::new(number, &mut random));
         Self {
             trouble,
             now_us: 0,
@@ -253,8 +262,12 @@ impl World {
 
     fn with_pool(mut self, shape: &[(Kind, usize)]) -> Self {
         let size = self.disks[0].sectors() * crate::disk::SECTOR_SIZE as u64;
+        let are_clones = self.trouble == Trouble::Clones;
         for host in &mut self.hosts {
             host.sizes = vec![size; self.disks.len()];
+            if are_clones {
+                host.installation = 1;
+            }
         }
         self.hosts[0].create(shape, size, self.now_us, &mut self.random);
         self
@@ -448,14 +461,19 @@ impl World {
                         self.tally.exports += 1;
                     } else {
                         host.reboot(&mut self.random);
-                        host.die(self.now_us, back_us + self.random.within(0..300_000));
+                        let late_us = self.random.one_of(&[0, 50, 500, 20_000, 300_000]);
+                        host.die(self.now_us, back_us + late_us);
                         self.tally.killed += 1;
                     }
                 }
                 self.tell("both hosts are sent off, and come back together".to_owned());
             }
             (_, 0..35) => {
-                let until_us = self.now_us + self.random.within(100_000..30_000_000);
+                let most_us = match self.trouble {
+                    Trouble::Clones => 7_000_000,
+                    _ => 30_000_000,
+                };
+                let until_us = self.now_us + self.random.within(100_000..most_us);
                 self.hosts[number].pause(until_us);
                 self.tally.paused += 1;
                 self.tell(format!("host {number} is paused until {until_us}"));

@@ -43,7 +43,7 @@ fn a_paused_or_killed_host_acknowledges_nothing_once_another_one_has_the_pool() 
 #[test]
 fn slow_disks_and_pulled_cables_never_give_a_pool_two_owners() {
     let tally = withstands(Trouble::HostsAndDisks, 60);
-    assert!(tally.takeovers > tally.histories, "{tally}");
+    assert!(tally.takeovers > tally.histories / 3, "{tally}");
     assert!(tally.cables > 0, "{tally}");
 }
 
@@ -51,4 +51,12 @@ fn slow_disks_and_pulled_cables_never_give_a_pool_two_owners() {
 fn two_hosts_that_import_at_once_do_not_both_win() {
     let tally = withstands(Trouble::Together, 60);
     assert!(tally.openings > tally.histories, "{tally}");
+}
+
+/// A short watch may take the pool from a clone that is only paused: that one sees the claim when it wakes.
+#[test]
+fn clones_of_one_machine_do_not_both_have_the_pool() {
+    let tally = withstands(Trouble::Clones, 60);
+    assert!(tally.openings > tally.histories, "{tally}");
+    assert!(tally.foreign > 0, "{tally}");
 }

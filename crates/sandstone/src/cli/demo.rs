@@ -216,6 +216,7 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         caches: Vec::new(),
         spares: Vec::new(),
         force: false,
+        multihost: None,
         file_size: Some(size + size / 8 + (256 << 20)),
         dry_run: false,
     })?;

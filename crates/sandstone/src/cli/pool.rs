@@ -30,6 +30,7 @@ mod rewind;
 mod set;
 mod upgrade;
 mod vdev;
+mod waiting;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -98,6 +99,10 @@ pub(super) struct Create {
     /// Make files of this size where paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
+    /// multihost=on, off or auto: whether it is protected against being open on two hosts; auto: where another host could
+    /// reach its devices
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = ["multihost=on", "multihost=off", "multihost=auto"])]
+    property: Option<String>,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
@@ -153,7 +158,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Detach(args) => vdev::detach(connection, args),
         Verb::Add(args) => vdev::add(t, connection, &args),
         Verb::Remove(args) => vdev::remove(connection, args),
-        Verb::Clear(args) => vdev::clear(connection, args),
+        Verb::Clear(args) => vdev::clear(t, connection, args),
         Verb::Upgrade(args) => upgrade::run(t, connection, &args),
         Verb::Events(args) => vdev::events(t, connection, &args),
         Verb::History(args) => history::run(t, connection, &args),
@@ -171,6 +176,11 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
         spares: named.spares,
         force: args.force,
         file_size: args.size,
+        multihost: match args.property.as_deref() {
+            Some("multihost=on") => Some(true),
+            Some("multihost=off") => Some(false),
+            _ => None,
+        },
         dry_run: args.dry_run,
     };
     let client = connection.client();
@@ -261,7 +271,11 @@ fn report(pool: &PoolView) -> String {
         }
     }
     let scan = pool.scan.replace('\n', "\n\t");
-    text.push_str(&format!("  scan: {scan}\nconfig:\n\n"));
+    text.push_str(&format!("  scan: {scan}\n"));
+    if let Some(multihost) = &pool.multihost {
+        text.push_str(&format!(" hosts: {}\n", wrapped(multihost)));
+    }
+    text.push_str("config:\n\n");
     let root = VdevView {
         name: pool.name.clone(),
         state: pool.state.clone(),

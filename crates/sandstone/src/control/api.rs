@@ -122,7 +122,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::upgrade))
         .routes(routes!(pool::events))
         .routes(routes!(pool::history))
-        .routes(routes!(pool::import))
+        .routes(routes!(pool::import, pool::waits))
         .routes(routes!(volume::list, volume::change))
         .routes(routes!(stream::send))
         .routes(routes!(stream::estimate))

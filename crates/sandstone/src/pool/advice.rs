@@ -1,6 +1,6 @@
 //! What happened to a pool, what it means and what to do about it: zpool's `status:` and `action:`.
 
-use store::pool::{PoolStatus, ScanKind, ScanState};
+use store::pool::{PoolStatus, ScanKind, ScanState, Stop};
 use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
 
 use super::fullness::{Fill, Fullness};
@@ -54,6 +54,13 @@ fn of_space(status: &PoolStatus) -> Option<Advice> {
 /// Of a pool that takes no changes any more.
 fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
     let (name, reason) = (&status.name, status.suspended.as_ref()?);
+    if let Some(stop) = &status.stopped {
+        return Some(of_stopped(
+            name,
+            reason,
+            goes_on && matches!(stop, Stop::Silent(_)),
+        ));
+    }
     let what = format!(
         "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
     );
@@ -68,6 +75,24 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
         ),
     };
     Some((what, action))
+}
+
+/// Of a pool that another host has, or may have.
+fn of_stopped(name: &str, reason: &str, goes_on: bool) -> Advice {
+    let by_itself = match goes_on {
+        true => "It goes on by itself when its disks answer and no other host has it. ",
+        false => "",
+    };
+    (
+        format!(
+            "The pool is not served any more: {reason}. What was acknowledged as durable is on the devices."
+        ),
+        format!(
+            "{by_itself}To go on here, use 'sandstone pool clear {name}': it watches the devices, and opens the pool where no \
+             other host uses it. To leave it to the other host, use 'sandstone pool export {name}': it is only forgotten \
+             here."
+        ),
+    )
 }
 
 /// Of a pool that is only read: what else there is to be said of it, nobody can do anything about meanwhile.

@@ -334,6 +334,21 @@ impl Pools {
             return Ok(());
         }
         let machine = config.host.split('/').next().unwrap_or_default();
+        let open = self.all().into_iter();
+        if let Some((name, _)) = open.into_iter().find(|(_, pool)| pool.guid == config.guid) {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "pool {name} was opened by {machine} ({}) meanwhile",
+                    config.host
+                ),
+                format!(
+                    "export it there and use `sandstone pool clear {name}` again; to leave it to that host, use `sandstone \
+                     pool export {name}`: it is only forgotten here. If that machine is gone for good, do the latter, and \
+                     then import it: `sandstone pool import -f {name}`"
+                ),
+            ));
+        }
         Err(Error::new(
             ErrorKind::InUse,
             format!(

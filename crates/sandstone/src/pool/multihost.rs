@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use store::format::activity::ACTIVITY_OFFSET;
 use store::format::{Activity, ActivityState, SECTOR_SIZE, Who};
 use store::pool::{
-    Circumstances, Examined, LeafLabels, Pace, PoolConfig, PoolProperty, Protection, RecordRequest,
-    Refusal, Taken, Takeover, Waits, examine,
+    Circumstances, Examined, LeafLabels, Pace, PoolConfig, PoolProperty, Protected, Protection,
+    RecordRequest, Refusal, Taken, Takeover, Waits, examine,
 };
 use store::vdev::layout::label_offset;
 use utoipa::ToSchema;
@@ -90,6 +90,19 @@ pub(super) fn fresh<'a>(
     reason(config, paths.clone())?;
     let opening = super::random_u64();
     Some(Protection::fresh(who(host), opening, pace(paths)))
+}
+
+/// How a pool is protected, in words.
+pub(super) fn text(protected: &Protected) -> String {
+    let seconds = |us: u64| match us % 1_000_000 {
+        0 => format!("{} s", us / 1_000_000),
+        _ => format!("{}.{} s", us / 1_000_000, us / 100_000 % 10),
+    };
+    format!(
+        "one at a time: this host says each {} on each device that it has the pool, and stops after {} in which it cannot",
+        seconds(protected.pace.interval_us),
+        seconds(protected.pace.promise_us)
+    )
 }
 
 /// Begins to say that this host has an open pool, or ends, as its property and devices ask.

@@ -41,6 +41,9 @@ pub struct PoolView {
     pub status: Option<String>,
     /// What to do about it.
     pub action: Option<String>,
+    /// How it is protected against being open on two hosts, in words; `None` where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multihost: Option<String>,
     /// What scrubs and resilvers do or did, in lines.
     pub scan: String,
     /// The same for programs.
@@ -321,6 +324,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_read_only: status.is_read_only,
         status: what,
         action,
+        multihost: status.protected.as_ref().map(super::multihost::text),
         scan: scan_text(status, now_us),
         scan_status: status.scan.as_ref().map(|scan| ScanView {
             is_scrub_waiting: status.waiting_scrub == Some(ScanState::Running),

@@ -53,6 +53,7 @@ pub(super) fn request(folder: &Path, kind: VdevKind, count: usize) -> CreatePool
         caches: Vec::new(),
         spares: Vec::new(),
         force: false,
+        multihost: None,
         file_size: Some(FILE),
         dry_run: false,
     }

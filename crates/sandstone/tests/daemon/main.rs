@@ -28,6 +28,7 @@ mod pool_failing_nodes;
 mod pool_growth;
 mod pool_iostat;
 mod pool_logs_and_caches;
+mod pool_multihost;
 mod pool_over_iscsi;
 mod pool_returning;
 mod pool_rewind;

@@ -17,8 +17,8 @@ use store::pool::{
 use store::vdev::layout::label_offset;
 use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
+use super::Tally;
 use super::content::{BLOCKS, Op};
-use super::{Tally, Trouble};
 use crate::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE};
 use crate::random::Random;
 
@@ -76,7 +76,8 @@ struct Taken {
 
 pub(super) struct Host {
     number: usize,
-    trouble: Trouble,
+    /// Of clones of one machine it is the same.
+    pub(super) installation: u64,
     /// Counts up with every start of its program.
     pub(super) life: u64,
     owned: BTreeSet<u64>,
@@ -122,7 +123,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    pub(super) fn new(number: usize, trouble: Trouble, random: &mut Random) -> Self {
+    pub(super) fn new(number: usize, random: &mut Random) -> Self {
         let limits = Limits {
             checkpoint_us: random.one_of(&[50_000, 400_000, 3_000_000]),
             groups: random.one_of(&[3, 30, 1 << 16]),
@@ -130,7 +131,7 @@ impl Host {
         };
         Self {
             number,
-            trouble,
+            installation: 1 + number as u64,
             life: 0,
             owned: BTreeSet::new(),
             boot: u128::from(random.within(1..u64::MAX)),
@@ -165,7 +166,7 @@ impl Host {
 
     fn who(&self) -> Who {
         Who {
-            host: format!("machine{}/{:09x}", self.number, self.number + 1),
+            host: format!("machine{}/{:09x}", self.number, self.installation),
             boot: self.boot,
         }
     }
@@ -186,22 +187,10 @@ impl Host {
             TopLevelSpec::new(*kind, Class::Normal, leaves)
         };
         let count: usize = shape.iter().map(|(_, leaves)| leaves).sum();
-        let config = PoolConfig {
-            name: "tank".to_owned(),
-            guid: 0x6a57,
-            secret: 4711,
-            generation: 0,
-            is_exported: false,
-            host: self.who().host,
-            tree: VdevTree {
-                top_levels: shape.iter().map(&mut top).collect(),
-            },
-            spares: Vec::new(),
-            paths: Default::default(),
-            caches: Vec::new(),
-            unspared: Default::default(),
-            properties: Default::default(),
+        let tree = VdevTree {
+            top_levels: shape.iter().map(&mut top).collect(),
         };
+        let config = PoolConfig::new("tank", 0x6a57, 4711, &self.who().host, tree);
         self.leaves = (0..count as u32)
             .map(|leaf| (leaf, leaf as usize))
             .collect();
@@ -721,7 +710,6 @@ impl Host {
             };
             pool.submit(RequestId(self.next_id), request, clock_us);
         }
-        let _ = self.trouble;
     }
 }
 

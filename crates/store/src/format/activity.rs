@@ -23,10 +23,11 @@
 //!
 //! The label's checksum does not cover the sector. A sector that holds no valid record of the pool says nothing.
 
+pub use super::label::ACTIVITY_OFFSET;
+
 use pages::Pages;
 
 use super::bytes::Reader;
-use super::label::RING_OFFSET;
 use super::{PoolKey, SECTOR_SIZE, VERSION};
 use crate::checksum;
 
@@ -37,9 +38,6 @@ const CHECKSUM: std::ops::Range<usize> = 80..96;
 const HOST: usize = 128;
 /// The longest name of a host that is kept; a longer one is cut.
 const MAX_HOST: usize = LEN - HOST;
-
-/// Where the record lies in a label copy.
-pub const ACTIVITY_OFFSET: usize = RING_OFFSET - SECTOR_SIZE;
 
 /// What a host says of its opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,7 @@ use crate::format::activity::ACTIVITY_OFFSET;
 use crate::format::{SECTOR_SIZE, Who};
 use crate::vdev::{ArrayDone, Class, LeafId};
 
+use super::features::Feature;
 use super::request::Event;
 use super::state::{Pool, Tag};
 use owner::{COPIES, Next};
@@ -151,8 +152,20 @@ impl Pool {
     pub fn protect(&mut self, protection: Protection, is_new: bool, now_us: u64) {
         self.now_us = now_us;
         self.activity = Some(Box::new(Owner::new(self.key, protection, is_new)));
+        self.is_unprotecting = false;
+        self.note_protection();
         self.activity_go_on();
         self.hand_out();
+    }
+
+    /// Lets the labels say whether whoever writes to the pool must know of activity records.
+    pub(super) fn note_protection(&mut self) {
+        let is_protected = self.activity.is_some() && !self.is_unprotecting;
+        let features = &mut self.config.features;
+        self.is_config_new |= match is_protected {
+            true => features.activate(Feature::Multihost),
+            false => features.deactivate(Feature::Multihost),
+        };
     }
 
     /// The same of a pool that is being opened.
@@ -161,10 +174,13 @@ impl Pool {
         self.activity_go_on();
     }
 
-    /// This host does not say so any more. It leaves records that say that it let the pool go in order.
+    /// This host does not say so any more. The labels forget it, and it leaves records that say that it let the pool go in order.
     pub fn unprotect(&mut self, now_us: u64) {
         self.now_us = now_us;
         self.is_unprotecting = self.activity.is_some();
+        self.note_protection();
+        // Those that are due come first.
+        self.close_activity();
         self.go_on();
     }
 

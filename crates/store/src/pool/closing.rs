@@ -38,6 +38,7 @@ impl Pool {
         if self.config.is_exported || self.config.host != host {
             self.set_exported(false, host);
         }
+        self.note_protection();
         self.is_checkpoint_wanted |= self.is_config_new;
         self.go_on();
     }

@@ -17,6 +17,8 @@ use super::state::Pool;
 pub enum Feature {
     /// Records of the log lie twice where the log goes on far away.
     Signposts,
+    /// Labels say which host has the pool open.
+    Multihost,
 }
 
 /// What a program must know the feature for.
@@ -30,12 +32,13 @@ pub enum Need {
 
 impl Feature {
     /// All that this program knows.
-    pub const ALL: [Self; 1] = [Self::Signposts];
+    pub const ALL: [Self; 2] = [Self::Signposts, Self::Multihost];
 
     /// Its name in labels.
     pub fn name(self) -> &'static str {
         match self {
             Self::Signposts => "signposts",
+            Self::Multihost => "multihost",
         }
     }
 
@@ -43,6 +46,7 @@ impl Feature {
     pub fn description(self) -> &'static str {
         match self {
             Self::Signposts => "a log record that rots is missed wherever the log goes on",
+            Self::Multihost => "a pool that several hosts can reach is open on one of them only",
         }
     }
 
@@ -50,6 +54,7 @@ impl Feature {
     pub fn need(self) -> Need {
         match self {
             Self::Signposts => Need::Read,
+            Self::Multihost => Need::Write,
         }
     }
 
@@ -57,6 +62,7 @@ impl Feature {
     fn is_active_from_the_start(self) -> bool {
         match self {
             Self::Signposts => true,
+            Self::Multihost => false,
         }
     }
 
@@ -130,6 +136,11 @@ impl Features {
     /// before they do.
     pub fn activate(&mut self, feature: Feature) -> bool {
         self.enabled.remove(&feature) && self.active.insert(feature)
+    }
+
+    /// Ends the use of a feature of which nothing is left on the disks. Whether the labels have to say so.
+    pub fn deactivate(&mut self, feature: Feature) -> bool {
+        self.active.remove(&feature) && self.enabled.insert(feature)
     }
 
     /// The names of features that this program lacks and that writing to the pool needs.

@@ -169,6 +169,7 @@ impl Target {
                 caches: Vec::new(),
                 spares: Vec::new(),
                 force: false,
+                multihost: None,
                 file_size: Some(POOL_BYTES),
                 dry_run: false,
             };

@@ -7,7 +7,7 @@ use hyper::Method;
 
 use super::super::table::json;
 use super::super::{Connection, Done, Failure, Terminal};
-use super::{absolute, rewind, wrapped};
+use super::{absolute, rewind, waiting, wrapped};
 use crate::config::Error;
 use crate::pool::found::FoundPool;
 use crate::pool::import::ImportPool;
@@ -19,7 +19,8 @@ pub(in super::super) struct Import {
     /// other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels, where devices are away that may have newer changes or that others
+    /// Also where another host had it last by its labels (where it is protected with multihost, the devices are watched all
+    /// the same, and a pool that another host uses is refused), where devices are away that may have newer changes or that others
     /// were being rebuilt from, and with disks that logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
@@ -82,7 +83,9 @@ fn request(args: &Import) -> Result<ImportPool, Error> {
 pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Import) -> Done {
     let request = request(args)?;
     let client = connection.client();
-    let found: Vec<FoundPool> = client.send(&Method::POST, "/v1/import", &request)?;
+    let found: Vec<FoundPool> = waiting::told(t, connection, || {
+        client.send(&Method::POST, "/v1/import", &request)
+    })?;
     if args.all {
         return import_all(t, connection, &request, &found);
     }
@@ -118,14 +121,16 @@ fn import_all(
             ..how.clone()
         };
         let client = connection.client();
-        let sent: Result<Vec<FoundPool>, Error> =
-            client.send(&Method::POST, "/v1/import", &request);
+        let sent: Result<Vec<FoundPool>, Failure> = waiting::told(t, connection, || {
+            client.send(&Method::POST, "/v1/import", &request)
+        });
         match sent {
             Ok(_) => writeln!(t.err, "imported {}", pool.name)?,
-            Err(error) => {
+            Err(Failure::Refused(error)) => {
                 is_any_left = true;
                 writeln!(t.err, "not imported: {}: {error}", pool.name)?;
             }
+            Err(failure) => return Err(failure),
         }
     }
     match is_any_left {

@@ -12,7 +12,7 @@ use crate::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
-    /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`
+    /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`; multihost, on, off or auto
     #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment)]
     assignment: SetPoolProperty,
     /// The pool

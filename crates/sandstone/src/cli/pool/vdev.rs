@@ -12,6 +12,7 @@ use super::super::{Connection, Done, Terminal};
 use super::absolute;
 use super::layout::layout;
 use super::named_vdevs::NamedVdevs;
+use super::waiting;
 use crate::config::{Error, ErrorKind};
 use crate::control::client::escape;
 use crate::pool::administer::VdevChange;
@@ -296,9 +297,11 @@ pub(in super::super) fn remove(connection: &Connection, args: Devices) -> Done {
     Ok(())
 }
 
-pub(in super::super) fn clear(connection: &Connection, args: Clear) -> Done {
+pub(in super::super) fn clear(t: &mut Terminal<'_>, connection: &Connection, args: Clear) -> Done {
     let devices = named(args.devices)?;
-    send(connection, &args.pool, &VdevChange::Clear { devices })?;
+    waiting::told(t, connection, || {
+        send(connection, &args.pool, &VdevChange::Clear { devices })
+    })?;
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::pool::events::Happening;
 use crate::pool::found::FoundPool;
 use crate::pool::history::HistoryView;
 use crate::pool::import::ImportPool;
+use crate::pool::multihost::WaitView;
 use crate::pool::properties::SetPoolProperty;
 use crate::pool::scan::Scrub;
 use crate::pool::served::Served;
@@ -238,6 +239,13 @@ pub(super) async fn history(
     Path(name): Path<String>,
 ) -> Answer<HistoryView> {
     apart(move || plane.pools.history(&name)).await.map(Json)
+}
+
+/// Imports and other openings that wait for the proof that no other host has the pool: for how long, and why.
+#[utoipa::path(get, path = "/v1/import", tag = "pool", operation_id = "pool_import_waits",
+    responses((status = 200, body = Vec<WaitView>)))]
+pub(super) async fn waits(State(plane): State<Shared>) -> Json<Vec<WaitView>> {
+    Json(plane.pools.waits())
 }
 
 /// Imports a pool; without a pool's name, lists those that could be imported.
