@@ -230,6 +230,11 @@ impl Pools {
         }
         let pool = self.get(name)?;
         pool.require_writable()?;
+        let stopped = pool.host.ask(|engine| engine.stopped().is_some());
+        if let (Ok(true), Some(shut)) = (stopped, pool.host.shut()) {
+            // To wipe its labels would destroy what another host has.
+            return Err(Error::new(ErrorKind::InUse, shut.reason, shut.next));
+        }
         self.end(name, &pool)
     }
 

@@ -197,6 +197,9 @@ impl Pools {
         })?;
         self.check_owner(&examined.config, how.force)?;
         check(&examined)?;
+        if !how.without_log {
+            require_logs(&examined, paths)?;
+        }
         self.prove_alone(
             guid,
             &mut opened,

@@ -126,6 +126,7 @@ impl Pools {
             state: Mutex::default(),
             lent: Mutex::new(lent),
             changing: Mutex::default(),
+            waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
         };
         let devices = known.iter().flat_map(|pool| &pool.devices);
@@ -161,6 +162,7 @@ impl Pools {
             state: Mutex::default(),
             lent: Mutex::default(),
             changing: Mutex::default(),
+            waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
         })
     }

@@ -150,7 +150,7 @@ impl Pools {
 
 /// Whether another host has been found to have the pool.
 fn is_anothers(status: &PoolStatus) -> bool {
-    matches!(status.stopped, Some(Stop::Other(_) | Stop::Reserved))
+    matches!(status.stopped, Some(Stop::Other(_)))
 }
 
 fn remote_of(known: &KnownPool) -> Vec<&Path> {

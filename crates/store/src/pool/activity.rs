@@ -14,7 +14,8 @@
 //! 2. The write is handed to the device within one interval of the beginning of the read. Otherwise it reads again.
 //! 3. A leaf is the owner's from the moment when a good write of a record on it began, for as long as that record
 //!    *promises*; where the two before promised less, for that. Later the leaf is given up like one that does not
-//!    answer. Where the pool cannot do without it, or no leaf is left, the pool stops.
+//!    answer. Where the pool cannot do without it, the pool stops. Where no leaf is in use any more, it stops when the
+//!    last records are too old. A leaf that comes counts from its first record on.
 //! 4. A pool that stopped hands out no request, acknowledges nothing and returns no data, also not from memory. The
 //!    time is looked at before anything leaves ([`Pool::hand_out`]): a machine that was paused finds that out first.
 //! 5. An opening does nothing before each leaf has a record of it.
@@ -40,7 +41,7 @@
 //!
 //! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor may stop a guest
 //! together with its clock: see `docs/operations.md`. Writes that a device had taken before its host was paused may land
-//! later. Only a fence at the device keeps those off (persistent reservations).
+//! later. Only a fence at the device would keep those off (persistent reservations); there is none yet.
 
 mod owner;
 mod pace;
@@ -114,8 +115,6 @@ pub enum Stop {
     Silent(u64),
     /// Another host's record was found.
     Other(Box<Activity>),
-    /// A device says that another host has reserved it.
-    Reserved,
 }
 
 impl Stop {
@@ -130,10 +129,6 @@ impl Stop {
                 "another host has it: {} wrote its activity record over this host's",
                 by.who.host
             ),
-            Self::Reserved => {
-                "another host has it: a disk refuses this host with a reservation conflict"
-                    .to_owned()
-            }
         }
     }
 }
@@ -205,12 +200,6 @@ impl Pool {
             (None, Some(owner)) => owner.until_us(),
             (None, None) => u64::MAX,
         }
-    }
-
-    /// A device refuses this host since another one has reserved it.
-    pub fn reserved_by_another(&mut self, now_us: u64) {
-        self.now_us = now_us;
-        self.stop(Stop::Reserved);
     }
 
     /// Whether all that is asked of devices may leave: each leaf has a record of this opening.
@@ -332,7 +321,8 @@ impl Pool {
         };
         let expired = owner.expired(self.now_us);
         let silent = Stop::Silent(owner.silent_for_us(self.now_us));
-        if owner.is_all(&expired) || expired.iter().any(|leaf| !self.give_up_leaf(*leaf)) {
+        let is_over = owner.is_over(&expired, self.now_us);
+        if is_over || expired.iter().any(|leaf| !self.give_up_leaf(*leaf)) {
             self.stop(silent);
             return false;
         }

@@ -1,5 +1,6 @@
 //! The pool on disks in memory that do what they are asked.
 
+mod activity;
 mod basics;
 mod cache_choice;
 mod cache_vdevs;

@@ -27,7 +27,11 @@ pub(in super::super) struct Owner {
     seen: BTreeMap<u64, [Seen; COPIES]>,
     leaves: BTreeMap<LeafId, OnLeaf>,
     phase: Phase,
-    /// The first leaf is out of date then.
+    /// Nobody else can know the leaves that it begins with.
+    is_new: bool,
+    /// The pool is this host's until then, by records on leaves; where none is in use any more, by the last ones.
+    owned_us: u64,
+    /// Then at the latest something is out of date.
     until_us: u64,
     /// Records that were written.
     pub(super) records: u64,
@@ -110,6 +114,8 @@ impl Owner {
             } else {
                 Phase::Beginning
             },
+            is_new,
+            owned_us: u64::MAX,
             until_us: u64::MAX,
             records: 0,
         }
@@ -136,6 +142,7 @@ impl Owner {
     pub(super) fn use_leaves(&mut self, used: &[(LeafId, u64)], now_us: u64) {
         let is_used = |leaf: &LeafId| used.iter().any(|(of, _)| of == leaf);
         self.leaves.retain(|leaf, _| is_used(leaf));
+        let is_new = std::mem::take(&mut self.is_new);
         for (leaf, guid) in used {
             let told = [self.pace.promise_us; TOLD];
             self.leaves.entry(*leaf).or_insert_with(|| OnLeaf {
@@ -144,7 +151,7 @@ impl Owner {
                 step: Step::Idle,
                 next_us: now_us,
                 since_us: now_us,
-                is_held: false,
+                is_held: is_new,
                 told,
                 turns: Turns::default(),
             });
@@ -160,8 +167,11 @@ impl Owner {
             // Nothing is done yet, or any more.
             Phase::Beginning | Phase::Closed => u64::MAX,
             Phase::Open | Phase::Closing(_) => {
+                let held = self.leaves.values().filter(|on| on.is_held);
+                let held_us = held.map(OnLeaf::until_us).min();
+                self.owned_us = held_us.unwrap_or(self.owned_us);
                 let all = self.leaves.values().map(OnLeaf::until_us);
-                all.min().unwrap_or(u64::MAX)
+                all.chain([self.owned_us]).min().unwrap_or(u64::MAX)
             }
         };
     }
@@ -184,9 +194,13 @@ impl Owner {
         now_us.saturating_sub(since.unwrap_or(now_us))
     }
 
-    /// Whether all leaves are so.
-    pub(super) fn is_all(&self, leaves: &[LeafId]) -> bool {
-        leaves.len() == self.leaves.len()
+    /// Whether no leaf is this host's any more, where the records on these are too old.
+    pub(super) fn is_over(&self, expired: &[LeafId], now_us: u64) -> bool {
+        let mut held = self.leaves.iter().filter(|(_, on)| on.is_held).peekable();
+        match held.peek() {
+            Some(_) => held.all(|(leaf, _)| expired.contains(leaf)),
+            None => now_us >= self.owned_us,
+        }
     }
 
     /// When something is due.
@@ -281,7 +295,7 @@ impl Owner {
             return;
         }
         let interval_us = self.pace.interval_us;
-        let is_first = |on: &OnLeaf| !on.is_held;
+        let is_first = |on: &OnLeaf| on.turns.is_none();
         let (number, count) = (
             self.leaves.range(..leaf).count() as u64,
             self.leaves.len() as u64,
@@ -302,15 +316,15 @@ impl Owner {
         }
         self.records += 1;
         self.seen.entry(on.guid).or_default()[on.copy] = Seen::Own;
-        on.turns.note(now_us - read_us);
-        on.told.rotate_left(1);
-        on.told[TOLD - 1] = promise_us;
         // The leaves take turns.
         let phase_us = if is_first(on) {
             interval_us * (number + 1) / count.max(1)
         } else {
             interval_us
         };
+        on.turns.note(now_us - read_us);
+        on.told.rotate_left(1);
+        on.told[TOLD - 1] = promise_us;
         (on.since_us, on.is_held) = (since_us, true);
         on.rest(since_us + phase_us);
         self.pace.adapt(self.leaves.values().map(|on| &on.turns));

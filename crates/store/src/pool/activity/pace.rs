@@ -67,6 +67,10 @@ impl Turns {
         self.count += 1;
     }
 
+    pub(super) fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
     fn known(&self) -> &[u64] {
         &self.last[..self.count.min(self.last.len())]
     }

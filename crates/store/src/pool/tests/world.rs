@@ -185,6 +185,29 @@ impl World {
         panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
     }
 
+    /// Lets the disks do what they are asked, and time pass until then.
+    pub(super) fn pass_until(
+        &mut self,
+        until_us: u64,
+    ) -> Vec<(RequestId, Result<Answer, PoolError>)> {
+        let mut answers = Vec::new();
+        loop {
+            let mut output = self.take_output();
+            answers.append(&mut output.answers);
+            self.asked.extend(output.requests);
+            let deadline = self.pool.deadline_us();
+            if let Some(request) = self.asked.pop_front() {
+                self.perform_one(request);
+            } else if let Some(due_us) = deadline.filter(|due_us| *due_us <= until_us) {
+                self.now_us = self.now_us.max(due_us);
+                self.pool.tick(self.now_us, 1_000);
+            } else {
+                self.now_us = self.now_us.max(until_us);
+                return answers;
+            }
+        }
+    }
+
     /// What the pool brought; a spare that stands in has a disk.
     fn take_output(&mut self) -> Output {
         let output = self.pool.take_output();
