@@ -123,7 +123,7 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
     second.done(&import(&ways[1]));
     first.signal("CONT");
     let told = write(&mut session, 0, &pattern(40));
-    assert_ne!(told.status, 0, "it is acknowledged: {told:?}");
+    assert_ne!(told.status, Some(0), "it is acknowledged: {told:?}");
     let status = until(&first, "is not served any more");
     assert!(status.contains("state: SUSPENDED"), "{status}");
     assert!(status.contains("pool clear tank"), "{status}");
