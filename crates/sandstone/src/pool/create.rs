@@ -230,9 +230,8 @@ impl Pools {
         }
         let pool = self.get(name)?;
         pool.require_writable()?;
-        let stopped = pool.host.ask(|engine| engine.stopped().is_some());
-        if let (Ok(true), Some(shut)) = (stopped, pool.host.shut()) {
-            // To wipe its labels would destroy what another host has.
+        if let Some(shut) = pool.host.shut().filter(|shut| shut.is_to_be_reopened) {
+            // Another host may have it by now: to wipe its labels would destroy what that has.
             return Err(Error::new(ErrorKind::InUse, shut.reason, shut.next));
         }
         self.end(name, &pool)

@@ -246,6 +246,7 @@ impl Engine {
         }
         let now_us = self.clock.now_us();
         if self.is_stopped() && !is_for_a_stopped_pool(&order) {
+            self.stop();
             // What asks for the end gets it.
             self.is_over |= matches!(
                 order,

@@ -134,8 +134,16 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
         "{said}"
     );
     first.done("lu delete vm1 --yes");
+    let said = flat(&first.refused("pool destroy tank --yes"));
+    assert!(
+        said.contains("opened"),
+        "its labels are the other host's: {said}"
+    );
     first.done("pool export tank");
     until(&second, "state: ONLINE");
+    // Its labels are whole.
+    second.done("pool export tank");
+    second.done(&import(&ways[1]));
     second.done("volume list tank/vm1");
 }
 
