@@ -214,6 +214,9 @@ mod tests {
         for (guid, secret) in [(7, 1), (8, 4711)] {
             assert_eq!(Activity::decode(&sector, PoolKey { guid, secret }), None);
         }
-        assert_eq!(Activity::decode(&Pages::zeroes(SECTOR_SIZE), KEY), None);
+        assert_eq!(
+            Activity::decode(&Pages::zeroes(SECTOR_SIZE as u32), KEY),
+            None
+        );
     }
 }
