@@ -96,7 +96,7 @@ impl Daemon {
             cache: options.cache,
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
-        })?;
+        });
         let service_options = ServiceOptions {
             state: options.state.clone(),
             threads: options.threads.unwrap_or(cores),

@@ -18,5 +18,6 @@ pub mod multipath;
 pub mod nbd;
 pub mod pool;
 mod spin;
+pub mod state_folder;
 pub mod target;
 pub mod tcp_info;

@@ -92,7 +92,7 @@ fn dispatch_inner(
     }
     refuse_naca(cdb, found.usage.len())?;
     nexus.check_access_state(command.cdb)?;
-    if gates.needs_ready {
+    if gates.needs_ready || unit.stands_in() && !is_answered_by_stand_in(cdb) {
         unit.check_ready()?;
     }
     if gates.writes {
@@ -105,6 +105,17 @@ fn dispatch_inner(
         command,
         view,
     })?)
+}
+
+/// Whether a unit that stands in for another answers a command as that would: who it is, which units there are, and
+/// through which ports. It knows nothing else for sure.
+fn is_answered_by_stand_in(cdb: Cdb<'_>) -> bool {
+    match cdb.u8(0) {
+        0x03 | 0x12 | 0xa0 => true,
+        // REPORT TARGET PORT GROUPS
+        0xa3 => cdb.u8(1) & 0x1f == 0x0a,
+        _ => false,
+    }
 }
 
 /// NormACA is 0 in the INQUIRY data, so a CONTROL byte with NACA set is refused (SAM-5 5.2).

@@ -119,6 +119,8 @@ impl UnitConfig {
 pub(crate) const GATE_WRITE_PROTECTED: u32 = 1 << 16;
 /// The medium cannot be accessed now: stopped, offline or being sanitized.
 const GATE_NOT_READY: u32 = 1 << 17;
+/// What the unit lies on is away.
+const GATE_AWAY: u32 = 1 << 18;
 
 /// Writes may be acknowledged from volatile cache.
 const FLAG_WRITE_CACHE: u32 = 1 << 0;
@@ -174,6 +176,8 @@ pub(crate) struct State {
 /// What keeps the medium from being accessed; several may hold at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
+    /// What the unit lies on is away. Set once, for a unit that stands in for another.
+    pub(crate) away: bool,
     /// Set by the administrator.
     pub(crate) offline: bool,
     /// START STOP UNIT with START = 0.
@@ -433,6 +437,20 @@ impl LogicalUnit {
             self.publish(&state);
             self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
         }
+    }
+
+    /// Makes it a unit that stands in while what it lies on is away: it answers who it is and which units there are, and
+    /// all else with 02/04/01 (LOGICAL UNIT IS IN PROCESS OF BECOMING READY), so that initiators repeat it. It changes no
+    /// state, which the unit that comes after it has.
+    pub fn stand_in(&self) {
+        let mut state = self.state();
+        state.readiness.away = true;
+        self.publish(&state);
+    }
+
+    /// Whether it stands in for a unit whose backing is away.
+    pub fn stands_in(&self) -> bool {
+        self.gate() & GATE_AWAY != 0
     }
 
     /// Takes the unit offline (02/04/12 for commands that need the medium) or back.
@@ -717,6 +735,7 @@ impl LogicalUnit {
         let protected = state.is_protected() || state.mode.software_write_protect();
         set(&mut gate, GATE_WRITE_PROTECTED, protected);
         set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());
+        set(&mut gate, GATE_AWAY, state.readiness.away);
         self.flags.store(flags, Ordering::Relaxed);
         self.gate.store(gate, Ordering::Release);
         for nexus in state.nexuses() {
@@ -784,6 +803,9 @@ impl Readiness {
     pub(crate) fn check_but_sanitize_failure(&self) -> Result<(), Sense> {
         if self.offline {
             return Err(Sense::not_ready(Asc::OFFLINE));
+        }
+        if self.away {
+            return Err(Sense::not_ready(Asc::IN_PROCESS_OF_BECOMING_READY));
         }
         if let Some(Sanitizing { progress, .. }) = self.sanitizing {
             return Err(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(progress));

@@ -43,6 +43,7 @@ impl Asc {
     pub const NO_ADDITIONAL_SENSE_INFORMATION: Self = Self(0x00, 0x00);
     pub const OPERATION_IN_PROGRESS: Self = Self(0x00, 0x16);
     pub const NOT_READY_CAUSE_NOT_REPORTABLE: Self = Self(0x04, 0x00);
+    pub const IN_PROCESS_OF_BECOMING_READY: Self = Self(0x04, 0x01);
     pub const INITIALIZING_COMMAND_REQUIRED: Self = Self(0x04, 0x02);
     pub const ASYMMETRIC_ACCESS_STATE_TRANSITION: Self = Self(0x04, 0x0a);
     pub const TARGET_PORT_IN_STANDBY_STATE: Self = Self(0x04, 0x0b);

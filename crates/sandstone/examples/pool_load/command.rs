@@ -80,7 +80,7 @@ impl Bench {
             disks: Disks::default(),
         };
         Ok(Self {
-            pools: Pools::start(options).map_err(|error| error.message)?,
+            pools: Pools::start(options),
             files: BTreeMap::new(),
         })
     }

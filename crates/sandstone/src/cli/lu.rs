@@ -426,6 +426,9 @@ const COLUMNS: [Column<UnitView>; 18] = [
     extra(left("reservation", |u, _| {
         or_dash(u.status.reservation.as_deref().unwrap_or_default())
     })),
+    extra(left("remedy", |u, _| {
+        or_dash(u.status.remedy.as_deref().unwrap_or_default())
+    })),
 ];
 
 fn state(unit: &UnitView) -> String {

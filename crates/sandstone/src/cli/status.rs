@@ -42,6 +42,9 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         "serving   {} logical units{faulted}, {} targets, {} hosts, {} sessions",
         status.units, status.targets, status.hosts, status.sessions
     )?;
+    for notice in &status.notices {
+        writeln!(t.out, "notice    {notice}.")?;
+    }
     for portal in &status.portals {
         let state = portal
             .error

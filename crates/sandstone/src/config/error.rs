@@ -96,8 +96,23 @@ impl Error {
 
     /// A file that could not be read or written; `doing` completes "could not …".
     pub fn storage(doing: impl fmt::Display, source: std::io::Error) -> Self {
+        use std::io::ErrorKind::{
+            PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        };
         let message = format!("could not {doing}: {source}");
-        let next = "check the permissions and the free space of the state folder, then try again";
+        let next = match source.kind() {
+            StorageFull | QuotaExceeded => {
+                "free some space on the file system of the state folder (df tells how much there is), then try again"
+            }
+            ReadOnlyFilesystem => {
+                "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), mount it to \
+                 be written again, then try again"
+            }
+            PermissionDenied => {
+                "check the owner and the permissions of the state folder, then try again"
+            }
+            _ => "check the disk under the state folder (see dmesg), then try again",
+        };
         Self::new(ErrorKind::Storage, message, next).caused_by(source)
     }
 

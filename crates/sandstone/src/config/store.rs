@@ -1,21 +1,22 @@
-//! The state folder: one file that holds the configuration and is replaced whole, or not at all.
+//! The state folder: who uses it, and the configuration in it.
 //!
 //! ```text
 //!     STATE/                      mode 0700
 //!       config.toml               the configuration that is in force, mode 0600
-//!       config.toml.new           one being written; a leftover means nothing and is removed
-//!       history/config.12.toml    the configurations before it, by generation
+//!       history/config.12.toml    it again, and the configurations before it, by generation
 //!       lock                      held by the daemon that uses the folder
 //!       volumes/                  files of logical units with relative paths
 //! ```
 //!
 //! The first line of a configuration file carries its generation and a CRC-32 over the rest, so a
-//! torn or edited file is told from a good one.
+//! torn or edited file is told from a good one. How it is written: [`crate::state_folder`].
 //!
 //! # Invariants
 //! - After a crash at any point the folder opens with the old configuration or the new one.
 //! - A [`Store::save`] that failed leaves the old one in force. If that cannot be promised (the
 //!   disk failed twice), the store refuses all further saves.
+//! - A damaged file costs nothing while the copy of its generation is whole. Where that is lost too, nothing is served:
+//!   an older configuration may let in a host that was shut out since.
 //! - Two daemons never use one folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -27,6 +28,7 @@ use super::error::{Error, ErrorKind};
 use super::identity::{self, Seed};
 use super::model::Config;
 use super::validate::validate;
+use crate::state_folder::{KeptFile, Trouble, Unfit};
 
 /// How many earlier configurations are kept.
 pub const HISTORY: usize = 32;
@@ -34,29 +36,15 @@ pub const HISTORY: usize = 32;
 /// What the first line begins with; the number is the format's version.
 const HEADER: &str = "# sandstone configuration, format 1";
 
-/// The moments of a save between which a crash leaves different files behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SaveStep {
-    /// The new file is written, perhaps not on the disk yet.
-    Written,
-    /// The new file is on the disk under its temporary name.
-    Synced,
-    /// The old file has its name in the history.
-    Kept,
-    /// The new file took the name of the old one.
-    Renamed,
-    /// The new name is on the disk; only clearing old generations is left.
-    Durable,
-}
-
 /// A state folder in use by this process.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// Generation of `config.toml`; `None` before the first save.
-    stored: Option<u64>,
+    file: KeptFile,
     /// Set when neither the old nor the new file can be promised to be in force.
     broken: bool,
+    /// What was wrong with the file when it was opened, and what was done about it.
+    notice: Option<String>,
     _lock: File,
 }
 
@@ -64,9 +52,22 @@ impl Store {
     /// Opens a state folder, making it if it does not exist, and returns its configuration.
     pub fn open(folder: &Path) -> Result<(Self, Config), Error> {
         let mut store = Self::lock(folder)?;
-        let config = match read(&store.file())? {
-            Some(text) => parse(&text).map_err(|reason| store.corrupt(&reason))?,
-            None if store.generations()?.is_empty() => {
+        let found = store.file.load(open);
+        let config = match (found.content, found.trouble) {
+            (Some((_, config)), None) => config,
+            (Some((generation, config)), Some(trouble))
+                if !trouble.is_newest_lost && !trouble.is_newer =>
+            {
+                store.file.put_right(Some(generation));
+                store.note(format!(
+                    "{}; it is in force as its copy in the history has it, so nothing is lost",
+                    trouble.reason
+                ));
+                config
+            }
+            (_, Some(trouble)) => return Err(store.corrupt(&trouble)),
+            (None, None) => {
+                store.refuse_orphans()?;
                 let identity = identity::new_installation(&mut Seed::random()?);
                 let config = Config {
                     identity,
@@ -75,10 +76,39 @@ impl Store {
                 store.save(&config)?;
                 config
             }
-            None => return Err(store.corrupt("it is missing")),
         };
-        store.stored = Some(config.generation);
         Ok((store, config))
+    }
+
+    /// What was wrong with the file when it was opened, and what was done about it.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
+    fn note(&mut self, notice: String) {
+        tracing::error!("{notice}");
+        self.notice = Some(notice);
+    }
+
+    /// Refuses a folder without any configuration in which others of its files lie: a new identity would make all
+    /// units others than those that initiators know.
+    fn refuse_orphans(&self) -> Result<(), Error> {
+        let orphans = ["pools.json", "units"].map(|name| self.folder.join(name));
+        let Some(orphan) = orphans.iter().find(|orphan| orphan.exists()) else {
+            return Ok(());
+        };
+        let (file, orphan) = (self.file.path().display(), orphan.display());
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "{file} is lost with all its generations, while {orphan} is there: this is no new state folder"
+            ),
+            format!(
+                "restore {file} from a backup; if there is none, start with a new state folder (--state), and import its \
+                 pools there with `sandstone pool import -f`: units made there get new identities"
+            ),
+        )
+        .not_changed("no file was touched, nothing is served"))
     }
 
     /// The configuration that is in force in a folder which another process may be using: it is replaced whole,
@@ -88,20 +118,20 @@ impl Store {
     /// It cannot be read, or is damaged.
     pub fn peek(folder: &Path) -> Result<Config, Error> {
         let file = folder.join("config.toml");
-        let text = read(&file)?.ok_or_else(|| {
-            Error::not_found(
+        let found = KeptFile::at(file.clone(), HISTORY).load(open);
+        match (found.content, found.trouble) {
+            (Some((_, config)), None) => Ok(config),
+            (Some((_, config)), Some(trouble)) if !trouble.is_newest_lost => Ok(config),
+            (_, Some(trouble)) => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("the configuration cannot be used: {}", trouble.reason),
+                "sandstone config rollback shows how to go back",
+            )),
+            (None, None) => Err(Error::not_found(
                 format!("there is no configuration in {}", folder.display()),
                 "name the state folder of the daemon with --state",
-            )
-        })?;
-        parse(&text).map_err(|reason| {
-            let message = format!("{} cannot be used: {reason}", file.display());
-            Error::new(
-                ErrorKind::Corrupt,
-                message,
-                "sandstone config rollback shows how to go back",
-            )
-        })
+            )),
+        }
     }
 
     /// Puts an earlier generation in force in a folder that no daemon uses: the way out when
@@ -109,26 +139,18 @@ impl Store {
     pub fn recover(folder: &Path, generation: u64) -> Result<Config, Error> {
         let mut store = Self::lock(folder)?;
         let mut config = store.generation(generation)?;
-        let counted = match read(&store.file())?.map(|text| parse(&text)) {
-            Some(Ok(current)) => {
-                store.stored = Some(current.generation);
-                Some(current)
-            }
-            Some(Err(_)) => {
-                let damaged = store.folder.join("config.toml.damaged");
-                fs::rename(store.file(), &damaged).map_err(|e| {
-                    Error::storage(format!("move the damaged file to {}", damaged.display()), e)
-                })?;
-                None
-            }
-            None => None,
-        };
-        let newest = store.generations()?.into_iter().max().unwrap_or(generation);
-        if let Some(newest) = counted.map_or_else(|| store.generation(newest).ok(), Some) {
+        let found = store.file.load(open);
+        let newest = found.content.map(|(_, newest)| newest);
+        if let Some(newest) = &newest {
             identity::carry_over(&newest.identity, &mut config);
         }
+        if found.trouble.is_some() {
+            store.file.put_right(None);
+        }
         // One above every number that was ever in force, the damaged file's included.
-        config.generation = newest.max(store.stored.unwrap_or(newest + 1)) + 1;
+        let newest = newest.map_or(generation, |newest| newest.generation);
+        let gap = u64::from(found.trouble.is_some());
+        config.generation = newest.max(store.file.next_generation() - 1) + gap + 1;
         store.save(&config)?;
         Ok(config)
     }
@@ -140,16 +162,6 @@ impl Store {
 
     /// Replaces the stored configuration. On an error the one before is still in force.
     pub fn save(&mut self, config: &Config) -> Result<(), Error> {
-        self.save_observed(config, &mut |_| Ok(()))
-    }
-
-    /// [`Store::save`] that calls `observe` at each step; an error from it stands for a crash
-    /// there and leaves the files as they are. For tests of crash safety.
-    pub fn save_observed(
-        &mut self,
-        config: &Config,
-        observe: &mut dyn FnMut(SaveStep) -> io::Result<()>,
-    ) -> Result<(), Error> {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Storage,
@@ -159,60 +171,47 @@ impl Store {
         }
         validate(config)?;
         let text = render(config)?;
-        let failed = |e| {
-            Error::storage(
-                format!("save the configuration in {}", self.folder.display()),
-                e,
-            )
-        };
-        self.prepare(&text, observe).map_err(failed)?;
-        if let Err(error) = self.replace(observe) {
-            let error = failed(error);
-            self.undo();
-            return Err(error);
-        }
-        self.stored = Some(config.generation);
-        // Old generations that stay are a matter of tidiness, not of truth.
-        let _ = self.prune();
-        Ok(())
+        self.file
+            .save(config.generation, text.as_bytes())
+            .map_err(|error| {
+                self.broken = KeptFile::is_halfway(&error);
+                self.failed(error)
+            })
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::storage(
+            format!("save the configuration in {}", self.folder.display()),
+            error,
+        )
     }
 
     /// Puts the configuration `before` in force again after [`Store::save`] succeeded but the data
-    /// plane refused.
+    /// plane refused. It takes no space.
     pub fn revert(&mut self, before: &Config) -> Result<(), Error> {
-        let undone = self.stored;
-        self.save(before).inspect_err(|_| self.broken = true)?;
-        if let Some(generation) = undone.filter(|&undone| undone != before.generation) {
-            // It was never in force; keeping it would offer it for rollback.
-            let _ = fs::remove_file(self.kept(generation));
-        }
-        Ok(())
+        self.file.go_back(before.generation).map_err(|error| {
+            self.broken = true;
+            self.failed(error)
+        })
     }
 
     /// The generations that can be gone back to, ascending.
     pub fn generations(&self) -> Result<Vec<u64>, Error> {
-        let list = || -> io::Result<Vec<u64>> {
-            let mut generations = Vec::new();
-            for entry in fs::read_dir(self.history())? {
-                let name = entry?.file_name();
-                let number = name
-                    .to_str()
-                    .and_then(|n| n.strip_prefix("config.")?.strip_suffix(".toml"));
-                generations.extend(number.and_then(|n| n.parse::<u64>().ok()));
-            }
-            generations.sort_unstable();
-            Ok(generations)
-        };
-        list().map_err(|e| Error::storage(format!("list {}", self.history().display()), e))
+        let mut generations = self
+            .file
+            .generations()
+            .map_err(|e| Error::storage("list the history of the configuration", e))?;
+        generations.retain(|generation| Some(*generation) != self.file.stored());
+        Ok(generations)
     }
 
     /// An earlier configuration.
     pub fn generation(&self, generation: u64) -> Result<Config, Error> {
         let kept = self.generations()?;
-        let path = self.kept(generation);
+        let path = self.file.copy(generation);
         match read(&path)? {
-            Some(text) => parse(&text).map_err(|reason| {
-                let message = format!("{} cannot be used: {reason}", path.display());
+            Some(bytes) => open(&bytes).map(|(_, config)| config).map_err(|unfit| {
+                let message = format!("{} cannot be used: {}", path.display(), unfit.reason);
                 Error::new(
                     ErrorKind::Corrupt,
                     message,
@@ -238,19 +237,21 @@ impl Store {
         let failed = |e| Error::storage(format!("use the state folder {}", folder.display()), e);
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         private(folder).map_err(failed)?;
-        private(&folder.join("history")).map_err(failed)?;
-        private(&folder.join("volumes")).map_err(failed)?;
         // Absolute, so that a daemon that changes its directory still finds it.
         let folder = folder.canonicalize().map_err(failed)?;
+        private(&folder.join("history")).map_err(failed)?;
+        private(&folder.join("volumes")).map_err(failed)?;
         let path = folder.join("lock");
-        let open = OpenOptions::new()
-            .read(true)
+        let mut options = OpenOptions::new();
+        options.read(true).mode(0o600);
+        let open = options
+            .clone()
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o600)
             .open(&path);
-        let mut lock = open.map_err(failed)?;
+        // A folder that cannot be written just now keeps nothing from being served that is configured.
+        let mut lock = open.or_else(|error| options.open(&path).map_err(|_| failed(error)))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -272,80 +273,24 @@ impl Store {
             }
             Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
         }
-        lock.set_len(0)
-            .and_then(|()| writeln!(lock, "process {}", std::process::id()))
-            .map_err(failed)?;
-        match fs::remove_file(folder.join("config.toml.new")) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed(e)),
-            _ => Ok(Self {
-                folder,
-                stored: None,
-                broken: false,
-                _lock: lock,
-            }),
+        // Who holds it is told to whoever asks; on a full disk, nobody is.
+        let told = lock
+            .set_len(0)
+            .and_then(|()| writeln!(lock, "process {}", std::process::id()));
+        if let Err(error) = told {
+            tracing::warn!(%error, "the state folder cannot be written");
         }
+        Ok(Self {
+            file: KeptFile::at(folder.join("config.toml"), HISTORY),
+            folder,
+            broken: false,
+            notice: None,
+            _lock: lock,
+        })
     }
 
-    /// Writes the new file and keeps the old one under its generation.
-    fn prepare(
-        &self,
-        text: &str,
-        observe: &mut dyn FnMut(SaveStep) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let new = self.new_file();
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        observe(SaveStep::Written)?;
-        file.sync_all()?;
-        observe(SaveStep::Synced)?;
-        if let Some(stored) = self.stored {
-            // A leftover of that number may be a configuration that was refused or never finished.
-            match fs::remove_file(self.kept(stored)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => fs::hard_link(self.file(), self.kept(stored))?,
-            }
-            File::open(self.history())?.sync_all()?;
-        }
-        observe(SaveStep::Kept)
-    }
-
-    fn replace(&self, observe: &mut dyn FnMut(SaveStep) -> io::Result<()>) -> io::Result<()> {
-        fs::rename(self.new_file(), self.file())?;
-        observe(SaveStep::Renamed)?;
-        File::open(&self.folder)?.sync_all()?;
-        observe(SaveStep::Durable)
-    }
-
-    /// Brings the old file back after the new one took its name but perhaps not for good.
-    fn undo(&mut self) {
-        let back = || -> io::Result<()> {
-            match self.stored {
-                Some(stored) => {
-                    fs::hard_link(self.kept(stored), self.new_file())?;
-                    fs::rename(self.new_file(), self.file())?;
-                }
-                None => fs::remove_file(self.file())?,
-            }
-            File::open(&self.folder)?.sync_all()
-        };
-        self.broken = back().is_err();
-    }
-
-    fn prune(&self) -> Result<(), Error> {
-        let kept = self.generations()?;
-        for generation in kept.iter().rev().skip(HISTORY) {
-            let _ = fs::remove_file(self.kept(*generation));
-        }
-        Ok(())
-    }
-
-    fn corrupt(&self, reason: &str) -> Error {
-        let generations = self.generations().unwrap_or_default();
+    fn corrupt(&self, trouble: &Trouble) -> Error {
+        let generations = self.file.generations().unwrap_or_default();
         let good = generations
             .into_iter()
             .rev()
@@ -367,36 +312,33 @@ impl Store {
         };
         Error::new(
             ErrorKind::Corrupt,
-            format!("{} cannot be used: {reason}; {found}", file.display()),
+            format!(
+                "the configuration cannot be used: {}; {found}",
+                trouble.reason
+            ),
             next,
         )
         .not_changed("no file was touched, nothing is served")
     }
 
     fn file(&self) -> PathBuf {
-        self.folder.join("config.toml")
-    }
-
-    fn new_file(&self) -> PathBuf {
-        self.folder.join("config.toml.new")
-    }
-
-    fn history(&self) -> PathBuf {
-        self.folder.join("history")
-    }
-
-    fn kept(&self, generation: u64) -> PathBuf {
-        self.history().join(format!("config.{generation}.toml"))
+        self.file.path().to_owned()
     }
 }
 
-fn read(path: &Path) -> Result<Option<String>, Error> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match fs::read(path) {
-        // Bytes that are not text fail the check sum with everything else that is damaged.
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::storage(format!("read {}", path.display()), e)),
     }
+}
+
+/// The generation and content of a configuration file.
+fn open(bytes: &[u8]) -> Result<(u64, Config), Unfit> {
+    // Bytes that are not text fail the check sum with everything else that is damaged.
+    let config = parse(&String::from_utf8_lossy(bytes))?;
+    Ok((config.generation, config))
 }
 
 fn render(config: &Config) -> Result<String, Error> {
@@ -418,12 +360,15 @@ fn render(config: &Config) -> Result<String, Error> {
 }
 
 /// Reads a configuration file; the error says what is wrong with it.
-fn parse(text: &str) -> Result<Config, String> {
+fn parse(text: &str) -> Result<Config, Unfit> {
     let (first, body) = text.split_once('\n').ok_or("it is empty or torn")?;
     if !first.starts_with(HEADER) {
         return Err(
             match first.strip_prefix("# sandstone configuration, format ") {
-                Some(_) => "it was written by a newer version of Sandstone".into(),
+                Some(_) => Unfit {
+                    reason: "it was written by a newer version of Sandstone".into(),
+                    is_newer: true,
+                },
                 None => "its first line is not that of a Sandstone configuration".into(),
             },
         );

@@ -40,6 +40,9 @@ pub struct Status {
     pub sessions: usize,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
+    /// What is or was wrong with files of the state folder, and what was done about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// A logical unit: what is wanted and what is.

@@ -40,6 +40,11 @@ pub trait DataPlane: Send + Sync {
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
 
+    /// What was wrong with what is kept of units that are served all the same, in sentences without a full stop.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// This machine's sessions at other machines' targets.
     fn initiator_sessions(&self) -> Vec<InitiatorSession>;
 
@@ -139,6 +144,9 @@ pub struct UnitStatus {
     pub online: bool,
     /// Why it does not, where that is no decision of the administrator's.
     pub fault: Option<String>,
+    /// What to do about that, where somebody has to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// Capacity in bytes.
     pub size: u64,
     /// Bytes of a physical block, as initiators are told: never fewer than a disk beneath has. `None` where the

@@ -87,6 +87,8 @@ pub struct Transactions {
     store: Mutex<Store>,
     /// The configuration in force.
     config: RwLock<Arc<Config>>,
+    /// What was wrong with the stored configuration at the start.
+    notice: Option<String>,
     data_plane: Arc<dyn DataPlane>,
 }
 
@@ -111,6 +113,7 @@ impl Transactions {
     pub fn new(store: Store, config: Arc<Config>, data_plane: Arc<dyn DataPlane>) -> Self {
         Self {
             queue: Queue::default(),
+            notice: store.notice().map(str::to_owned),
             store: Mutex::new(store),
             config: RwLock::new(config),
             data_plane,
@@ -131,6 +134,11 @@ impl Transactions {
     /// How many changes wait for their turn.
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// What was wrong with the stored configuration at the start, and what was done about it.
+    pub fn notice(&self) -> Option<String> {
+        self.notice.clone()
     }
 
     /// The data plane.

@@ -116,6 +116,36 @@ pub enum VdevChange {
     },
 }
 
+impl VdevChange {
+    /// The new devices, where it takes any: without them in its list the next start would not find the pool whole.
+    fn takes(&self) -> Option<Vec<&Path>> {
+        match self {
+            Self::Attach { new, .. } => Some(vec![new]),
+            Self::Replace { new, .. } => Some(new.iter().map(PathBuf::as_path).collect()),
+            Self::Add {
+                vdevs,
+                logs,
+                caches,
+                spares,
+                ..
+            } => {
+                let what = Additions {
+                    vdevs,
+                    logs,
+                    caches,
+                    spares,
+                };
+                Some(what.paths().collect())
+            }
+            Self::Offline { .. }
+            | Self::Online { .. }
+            | Self::Detach { .. }
+            | Self::Remove { .. }
+            | Self::Clear { .. } => None,
+        }
+    }
+}
+
 /// A pool at which something is changed.
 struct Site<'a> {
     name: &'a str,
@@ -147,6 +177,7 @@ impl Pools {
         let status = pool.host.ask(|engine| engine.status());
         let status = status.map_err(|error| failed(name, "change", &error))?;
         let before = pool.host.places();
+        let _reserved = change.takes().map(|new| self.reserve(new)).transpose()?;
         let site = Site {
             name,
             pools: self,
@@ -156,7 +187,13 @@ impl Pools {
         let changed = site.change(change);
         // Also after a refusal: of several devices those before the one that was refused are changed.
         let synced = pool.host.sync();
-        let saved = self.save();
+        let saved = match change.takes() {
+            Some(_) => self.save(),
+            None => {
+                self.keep();
+                Ok(())
+            }
+        };
         changed?;
         saved?;
         synced.map_err(|error| {

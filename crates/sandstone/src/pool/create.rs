@@ -84,6 +84,9 @@ impl Pools {
         let _changing = self.changing();
         self.check_name(&request.name)?;
         check_shape(request)?;
+        let _reserved = self
+            .reserve(request.additions().paths())
+            .map_err(|error| error.not_changed("there is no such pool, and nothing was changed"))?;
         let made = make_files(request.additions().paths(), request.file_size)?;
         self.create_on(request).inspect_err(|_| unmake_files(&made))
     }
@@ -158,7 +161,8 @@ impl Pools {
             )
             .not_changed("there is no such pool; what was on the devices may be overwritten")
         })?;
-        let added = self.add(OpenPool::new(host, guid));
+        self.add(OpenPool::new(host, guid));
+        let added = self.save();
         // Only now: their labels say whose they are.
         let mut paths = what.paths();
         let kept = added.and_then(|()| paths.try_for_each(|path| self.take_back(path)));
@@ -182,6 +186,7 @@ impl Pools {
     /// There is none, or what it has taken could not be written; it stays open then.
     pub fn export(&self, name: &str) -> Result<ExportView, Error> {
         let _changing = self.changing();
+        let _reserved = self.reserve([])?;
         let is_shut = |pool: &OpenPool| pool.host.shut().map(|shut| shut.reason);
         let open = match self.why_absent(name) {
             Some(reason) => Err(reason),
@@ -234,6 +239,7 @@ impl Pools {
             // Another host may have it by now: to wipe its labels would destroy what that has.
             return Err(Error::new(ErrorKind::InUse, shut.reason, shut.next));
         }
+        let _reserved = self.reserve([])?;
         self.end(name, &pool)
     }
 

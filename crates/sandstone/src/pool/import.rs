@@ -126,7 +126,9 @@ impl Pools {
             .iter()
             .map(|(_, path, _)| path.clone())
             .collect();
+        let _reserved = self.reserve(taken.iter().map(PathBuf::as_path))?;
         self.open_on(devices, back, None, None)?;
+        self.save()?;
         taken.iter().try_for_each(|path| self.take_back(path))?;
         Ok(pool)
     }
@@ -150,7 +152,10 @@ impl Pools {
         };
         let check = |examined: &Examined| require_account(examined, known);
         let devices = self.had(&disks, guid, &there, &how, check)?;
-        self.open_on(devices, None, Some(known), into)
+        self.open_on(devices, None, Some(known), into)?;
+        // It is open, whether the list of pools can be written now or later.
+        self.keep();
+        Ok(())
     }
 
     /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
@@ -321,12 +326,10 @@ impl Pools {
         })?;
         match (host, into) {
             (Some(host), _) => self.add(OpenPool::new(host, guid)),
-            (None, Some(pool)) => {
-                super::stream::forget_interrupted(pool);
-                self.save()
-            }
-            (None, None) => Ok(()),
+            (None, Some(pool)) => super::stream::forget_interrupted(pool),
+            (None, None) => {}
         }
+        Ok(())
     }
 
     /// Refuses a pool that another host may have open.

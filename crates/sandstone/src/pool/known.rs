@@ -1,12 +1,12 @@
 //! Which pools this daemon has, and where their devices were: `pools.json` in the state folder, what
 //! zpool.cache is to ZFS. The truth about a pool is in its labels; this only says where to look at start.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::state_folder::{Found, KeptFile, open_json, seal_json};
 
 /// A pool that this daemon has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,43 +36,99 @@ pub(super) struct KnownDevice {
     pub(super) targets: Vec<String>,
 }
 
+impl KnownDevice {
+    /// The leaf of this number, where it was found.
+    pub(super) fn new(guid: u64, path: PathBuf, targets: Vec<String>) -> Self {
+        Self {
+            guid: format!("{guid:016x}"),
+            path,
+            targets,
+        }
+    }
+}
+
 const FILE: &str = "pools.json";
+/// What its first line calls it.
+const KIND: &str = "pools";
+/// How many earlier generations are kept.
+const HISTORY: usize = 8;
 
-/// The pools of the last run; none where there is no such file.
-///
-/// # Errors
-/// The file cannot be read or understood.
-pub(super) fn load(state: &Path) -> io::Result<Vec<KnownPool>> {
-    let bytes = match fs::read(state.join(FILE)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    serde_json::from_slice(&bytes).map_err(io::Error::other)
+/// `pools.json`, and what it says.
+#[derive(Debug)]
+pub(super) struct PoolList {
+    file: KeptFile,
+    /// What is in the file; `None` where that is not known, or nothing.
+    saved: Option<Vec<KnownPool>>,
+    /// Why what was to be saved last is not in the file.
+    failure: Option<String>,
 }
 
-/// Replaces the file: after a crash there is the old or the new one.
-///
-/// # Errors
-/// The state folder cannot be written.
-pub(super) fn save(state: &Path, pools: &[KnownPool]) -> io::Result<()> {
-    let text = serde_json::to_vec_pretty(pools).map_err(io::Error::other)?;
-    replace(state, FILE, &text)
-}
+impl PoolList {
+    /// The list of a state folder.
+    pub(super) fn of(state: &Path) -> Self {
+        Self {
+            file: KeptFile::at(state.join(FILE), HISTORY),
+            saved: None,
+            failure: None,
+        }
+    }
 
-/// Replaces a file of the state folder: after a crash there is the old or the new one.
-///
-/// # Errors
-/// The state folder cannot be written.
-pub(super) fn replace(state: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    let (file, new) = (state.join(name), state.join(format!("{name}.new")));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut written = options.open(&new)?;
-    written.write_all(text)?;
-    written.sync_all()?;
-    fs::rename(&new, &file)?;
-    File::open(state)?.sync_all()
+    /// The pools of the last run.
+    pub(super) fn load(&mut self) -> Found<Vec<KnownPool>> {
+        let found = self
+            .file
+            .load(|bytes| open_json::<Vec<KnownPool>>(KIND, bytes));
+        if found.trouble.is_none() {
+            self.saved = found.content.as_ref().map(|(_, pools)| pools.clone());
+        }
+        found
+    }
+
+    /// Keeps what does not count, and puts the file right where a generation is whole.
+    pub(super) fn put_right(&mut self, generation: Option<u64>) {
+        self.file.put_right(generation);
+    }
+
+    /// Makes sure that the next [`Self::save`] does not want for space.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub(super) fn reserve(&self) -> io::Result<()> {
+        self.file.reserve()
+    }
+
+    /// Gives back what was reserved and not used.
+    pub(super) fn release(&self) {
+        self.file.release();
+    }
+
+    /// Replaces the list, unless it says this already.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub(super) fn save(&mut self, pools: &[KnownPool]) -> io::Result<()> {
+        if self.saved.as_deref() == Some(pools) {
+            self.failure = None;
+            return Ok(());
+        }
+        let generation = self.file.next_generation();
+        let saved = seal_json(KIND, generation, &pools)
+            .and_then(|bytes| self.file.save(generation, &bytes));
+        self.saved = saved.is_ok().then(|| pools.to_vec());
+        self.failure = saved.as_ref().err().map(io::Error::to_string);
+        saved
+    }
+
+    /// The file may hold something else from now on.
+    #[cfg(test)]
+    pub(super) fn forget(&mut self) {
+        self.saved = None;
+    }
+
+    /// Why what was to be saved last is not in the file; `None` where it is.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
 }
 
 #[cfg(test)]
@@ -82,22 +138,33 @@ mod tests {
     #[test]
     fn what_was_saved_is_loaded() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(load(folder.path()).expect("none"), []);
+        let mut list = PoolList::of(folder.path());
+        let nothing = list.load();
+        assert!(nothing.content.is_none() && nothing.trouble.is_none());
         let pool = KnownPool {
             name: "tank".into(),
             guid: format!("{:016x}", 7),
-            devices: vec![KnownDevice {
-                guid: format!("{:016x}", 8),
-                path: "/a".into(),
-                targets: vec!["iqn.2026-01.io.sandstone:a".into()],
-            }],
+            devices: vec![KnownDevice::new(
+                8,
+                "/a".into(),
+                vec!["iqn.2026-01.io.sandstone:a".into()],
+            )],
             is_read_only: true,
         };
         for pools in [vec![pool], vec![]] {
-            save(folder.path(), &pools).expect("saved");
-            assert_eq!(load(folder.path()).expect("loaded"), pools);
+            list.save(&pools).expect("saved");
+            let found = PoolList::of(folder.path()).load();
+            assert_eq!(found.content.map(|(_, pools)| pools), Some(pools));
         }
-        fs::write(folder.path().join(FILE), "{").expect("written");
-        load(folder.path()).expect_err("damaged");
+    }
+
+    #[test]
+    fn what_is_said_already_is_not_written_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut list = PoolList::of(folder.path());
+        list.save(&[]).expect("saved");
+        let generation = list.file.stored();
+        list.save(&[]).expect("nothing to do");
+        assert_eq!(list.file.stored(), generation);
     }
 }

@@ -8,7 +8,7 @@
 //! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs` |
 //! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
 //! | how does it come up | `opening.rs`; that no other host has it: `multihost.rs` |
-//! | which pools are there | `registry.rs`; those of the last run: `known.rs` |
+//! | which pools are there | `registry.rs`; those of the last run: `known.rs`, and where that is lost: `rebuilding.rs` |
 //! | how is it made, exported, destroyed | `create.rs`; which devices are named for it: `vdev_request.rs`; how these are opened, all or none: `new_devices.rs`; what others keep there: `foreign.rs` |
 //! | how is it found and imported | `found.rs`, `import.rs` |
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
@@ -51,6 +51,7 @@ mod opening;
 mod overlay;
 pub mod properties;
 mod read_ahead;
+mod rebuilding;
 pub mod registry;
 mod reopening;
 mod returning;

@@ -11,9 +11,10 @@ use store::cache::Cache;
 use super::attempt::Attempt;
 use super::disks::Disks;
 use super::host::PoolHost;
-use super::known::{self, KnownDevice, KnownPool};
-use super::lent::{self, Lent};
+use super::known::{KnownDevice, KnownPool, PoolList};
+use super::lent::Lent;
 use super::multihost::WaitView;
+use super::rebuilding::{self, Search};
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
 use crate::config::{Error, ErrorKind};
@@ -38,7 +39,13 @@ pub struct PoolsOptions {
 pub struct Pools {
     pub(super) options: PoolsOptions,
     state: Mutex<State>,
+    /// Which pools the next start knows; taken before `state`.
+    list: Mutex<PoolList>,
     lent: Mutex<Lent>,
+    /// Pools of a list that was lost are still looked for.
+    search: Mutex<Option<Search>>,
+    /// What was wrong with files of the state folder at the start.
+    notices: Mutex<Vec<String>>,
     /// Held while a pool comes or goes, so that these happen one after the other.
     changing: Mutex<()>,
     /// Imports that wait for the proof that no other host has the pool, by its number.
@@ -112,59 +119,121 @@ pub(super) struct AbsentPool {
 
 impl Pools {
     /// Imports the pools that the state folder knows. One that cannot be imported is shown with its
-    /// reason, and keeps nothing else from being served.
-    ///
-    /// # Errors
-    /// The list of known pools cannot be read.
-    pub fn start(options: PoolsOptions) -> Result<Arc<Self>, Error> {
-        let known = known::load(&options.state)
-            .map_err(|error| Error::storage("read pools.json of the state folder", error))?;
-        let lent = lent::load(&options.state)
-            .map_err(|error| Error::storage("read lent.json of the state folder", error))?;
-        let pools = Self {
-            options,
-            state: Mutex::default(),
-            lent: Mutex::new(lent),
-            changing: Mutex::default(),
-            waits: Mutex::default(),
-            is_ending: AtomicBool::new(false),
-        };
+    /// reason, and keeps nothing else from being served; nor does a file that is damaged.
+    pub fn start(options: PoolsOptions) -> Arc<Self> {
+        let pools = Self::new(options);
+        let notice = pools.lent().load();
+        pools.note_file(notice);
+        let known = pools.load_list();
         let devices = known.iter().flat_map(|pool| &pool.devices);
         let devices: Vec<KnownDevice> = devices.cloned().collect();
         pools.options.disks.settle(&devices);
-        for pool in known {
-            if let Err(error) = pools.open_known(&pool, None) {
-                let (reason, next) = (error.message, error.next);
-                tracing::error!(pool = pool.name, reason, "a pool is not open");
-                let name = pool.name.clone();
-                let absent = AbsentPool {
-                    known: pool,
-                    reason,
-                    next,
-                    attempt: Attempt::default(),
-                };
-                pools.lock().absent.insert(name, absent);
-            }
+        // All of them before the first is opened: whatever is saved meanwhile names them all.
+        for pool in &known {
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                "it is being opened",
+                "wait for that",
+            );
+            pools.await_pool(pool.clone(), error);
         }
-        Ok(Arc::new(pools))
+        for pool in known {
+            pools.open_or_await(pool);
+        }
+        pools.keep();
+        Arc::new(pools)
     }
 
     /// No pools, and none that the state folder knows.
     pub fn none(state: &Path) -> Arc<Self> {
-        Arc::new(Self {
-            options: PoolsOptions {
-                state: state.to_owned(),
-                installation: String::new(),
-                cache: 0,
-                io_uring: true,
-                disks: Disks::default(),
-            },
+        Arc::new(Self::new(PoolsOptions {
+            state: state.to_owned(),
+            installation: String::new(),
+            cache: 0,
+            io_uring: true,
+            disks: Disks::default(),
+        }))
+    }
+
+    fn new(options: PoolsOptions) -> Self {
+        Self {
             state: Mutex::default(),
-            lent: Mutex::default(),
+            list: Mutex::new(PoolList::of(&options.state)),
+            lent: Mutex::new(Lent::of(&options.state)),
+            search: Mutex::default(),
+            notices: Mutex::default(),
             changing: Mutex::default(),
             waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
-        })
+            options,
+        }
+    }
+
+    /// The pools that the state folder knows; where its list is lost, those that devices know.
+    fn load_list(&self) -> Vec<KnownPool> {
+        let found = self.list().load();
+        let generation = found.content.as_ref().map(|(generation, _)| *generation);
+        let known = found.content.map(|(_, pools)| pools).unwrap_or_default();
+        let Some(trouble) = found.trouble else {
+            return known;
+        };
+        let hints = rebuilding::folders_named_in(&trouble.damaged);
+        let is_whole = !trouble.is_newest_lost && !trouble.is_newer;
+        self.list().put_right(generation.filter(|_| is_whole));
+        if is_whole {
+            self.note_file(Some(format!(
+                "{}; its copy in the history is used, so nothing is lost",
+                trouble.reason
+            )));
+            return known;
+        }
+        let rebuilt = self.rebuild(&known, hints);
+        self.note_file(Some(rebuilding::told(&trouble, &rebuilt)));
+        rebuilt.pools
+    }
+
+    /// Opens a pool of this daemon, or keeps it with the reason why that is not possible.
+    pub(super) fn open_or_await(&self, known: KnownPool) {
+        if let Err(error) = self.open_known(&known, None) {
+            tracing::error!(
+                pool = known.name,
+                reason = error.message,
+                "a pool is not open"
+            );
+            self.await_pool(known, error);
+        }
+    }
+
+    fn await_pool(&self, known: KnownPool, error: Error) {
+        let (reason, next) = (error.message, error.next);
+        let name = known.name.clone();
+        let absent = AbsentPool {
+            known,
+            reason,
+            next,
+            attempt: Attempt::default(),
+        };
+        self.lock().absent.insert(name, absent);
+    }
+
+    fn note_file(&self, notice: Option<String>) {
+        let Some(notice) = notice else { return };
+        tracing::error!("{notice}");
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
+    }
+
+    /// What was wrong with files of the state folder, and is; with what was done about it.
+    pub fn notices(&self) -> Vec<String> {
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices = notices.clone();
+        if let Some(failure) = self.list().failure() {
+            notices.push(format!(
+                "pools.json cannot be written, so the next start may not know all pools or where their devices are: \
+                 {failure}. It is tried again by itself"
+            ));
+        }
+        notices
     }
 
     /// The open pool of that name.
@@ -270,6 +339,9 @@ impl Pools {
     /// Closes all pools in order: everything that was taken is on their devices when this returns.
     pub fn close(&self) {
         let _changing = self.changing();
+        if self.is_list_behind() {
+            self.keep();
+        }
         let open = std::mem::take(&mut self.lock().open);
         for (name, pool) in open {
             if let Err(error) = pool.host.close(false) {
@@ -300,8 +372,8 @@ impl Pools {
         share
     }
 
-    /// A pool is open from now on, and to be imported at the next start.
-    pub(super) fn add(&self, pool: OpenPool) -> Result<(), Error> {
+    /// A pool is open from now on; the list of pools does not have it before it is saved.
+    pub(super) fn add(&self, pool: OpenPool) {
         super::stream::forget_interrupted(&pool);
         let name = pool.host.name().to_owned();
         let guid = format!("{:016x}", pool.guid);
@@ -309,8 +381,6 @@ impl Pools {
         // It may have had another name.
         state.absent.retain(|_, absent| absent.known.guid != guid);
         state.open.insert(name, Arc::new(pool));
-        drop(state);
-        self.save()
     }
 
     /// A pool is this daemon's no more: the open one of that name, or else the one that is known and not open.
@@ -327,18 +397,53 @@ impl Pools {
         self.save()
     }
 
+    /// Makes sure that a change of the pools can be kept, before anything is changed.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub(super) fn reserve<'a>(
+        &self,
+        taken: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<Reserved<'_>, Error> {
+        let reserved = Reserved(self);
+        let failed = |error| Error::storage("prepare pools.json in the state folder", error);
+        let list = self.list().reserve();
+        list.map_err(failed)?;
+        self.reserve_to_take_back(taken).map_err(failed)?;
+        Ok(reserved)
+    }
+
+    /// Has the next start know the pools as they are.
     pub(super) fn save(&self) -> Result<(), Error> {
+        let mut list = self.list();
         let state = self.lock();
         let open = state.open.iter();
         let open = open.map(|(name, pool)| self.known(name, pool));
         let absent = state.absent.values().map(|absent| absent.known.clone());
-        let all: Vec<KnownPool> = open.chain(absent).collect();
+        let mut all: Vec<KnownPool> = open.chain(absent).collect();
         drop(state);
-        known::save(&self.options.state, &all).map_err(|error| {
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        list.save(&all).map_err(|error| {
             Error::storage("write pools.json in the state folder", error).not_changed(
-                "the pools are as they were asked to be, but the next start may not know it",
+                "the pools are as they were asked to be; the next start may not know it, unless the list can be written \
+                 until then, which is tried again by itself",
             )
         })
+    }
+
+    /// [`Self::save`] for what happens by itself: where the list cannot be written, that is told and tried again.
+    pub(super) fn keep(&self) {
+        let was_told = self.list().failure().is_some();
+        if let Err(error) = self.save()
+            && !was_told
+        {
+            tracing::error!(%error, "the list of pools is not up to date");
+        }
+    }
+
+    /// Whether the list of pools waits to be written.
+    pub(super) fn is_list_behind(&self) -> bool {
+        self.list().failure().is_some()
     }
 
     /// Who the labels of this daemon's pools say has them: the machine, and the installation that counts.
@@ -368,9 +473,37 @@ impl Pools {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The file may hold something else from now on.
+    #[cfg(test)]
+    pub(super) fn list_is_to_be_written(&self) {
+        self.list().forget();
+    }
+
+    fn list(&self) -> MutexGuard<'_, PoolList> {
+        // A save that a panic cut short is done again with the next.
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The search for pools of a list that was lost.
+    pub(super) fn search(&self) -> MutexGuard<'_, Option<Search>> {
+        // A path more or less is looked at again.
+        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is one insertion or removal: a panic leaves nothing halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Space for the files that a change of the pools writes; what is left of it goes with this.
+#[derive(Debug)]
+pub(super) struct Reserved<'a>(&'a Pools);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.list().release();
+        self.0.release_lent();
     }
 }
 

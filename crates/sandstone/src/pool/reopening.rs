@@ -90,15 +90,12 @@ impl Pools {
         let places = pool.host.places().into_iter();
         let devices = places.map(|(guid, place)| {
             let seen_at = self.options.disks.targets_of(&place.path);
-            KnownDevice {
-                guid: format!("{guid:016x}"),
-                path: place.path,
-                // One that is away is seen nowhere, and is waited for where it was.
-                targets: match seen_at.is_empty() {
-                    true => place.targets,
-                    false => seen_at,
-                },
-            }
+            // One that is away is seen nowhere, and is waited for where it was.
+            let targets = match seen_at.is_empty() {
+                true => place.targets,
+                false => seen_at,
+            };
+            KnownDevice::new(guid, place.path, targets)
         });
         KnownPool {
             name: name.to_owned(),

@@ -17,6 +17,11 @@ impl Pools {
     /// Opens pools that could not be opened for want of another machine's disk, lets those go on that stopped for
     /// that, and uses such disks again that were away. May block.
     pub fn try_again(&self) {
+        if self.is_list_behind() {
+            let _changing = self.changing();
+            self.keep();
+        }
+        self.search_on();
         for pool in self.absent() {
             self.try_to_open(&pool.known);
         }
@@ -115,7 +120,8 @@ impl Pools {
             Err(_) => is_to_be_reopened(pool),
         };
         let mut open = self.all().into_iter();
-        absent.iter().any(|pool| is_waiting(&pool.known))
+        self.is_list_behind()
+            || absent.iter().any(|pool| is_waiting(&pool.known))
             || open.any(|(_, pool)| has_remote(&pool) && is_short(&pool))
     }
 

@@ -23,6 +23,7 @@ mod old_copies;
 mod read_only;
 mod reading_on;
 mod spares;
+mod state_folder;
 
 const FILE: u64 = 128 << 20;
 
@@ -34,7 +35,6 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
         io_uring: true,
         disks: Disks::default(),
     })
-    .expect("pools")
 }
 
 /// As after a power cut.
@@ -329,7 +329,6 @@ fn a_pool_of_another_host_is_left_alone() {
         io_uring: false,
         disks: Disks::default(),
     });
-    let second = second.expect("pools");
     let mut wanted = ImportPool {
         pool: Some("tank".to_owned()),
         paths: vec![folder.path().to_owned()],

@@ -11,6 +11,6 @@ use crate::config::model::Config;
 pub struct Directory {
     /// What was configured.
     pub config: Arc<Config>,
-    /// The units that are open, by name.
+    /// The units, by name: those that are open, and what stands in for the others.
     pub units: BTreeMap<String, Arc<Unit>>,
 }

@@ -75,6 +75,7 @@ mod session_traffic;
 mod shared;
 mod socket_options;
 mod space_monitor;
+mod stand_in;
 mod step_requests;
 mod task_management;
 mod task_run;

@@ -2,7 +2,7 @@
 //! persistent state.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use scsi::alua::TargetPortGroups;
@@ -19,6 +19,9 @@ use crate::config::model::{BackendSpec, UnitSpec};
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
 use crate::pool::Pools;
+
+/// What is kept of a unit, in words.
+const STATE: &str = "its saved state (reservations, mode pages, a SANITIZE that did not end)";
 
 /// Puts a device (a wrapper of [`crate::block`], most likely) on the backend of a unit.
 #[derive(Clone)]
@@ -56,6 +59,8 @@ pub(super) struct Opener {
     pub groups: Arc<TargetPortGroups>,
     /// What a unit calls with an operation's token.
     pub wake: Wake,
+    /// What was wrong with the state of units that are served all the same.
+    pub notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl std::fmt::Debug for Opener {
@@ -137,12 +142,16 @@ impl Opener {
             logical.enable_tokens(epoch);
         }
         let state_file = self.state_file(&spec.naa);
-        match unit_state::load(&state_file) {
-            Ok(None) => {}
-            Ok(Some(image)) => logical
+        let loaded = unit_state::load(&state_file).map_err(|lost| ApplyError {
+            object: format!("lu {}", spec.name),
+            message: format!("{STATE} is lost: {}", lost.reason),
+            next: lost.next,
+        })?;
+        self.note(loaded.notice);
+        if let Some(image) = loaded.image {
+            logical
                 .restore(&image)
-                .map_err(|error| damaged(spec, &state_file, &error))?,
-            Err(error) => return Err(damaged(spec, &state_file, &error)),
+                .map_err(|error| damaged(spec, &state_file, &error))?;
         }
         logical.set_offline(spec.offline);
         logical.set_soft_threshold(spec.threshold_percent);
@@ -156,6 +165,12 @@ impl Opener {
         );
         unit.follow_device();
         Ok(Arc::new(unit))
+    }
+
+    fn note(&self, notice: Option<String>) {
+        // A line more or less is no harm.
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.extend(notice);
     }
 
     /// Opens a volume, or a snapshot for a unit that is only read.
@@ -195,9 +210,7 @@ fn shared(spec: &UnitSpec, other: &Unit) -> ApplyError {
 fn damaged(spec: &UnitSpec, path: &Path, error: &dyn std::fmt::Display) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
-        message: format!(
-            "its saved state (reservations, mode pages, a SANITIZE that did not end) cannot be read: {error}"
-        ),
+        message: format!("{STATE} cannot be read: {error}"),
         next: format!(
             "move {} away if no cluster relies on its persistent reservations and no SANITIZE was under way, then start again",
             path.display()

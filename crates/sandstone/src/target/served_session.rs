@@ -201,12 +201,24 @@ impl ServedSession {
                 None => {
                     let itl = unit.logical.attach(nexus.clone());
                     itl.set_read_only(wanted.read_only);
+                    let before = old.iter().find(|mapped| mapped.lun == wanted.lun);
+                    let is_back = before.is_some_and(|before| {
+                        before.unit.logical.stands_in() && !unit.logical.stands_in()
+                    });
+                    if is_back {
+                        itl.raise(UnitAttention::INQUIRY_DATA_HAS_CHANGED);
+                        itl.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED);
+                    }
                     MappedUnit::new(wanted.lun, itl, unit.clone())
                 }
             };
             view.insert(mapped);
         }
-        let changed = kept != old.len() || view.iter().count() != old.len();
+        // One that stands in for a unit is known by the same designator.
+        let inventory = |mapped: &Arc<MappedUnit>| (mapped.lun, mapped.unit.logical.config().naa);
+        let is_same = kept == old.len() && view.iter().count() == kept
+            || old.iter().map(inventory).eq(view.iter().map(inventory));
+        let changed = !is_same;
         let left: Vec<_> = old
             .into_iter()
             .filter(|mapped| !view.iter().any(|now| Arc::ptr_eq(now, mapped)))

@@ -23,7 +23,7 @@ use std::time::Duration;
 use mio::{Poll, Waker};
 use scsi::alua::{GroupLayout, TargetPortGroups};
 
-use self::applied::Applied;
+pub(super) use self::applied::Applied;
 use self::layout::{group_layout, portals};
 use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
@@ -119,6 +119,7 @@ impl Service {
             host: Arc::clone(&host),
             groups: Arc::new(groups),
             wake: shared.wake(),
+            notices: Arc::default(),
         };
         let service = Arc::new(Self {
             shared,
@@ -190,10 +191,14 @@ impl Service {
     }
 
     /// Puts it in force; the caller changes alone.
-    fn publish(&self, applied: Applied) {
+    fn publish(&self, mut applied: Applied) {
+        self.opener.add_stand_ins(&mut applied);
+        let mut units = applied.units.clone();
+        let stand_ins = applied.stand_ins.iter();
+        units.extend(stand_ins.map(|(name, stand_in)| (name.clone(), Arc::clone(&stand_in.unit))));
         let directory = Arc::new(Directory {
             config: applied.config.clone(),
-            units: applied.units.clone(),
+            units,
         });
         self.shared.set_directory(directory.clone());
         self.space_monitor.watch(&directory);

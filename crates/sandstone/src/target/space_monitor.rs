@@ -52,7 +52,8 @@ impl SpaceMonitor {
 
 fn watched(directory: &Directory) -> impl Iterator<Item = &Arc<Unit>> {
     let units = directory.units.values();
-    units.filter(|unit| unit.logical.is_thin() || unit.device.durability().is_some())
+    let there = units.filter(|unit| !unit.logical.stands_in());
+    there.filter(|unit| unit.logical.is_thin() || unit.device.durability().is_some())
 }
 
 fn look_at(unit: &Unit) {

@@ -178,6 +178,8 @@ pub(super) fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
         BlockErrorKind::Write => scsi::BlockError::Write { lba },
         BlockErrorKind::NoSpace => scsi::BlockError::NoSpace,
         BlockErrorKind::ReadOnly => scsi::BlockError::ReadOnly,
+        // Another unit stands in for it at once, and it may come back.
+        BlockErrorKind::Gone if unit.device.is_over() => scsi::BlockError::Away,
         BlockErrorKind::Gone => scsi::BlockError::Gone,
         BlockErrorKind::Away => scsi::BlockError::Away,
     }

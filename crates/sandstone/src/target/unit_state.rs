@@ -1,122 +1,142 @@
 //! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access states, a
 //! SANITIZE that has not ended) as a small file beside the configuration.
 //!
-//! # Order of writes
-//! 1. the new image goes to a temporary file, which is synced;
-//! 2. it is renamed over the old one;
-//! 3. the folder is synced.
+//! The image carries a checksum and the generation of the unit's state; how it is kept: [`crate::state_folder`]. Only
+//! after the last step of a save is the command that changed the state answered.
 //!
 //! Two commands may ask to save at once, on different event loops. One save runs at a time, and an
 //! image older than the stored one is not stored: the stored one was made later and holds its state
 //! too. Else a reservation just acknowledged could be replaced by what held before it.
 //!
-//! A power cut leaves the old image or the new one, never a mix; only after step 3 is the command that
-//! changed the state answered. The image carries a checksum, so that bit rot is told from a state.
+//! Where both copies of the newest image are lost, an older one does not count: a host that was fenced off since would
+//! be let in. The unit waits for an administrator then.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::block::lane::Outcome;
 use crate::block::{BlockError, Done};
+use crate::state_folder::{KeptFile, Unfit};
 
-/// The moments of a save between which a crash leaves different files behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SaveStep {
-    /// The temporary file is written, perhaps not on the disk yet.
-    Written,
-    /// The temporary file is on the disk.
-    Synced,
-    /// It took the name of the old image; the folder may not know yet after a power cut.
-    Renamed,
-    /// The name is on the disk too.
-    Durable,
-}
+/// How many earlier images are kept.
+const HISTORY: usize = 2;
 
 /// One save at a time. They are rare; that units share the lock costs nothing.
 static SAVING: Mutex<()> = Mutex::new(());
 
 /// Stores `image` durably, unless a newer one is stored already.
 pub(super) fn save(path: &Path, image: &[u8]) -> Outcome {
-    let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
-    if is_superseded(path, image) {
-        return Ok(Done::Nothing);
-    }
-    write(path, image, &mut |_| Ok(()))
+    store(path, image)
         .map(|()| Done::Nothing)
         .map_err(|error| BlockError::writing(error, "saving the unit's state"))
 }
 
-/// Whether the stored image was made after this one. What cannot be read is replaced.
-fn is_superseded(path: &Path, image: &[u8]) -> bool {
-    let stored = load(path).ok().flatten();
-    let stored = stored.as_deref().and_then(scsi::image::generation);
-    stored.is_some() && stored > scsi::image::generation(image)
-}
-
-/// Stores the image and calls `observe` at each step; an error from it stands for a crash there.
-fn write(
-    path: &Path,
-    image: &[u8],
-    observe: &mut dyn FnMut(SaveStep) -> io::Result<()>,
-) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    make_durable(folder)?;
-    let temporary = path.with_extension("new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(&iscsi::digest::to_wire(iscsi::digest::crc32c(image)))?;
-    file.write_all(image)?;
-    observe(SaveStep::Written)?;
-    file.sync_all()?;
-    observe(SaveStep::Synced)?;
-    fs::rename(&temporary, path)?;
-    observe(SaveStep::Renamed)?;
-    File::open(folder)?.sync_all()?;
-    observe(SaveStep::Durable)
-}
-
-/// Makes the folder, unless it exists, so that a power cut does not take it away again with what is
-/// stored in it.
-fn make_durable(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => File::open(folder.parent().unwrap_or(Path::new(".")))?.sync_all(),
+fn store(path: &Path, image: &[u8]) -> io::Result<()> {
+    let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut file = KeptFile::at(path.to_owned(), HISTORY);
+    let stored = file.load(open).content.map(|(generation, _)| generation);
+    let generation = scsi::image::generation(image);
+    // What cannot be read is replaced.
+    if stored.is_some() && stored > generation {
+        return Ok(());
     }
+    let sum = iscsi::digest::to_wire(iscsi::digest::crc32c(image));
+    file.save(generation.unwrap_or(0), &[&sum, image].concat())
 }
 
-/// The image stored last; `None` if there is none.
-///
-/// # Errors
-/// The file cannot be read, or its checksum is wrong.
-pub(super) fn load(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
+fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
     match bytes.split_first_chunk::<4>() {
         Some((sum, image)) if iscsi::digest::to_wire(iscsi::digest::crc32c(image)) == *sum => {
-            Ok(Some(image.to_vec()))
+            let generation = scsi::image::generation(image);
+            let generation = generation.ok_or("it is no image of a unit's state")?;
+            Ok((generation, image.to_vec()))
         }
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{}: wrong checksum", path.display()),
-        )),
+        _ => Err("its checksum does not match: it is torn or damaged".into()),
     }
+}
+
+/// Why the state of a unit is not known.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// A clause without a full stop.
+    pub(super) reason: String,
+    /// What to do about it.
+    pub(super) next: String,
+}
+
+/// What is stored of a unit.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// The image stored last; `None` if there is none.
+    pub(super) image: Option<Vec<u8>>,
+    /// What was wrong with its file, where nothing is lost by that.
+    pub(super) notice: Option<String>,
+}
+
+/// The image stored last.
+///
+/// # Errors
+/// No copy of it is whole.
+pub(super) fn load(path: &Path) -> Result<Loaded, Lost> {
+    let mut file = KeptFile::at(path.to_owned(), HISTORY);
+    let found = file.load(open);
+    let generation = found.content.as_ref().map(|(generation, _)| *generation);
+    let image = found.content.map(|(_, image)| image);
+    let Some(trouble) = found.trouble else {
+        return Ok(Loaded {
+            image,
+            notice: None,
+        });
+    };
+    if !trouble.is_newest_lost {
+        let reason = trouble.reason;
+        let notice = format!("{reason}; its copy in the history is used, so nothing is lost");
+        tracing::error!("{notice}");
+        file.put_right(generation);
+        return Ok(Loaded {
+            image,
+            notice: Some(notice),
+        });
+    }
+    let folder = path.parent().unwrap_or(Path::new(".")).join("lost");
+    let damaged: Vec<String> = trouble
+        .damaged
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let (folder, damaged) = (folder.display(), damaged.join(" "));
+    let then = match generation {
+        Some(generation) => {
+            let older = file.copy(generation);
+            let older = older.display();
+            format!(
+                "the unit is served with the older state that {older} holds then; move that away too, and it is served without \
+                 any"
+            )
+        }
+        None => "the unit is served without any reservation then".to_owned(),
+    };
+    Err(Lost {
+        reason: format!("{}, and so is its newest copy", trouble.reason),
+        next: format!(
+            "if no cluster relies on its persistent reservations and no SANITIZE was under way: mkdir -p {folder} && mv \
+             {damaged} {folder}/; {then}"
+        ),
+    })
 }
 
 /// Forgets the state of a unit that was deleted.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    KeptFile::at(path.to_owned(), HISTORY).remove()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::state_folder::steps::faults;
 
     /// An image as the device server makes them: magic and version, then the generation.
     fn image(generation: u64) -> Vec<u8> {
@@ -125,9 +145,8 @@ mod tests {
 
     #[test]
     fn an_older_image_never_replaces_a_newer_one() {
-        let folder =
-            std::env::temp_dir().join(format!("sandstone-unit-order-{}", std::process::id()));
-        let path = folder.join("a.state");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("units").join("a.state");
         let threads: Vec<_> = (1..=8)
             .map(|generation| {
                 let path = path.clone();
@@ -137,87 +156,73 @@ mod tests {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(load(&path).unwrap().unwrap(), image(8));
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(8));
         assert!(save(&path, &image(3)).is_ok());
-        assert_eq!(load(&path).unwrap().unwrap(), image(8));
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(8));
         assert!(save(&path, &image(9)).is_ok());
-        assert_eq!(load(&path).unwrap().unwrap(), image(9));
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// Whatever a crash leaves behind: `image(1)` or `image(2)` is loaded, and the next save works.
-    fn assert_old_or_new(path: &Path, when: &str) -> u64 {
-        let loaded = load(path).unwrap().expect("an image was stored");
-        let generation = (1..=2).find(|generation| loaded == image(*generation));
-        assert!(save(path, &image(3)).is_ok(), "{when}");
-        assert_eq!(load(path).unwrap().unwrap(), image(3), "{when}");
-        generation.unwrap_or_else(|| panic!("{when}: neither the old nor the new image"))
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(9));
     }
 
     #[test]
-    fn a_crash_at_any_step_leaves_the_old_or_the_new_image() {
-        for crash in [
-            SaveStep::Written,
-            SaveStep::Synced,
-            SaveStep::Renamed,
-            SaveStep::Durable,
-        ] {
-            let state = tempfile::tempdir().unwrap();
-            let path = state.path().join("units").join("a.state");
-            assert!(save(&path, &image(1)).is_ok());
-            let crashed = write(&path, &image(2), &mut |step| match step {
-                step if step == crash => Err(io::Error::other("crash")),
-                _ => Ok(()),
-            });
-            assert!(crashed.is_err());
-            let found = assert_old_or_new(&path, &format!("{crash:?}"));
-            assert_eq!(found == 2, crash >= SaveStep::Renamed, "{crash:?}");
+    fn a_damaged_image_costs_nothing_and_an_older_one_is_never_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("units").join("a.state");
+        assert!(load(&path).unwrap().image.is_none());
+        for generation in [1, 2] {
+            assert!(save(&path, &image(generation)).is_ok());
         }
-    }
-
-    /// A power cut takes what was not synced: any part of the temporary file, and the new name.
-    #[test]
-    fn a_power_cut_leaves_the_old_or_the_new_image() {
-        let whole = image(2).len() + 4;
-        for kept in 0..=whole {
-            let state = tempfile::tempdir().unwrap();
-            let path = state.path().join("units").join("a.state");
-            assert!(save(&path, &image(1)).is_ok());
-            let temporary = path.with_extension("new");
-            let cut = write(&path, &image(2), &mut |_| Err(io::Error::other("cut")));
-            assert!(cut.is_err());
-            let file = fs::OpenOptions::new().write(true).open(&temporary).unwrap();
-            file.set_len(kept as u64).unwrap();
-            // The length may be on the disk before the bytes are.
-            file.set_len(whole as u64).unwrap();
-            assert_eq!(assert_old_or_new(&path, &format!("{kept} bytes")), 1);
+        let damage = |path: &Path| {
+            let mut bytes = fs::read(path).unwrap();
+            bytes[5] ^= 1;
+            fs::write(path, bytes).unwrap();
+        };
+        damage(&path);
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(2), "the copy");
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(2), "put right");
+        let copy = KeptFile::at(path.clone(), HISTORY).copy(2);
+        damage(&path);
+        damage(&copy);
+        let lost = load(&path).unwrap_err();
+        // What it says is to be done helps.
+        for file in [&path, &copy] {
+            assert!(
+                lost.next.contains(&file.display().to_string()),
+                "{}",
+                lost.next
+            );
+            fs::remove_file(file).unwrap();
         }
-        // Renamed, but the folder was not synced: the old name is back.
-        let state = tempfile::tempdir().unwrap();
-        let path = state.path().join("units").join("a.state");
-        assert!(save(&path, &image(1)).is_ok());
-        let old = fs::read(&path).unwrap();
-        assert!(write(&path, &image(2), &mut |_| Ok(())).is_ok());
-        fs::rename(&path, path.with_extension("new")).unwrap();
-        fs::write(&path, old).unwrap();
-        assert_eq!(assert_old_or_new(&path, "the rename is lost"), 1);
-    }
-
-    #[test]
-    fn an_image_survives_and_damage_is_told() {
-        let folder =
-            std::env::temp_dir().join(format!("sandstone-unit-state-{}", std::process::id()));
-        let path = folder.join("a.state");
-        assert!(load(&path).unwrap().is_none());
-        assert!(save(&path, b"first").is_ok());
-        assert!(save(&path, b"second").is_ok());
-        assert_eq!(load(&path).unwrap().unwrap(), b"second");
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[5] ^= 1;
-        fs::write(&path, bytes).unwrap();
-        assert_eq!(load(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(load(&path).unwrap().image.unwrap(), image(1));
+        assert!(save(&path, &image(5)).is_ok());
         remove(&path).unwrap();
         remove(&path).unwrap();
-        fs::remove_dir_all(folder).unwrap();
+        assert!(load(&path).unwrap().image.is_none());
+    }
+
+    #[test]
+    fn a_save_that_fails_at_any_step_leaves_the_state_before_and_of_other_units() {
+        for at in 0..10 {
+            for is_full in [true, false] {
+                let folder = tempfile::tempdir().unwrap();
+                let [path, other] =
+                    ["a.state", "b.state"].map(|of| folder.path().join("units").join(of));
+                for path in [&path, &other] {
+                    assert!(save(path, &image(1)).is_ok());
+                }
+                let saved = match is_full {
+                    true => faults::during(faults::full(at), || save(&path, &image(2))),
+                    false => faults::during(faults::read_only(at), || save(&path, &image(2))),
+                };
+                let expected = if saved.is_ok() { 2 } else { 1 };
+                assert_eq!(
+                    load(&path).unwrap().image.unwrap(),
+                    image(expected),
+                    "step {at}"
+                );
+                assert!(save(&path, &image(3)).is_ok());
+                assert_eq!(load(&path).unwrap().image.unwrap(), image(3), "step {at}");
+                assert_eq!(load(&other).unwrap().image.unwrap(), image(1), "step {at}");
+            }
+        }
     }
 }

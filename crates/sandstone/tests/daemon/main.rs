@@ -45,6 +45,7 @@ mod served;
 #[path = "../shared/skipped.rs"]
 mod skipped;
 mod small_folder;
+mod state_folder;
 mod stream;
 mod stream_clones;
 mod stream_names;

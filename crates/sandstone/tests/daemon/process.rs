@@ -13,8 +13,13 @@ pub(crate) struct Process {
 impl Process {
     /// Starts it on an empty folder.
     pub(crate) fn start() -> Self {
+        Self::start_in(&std::env::temp_dir())
+    }
+
+    /// Starts it on an empty folder in this one.
+    pub(crate) fn start_in(folder: &Path) -> Self {
         let mut process = Self {
-            state: tempfile::tempdir().unwrap(),
+            state: tempfile::tempdir_in(folder).unwrap(),
             child: None,
         };
         process.restart();

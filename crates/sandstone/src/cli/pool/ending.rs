@@ -17,7 +17,7 @@ use crate::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Export {
-    /// Also while logical units serve volumes of it: they are closed, and served again when it is imported
+    /// Also while logical units serve volumes of it: they are not ready until it is imported
     #[arg(short = 'f', long)]
     force: bool,
     /// The pool

@@ -1,17 +1,10 @@
-//! Crashes at every step of a save, torn files, locks, history and going back.
+//! Faults at every step of a save, damaged files, locks, history and going back.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::super::validate::tests::good;
 use super::*;
-
-const STEPS: [SaveStep; 5] = [
-    SaveStep::Written,
-    SaveStep::Synced,
-    SaveStep::Kept,
-    SaveStep::Renamed,
-    SaveStep::Durable,
-];
+use crate::state_folder::steps::{Step, faults};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -54,37 +47,70 @@ fn what_is_saved_is_read_back() {
 }
 
 #[test]
-fn a_crash_at_any_step_leaves_the_old_or_the_new_configuration() {
-    for crash in STEPS {
-        let dir = saved();
-        // The store is dropped with the files as they were at the step: what a crash leaves, but
-        // for the undoing of a rename, which the copy taken at the step does not see.
-        let copy = folder();
-        {
+fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
+    // Of a full disk, one that became read-only, and one that fails once: all steps of a save and more.
+    for at in 0..12 {
+        for kind in [
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::ReadOnlyFilesystem,
+            io::ErrorKind::Other,
+        ] {
+            let dir = saved();
             let (mut store, _) = Store::open(dir.path()).unwrap();
-            let outcome = store.save_observed(&generation(2), &mut |step| {
-                if step == crash {
-                    copy_folder(dir.path(), copy.path());
-                    return Err(io::Error::other("crash"));
+            let mut once = true;
+            let is_hit = move |step| match kind {
+                io::ErrorKind::StorageFull => {
+                    matches!(step, Step::Create | Step::Write | Step::Sync)
                 }
-                Ok(())
-            });
-            assert!(outcome.is_err());
+                _ => true,
+            };
+            let mut fault = faults::from(at, kind, is_hit);
+            let fault = move |step| match fault(step) {
+                Err(_) if kind == io::ErrorKind::Other && !once => Ok(()),
+                outcome => {
+                    once &= outcome.is_ok();
+                    outcome
+                }
+            };
+            let outcome = faults::during(fault, || store.save(&generation(2)));
+            if outcome.is_ok() {
+                assert!(at >= 4, "{kind:?} at {at} was not noticed");
+                continue;
+            }
+            drop(store);
+            let (mut store, config) = Store::open(dir.path()).unwrap();
+            assert_eq!(config, generation(1), "{kind:?} at {at}");
+            assert_eq!(store.notice(), None, "{kind:?} at {at}");
+            store.save(&generation(3)).unwrap();
         }
-        let (mut store, config) = Store::open(copy.path()).unwrap();
-        let expected = if crash < SaveStep::Renamed {
-            generation(1)
-        } else {
-            generation(2)
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_old_or_the_new_configuration() {
+    for at in 0..9 {
+        let dir = saved();
+        let copy = folder();
+        let (mut store, _) = Store::open(dir.path()).unwrap();
+        let (from, to) = (dir.path().to_owned(), copy.path().to_owned());
+        let mut step = 0;
+        let crash = move |_| {
+            if step == at {
+                copy_folder(&from, &to);
+            }
+            step += 1;
+            Ok(())
         };
-        assert_eq!(config, expected, "after a crash at {crash:?}");
+        faults::during(crash, || store.save(&generation(2))).unwrap();
+        let Ok((mut store, config)) = Store::open(copy.path()) else {
+            panic!("a crash at step {at}");
+        };
+        let is_old = config == generation(1);
+        assert!(is_old || config == generation(2), "a crash at step {at}");
         store.save(&generation(3)).unwrap();
-        assert!(!copy.path().join("config.toml.new").exists());
-        let (_, undone) = Store::open(dir.path()).unwrap();
         assert_eq!(
-            undone,
-            generation(1),
-            "a save that failed at {crash:?} must not be in force"
+            Store::open(dir.path()).err().map(|e| e.kind),
+            Some(ErrorKind::Locked)
         );
     }
 }
@@ -119,15 +145,57 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
     }
 }
 
-#[test]
-fn a_damaged_file_names_the_last_good_generation_and_the_way_back() {
+/// `generation(3)` in force after `generation(2)`.
+fn saved_three_times() -> tempfile::TempDir {
     let dir = saved();
-    {
-        let (mut store, _) = Store::open(dir.path()).unwrap();
-        store.save(&generation(2)).unwrap();
-        store.save(&generation(3)).unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    store.save(&generation(2)).unwrap();
+    store.save(&generation(3)).unwrap();
+    dir
+}
+
+#[test]
+fn a_damaged_torn_older_or_missing_file_costs_nothing_while_its_copy_is_whole() {
+    let path = |dir: &tempfile::TempDir| dir.path().join("config.toml");
+    type Damage = fn(&Path, &Path);
+    let damages: [(&str, Damage); 5] = [
+        ("garbage", |file, _| fs::write(file, [0xff; 100]).unwrap()),
+        ("empty", |file, _| fs::write(file, "").unwrap()),
+        ("torn", |file, _| {
+            let text = fs::read(file).unwrap();
+            fs::write(file, &text[..text.len() / 2]).unwrap();
+        }),
+        ("older", |file, older| {
+            let _bytes = fs::copy(older, file).unwrap();
+        }),
+        ("missing", |file, _| fs::remove_file(file).unwrap()),
+    ];
+    for (how, damage) in damages {
+        let dir = saved_three_times();
+        damage(&path(&dir), &dir.path().join("history/config.2.toml"));
+        let (store, config) = Store::open(dir.path()).unwrap();
+        assert_eq!(config, generation(3), "{how}");
+        let notice = store.notice().expect("it is told");
+        assert!(notice.contains("nothing is lost"), "{how}: {notice}");
+        drop(store);
+        let (store, config) = Store::open(dir.path()).unwrap();
+        assert_eq!(
+            (config, store.notice()),
+            (generation(3), None),
+            "{how}: put right"
+        );
+        // A damaged copy is another matter: the file counts.
+        drop(store);
+        fs::write(dir.path().join("history/config.3.toml"), "torn").unwrap();
+        assert_eq!(Store::open(dir.path()).unwrap().1, generation(3), "{how}");
     }
+}
+
+#[test]
+fn a_file_and_copy_that_are_damaged_name_the_last_good_generation_and_the_way_back() {
+    let dir = saved_three_times();
     fs::write(dir.path().join("config.toml"), "torn").unwrap();
+    fs::write(dir.path().join("history/config.3.toml"), "torn").unwrap();
     fs::write(dir.path().join("history/config.2.toml"), "torn too").unwrap();
     let error = Store::open(dir.path()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Corrupt);
@@ -154,13 +222,22 @@ fn a_damaged_file_names_the_last_good_generation_and_the_way_back() {
 }
 
 #[test]
-fn a_missing_file_with_a_history_is_not_a_new_folder() {
+fn a_folder_that_lost_its_configuration_is_not_a_new_one() {
     let dir = saved();
+    fs::write(dir.path().join("pools.json"), "").unwrap();
     fs::remove_file(dir.path().join("config.toml")).unwrap();
-    assert_eq!(
-        Store::open(dir.path()).unwrap_err().kind,
-        ErrorKind::Corrupt
-    );
+    fs::remove_dir_all(dir.path().join("history")).unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    assert!(error.next.contains("pool import -f"), "{}", error.next);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_served_from() {
+    let dir = saved();
+    let full = || faults::full(0);
+    let (_, config) = faults::during(full(), || Store::open(dir.path())).unwrap();
+    assert_eq!(config, generation(1));
 }
 
 #[test]
@@ -168,7 +245,8 @@ fn a_file_of_a_newer_version_is_not_misread() {
     let text = render(&generation(1))
         .unwrap()
         .replacen("format 1", "format 2", 1);
-    assert!(parse(&text).unwrap_err().contains("newer version"));
+    let unfit = parse(&text).unwrap_err();
+    assert!(unfit.is_newer && unfit.reason.contains("newer version"));
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub(super) async fn destroy(
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Letting {
-    /// Also while logical units serve volumes of it: they are closed, and served again when it is imported.
+    /// Also while logical units serve volumes of it: they are not ready until it is imported.
     force: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn export(
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
                 let forced = format!("sandstone pool export -f {name}");
                 error.next = format!(
-                    "{forced} closes them until the pool is imported again; or {}",
+                    "{forced} makes them not ready until the pool is imported again; or {}",
                     error.next
                 );
                 error
@@ -129,7 +129,7 @@ pub(super) async fn export(
         }
         let exported = plane.pools.export(&name);
         drop(unchanged);
-        // What it served is served no more, also where initiators do not ask for it.
+        // What it served is not ready, also where initiators do not ask for it.
         plane.transactions.data_plane().try_again();
         exported
     });
@@ -260,12 +260,13 @@ pub(super) async fn import(
         if request.pool.is_none() {
             return Ok(plane.pools.importable(&request.paths));
         }
-        let imported = plane.pools.import(&request)?;
+        let imported = plane.pools.import(&request);
+        // It may be open although an error is to be told.
+        plane.transactions.data_plane().try_again();
+        let imported = imported?;
         if !request.dry_run {
             plane.pools.note(&imported.name, &asker.deed(&request));
         }
-        // The units on its volumes can be served from now on.
-        plane.transactions.data_plane().try_again();
         // What was found is as it was; what was given up is news.
         Ok(imported
             .rewind

@@ -16,6 +16,9 @@ use crate::control::data_plane::UnitStatus;
 pub(super) async fn status(State(plane): State<Shared>) -> Json<Status> {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
+    let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();
+    notices.extend(plane.pools.notices());
+    notices.extend(data_plane.notices());
     Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -32,6 +35,7 @@ pub(super) async fn status(State(plane): State<Shared>) -> Json<Status> {
         hosts: config.hosts.len(),
         sessions: data_plane.sessions().len(),
         portals: data_plane.portals(),
+        notices,
     })
 }
 

@@ -105,7 +105,6 @@ fn a_pool_that_no_checkpoint_can_be_made_of_can_be_read() {
         io_uring: true,
         disks: Disks::default(),
     });
-    let pools = pools.expect("pools");
     let forced = |read_only| ImportPool {
         force: true,
         ..import(&devices, read_only)

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use crate::config::model::Config;
 use crate::control::{ApplyError, PortalStatus};
+use crate::target::stand_in::StandIn;
 use crate::target::unit::Unit;
 
 /// What is in force beside the directory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Applied {
+pub(in crate::target) struct Applied {
     pub config: Arc<Config>,
     pub units: BTreeMap<String, Arc<Unit>>,
+    /// What initiators meet instead of units that are not served.
+    pub stand_ins: BTreeMap<String, StandIn>,
     /// Why units of the configuration are not served.
     pub faults: BTreeMap<String, ApplyError>,
     pub listeners: HashMap<SocketAddr, Arc<TcpListener>>,
@@ -22,7 +25,7 @@ pub(super) struct Applied {
 
 impl Applied {
     /// The portals as they are now, also those that could not be bound.
-    pub(super) fn portals(&self) -> Vec<PortalStatus> {
+    pub(in crate::target) fn portals(&self) -> Vec<PortalStatus> {
         let mut portals = Vec::new();
         for target in &self.config.targets {
             for group in &target.portal_groups {

@@ -90,6 +90,7 @@ impl Service {
         let applied = Applied {
             config,
             units,
+            stand_ins: current.stand_ins.clone(),
             faults,
             listeners,
             unbound,

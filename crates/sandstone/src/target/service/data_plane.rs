@@ -1,6 +1,6 @@
 //! What the control plane asks of the data plane, and what it is answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::Service;
@@ -89,6 +89,7 @@ impl DataPlane for Service {
         let faulty = current.faults.iter().map(|(name, error)| UnitStatus {
             name: name.clone(),
             fault: Some(error.message.clone()),
+            remedy: Some(error.next.clone()),
             ..UnitStatus::default()
         });
         let specs = current.config.units_by_name();
@@ -99,6 +100,11 @@ impl DataPlane for Service {
         let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
         units.sort_by(|a, b| a.name.cmp(&b.name));
         units
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let notices = self.opener.notices.lock();
+        notices.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn portals(&self) -> Vec<PortalStatus> {
@@ -123,6 +129,7 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         name: unit.name.clone(),
         online: !offline && fault.is_none(),
         fault,
+        remedy: None,
         size: unit.logical.blocks() * block_len,
         physical_block_size: Some(unit.logical.physical_block_len()),
         allocated: usage.map(|usage| usage.allocated),

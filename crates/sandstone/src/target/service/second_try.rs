@@ -85,7 +85,7 @@ impl Service {
         self.publish(applied);
     }
 
-    /// Serves units no more whose devices will never serve a request again: their pool was exported. When it is
+    /// Lets others stand in for units whose devices will never serve a request again: their pool was exported. When it is
     /// imported they are opened anew, and whoever is logged in is told so as of a unit that was reset.
     fn close_what_is_over(&self) {
         let is_over = |unit: &Arc<Unit>| unit.device.is_over();
@@ -100,9 +100,16 @@ impl Service {
         for name in over {
             tracing::warn!(
                 unit = name,
-                "a logical unit is served no more: its device was taken away"
+                "a logical unit is not ready any more: its device was taken away"
             );
-            applied.units.remove(&name);
+            let unit = applied.units.remove(&name);
+            let spec = applied.config.unit(&name);
+            let stand_in = unit
+                .zip(spec)
+                .and_then(|(unit, spec)| self.opener.stand_in(spec, unit.device.geometry()));
+            applied
+                .stand_ins
+                .extend(stand_in.map(|stand_in| (name.clone(), stand_in)));
             let fault = ApplyError {
                 object: format!("lu {name}"),
                 message: "its device was taken away".into(),

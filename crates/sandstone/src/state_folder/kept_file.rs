@@ -1,0 +1,418 @@
+//! One file of the state folder with its generations: loaded, saved, and gone back from. The order of writes is in
+//! the module's head.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::frame::Unfit;
+use super::steps::{Step, before};
+
+/// Bytes that a reservation adds to what the file has now.
+const ROOM: usize = 32 << 10;
+
+/// A file of which generations are kept.
+#[derive(Debug)]
+pub struct KeptFile {
+    path: PathBuf,
+    /// How many generations are kept beside the one in force.
+    keep: usize,
+    /// The generation in force.
+    stored: Option<u64>,
+    /// The highest generation that any file of this name ever had, as far as is known.
+    highest: u64,
+    /// Bytes that it had last.
+    len: usize,
+}
+
+/// What was found of a file.
+#[derive(Debug)]
+pub struct Found<T> {
+    /// The newest generation that is whole, and what it says.
+    pub content: Option<(u64, T)>,
+    /// What was wrong; `None` where the file is as it was written, or never was.
+    pub trouble: Option<Trouble>,
+}
+
+/// What was wrong with a file.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// A clause without a full stop.
+    pub reason: String,
+    /// No copy of the newest generation is whole: something that was acknowledged may be missing.
+    pub is_newest_lost: bool,
+    /// A newer version of the program wrote it.
+    pub is_newer: bool,
+    /// The files that do not count.
+    pub damaged: Vec<PathBuf>,
+}
+
+impl KeptFile {
+    /// The file at `path`, with `keep` generations beside the one in force.
+    pub fn at(path: PathBuf, keep: usize) -> Self {
+        Self {
+            path,
+            keep,
+            stored: None,
+            highest: 0,
+            len: 0,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The generation in force; `None` before the first save.
+    pub fn stored(&self) -> Option<u64> {
+        self.stored
+    }
+
+    /// A generation that no file of this name had before.
+    pub fn next_generation(&self) -> u64 {
+        self.highest + 1
+    }
+
+    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which.
+    pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> Found<T> {
+        let _ = fs::remove_file(beside(&self.path));
+        let main = read(&self.path).and_then(|bytes| Ok((open(&bytes)?, bytes)));
+        let numbers = self.generations().unwrap_or_default();
+        let newest_copy = numbers.last().copied();
+        let (mut best, reason, is_newer) = match main {
+            Ok((found, bytes)) => {
+                self.len = bytes.len();
+                (Some(found), None, false)
+            }
+            Err(Lacking::Missing) => (None, newest_copy.map(|_| "it is missing".to_owned()), false),
+            Err(Lacking::Unfit(unfit)) => (None, Some(unfit.reason), unfit.is_newer),
+        };
+        let of_main = best.as_ref().map(|(generation, _)| *generation);
+        let mut damaged = Vec::new();
+        if reason.is_some() && self.path.exists() {
+            damaged.push(self.path.clone());
+        }
+        for number in numbers.into_iter().rev() {
+            if best.as_ref().is_some_and(|(best, _)| *best >= number) {
+                break;
+            }
+            let copy = self.copy(number);
+            match read(&copy).and_then(|bytes| Ok((open(&bytes)?, bytes))) {
+                Ok((found, bytes)) => {
+                    self.len = bytes.len();
+                    best = Some(found);
+                }
+                Err(_) => damaged.push(copy),
+            }
+        }
+        let generation = best.as_ref().map(|(generation, _)| *generation);
+        self.stored = of_main;
+        self.highest = generation.max(newest_copy).unwrap_or(0);
+        let reason = match (of_main, generation) {
+            (Some(main), Some(best)) if main < best => Some(format!(
+                "it holds generation {main}, and generation {best} was in force"
+            )),
+            _ => reason,
+        };
+        // Torn copies above a whole file are saves that nobody was told of.
+        let trouble = reason.map(|reason| Trouble {
+            is_newest_lost: generation < newest_copy || generation.is_none(),
+            reason: format!("{}: {reason}", self.path.display()),
+            is_newer,
+            damaged,
+        });
+        Found {
+            content: best,
+            trouble,
+        }
+    }
+
+    /// Keeps what does not count as `….damaged`, and makes the file what the copy of `generation` is, where there is one.
+    /// In a folder that cannot be written all stays as it is: the copy counts until that is done.
+    pub fn put_right(&mut self, generation: Option<u64>) {
+        let right = || -> io::Result<()> {
+            if self.path.exists() {
+                fs::rename(&self.path, added(&self.path, ".damaged"))?;
+            }
+            match generation {
+                Some(generation) => replace(&self.path, &fs::read(self.copy(generation))?),
+                None => sync_folder(&self.path),
+            }
+        };
+        match right() {
+            Ok(()) => self.stored = generation,
+            Err(error) => {
+                let file = self.path.display();
+                tracing::warn!(%file, %error, "the file could not be put right yet");
+            }
+        }
+    }
+
+    /// Makes sure that the next save does not want for space: what it will need is written and synced now.
+    ///
+    /// # Errors
+    /// There is no space, or the folder cannot be written. Nothing has changed.
+    pub fn reserve(&self) -> io::Result<()> {
+        make_folder(&self.history())?;
+        let zeroes = vec![0; self.len + ROOM];
+        let copy = self.history().join(file_name(&self.path));
+        for new in [beside(&copy), beside(&self.path)] {
+            write_beside(&new, &zeroes).inspect_err(|_| self.release())?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Self::reserve`] took and no save used.
+    pub fn release(&self) {
+        let copy = self.history().join(file_name(&self.path));
+        for new in [beside(&copy), beside(&self.path)] {
+            // What stays is used or removed by the next save.
+            let _ = fs::remove_file(new);
+        }
+    }
+
+    /// Replaces the file: after a crash it holds what it held, or this.
+    ///
+    /// # Errors
+    /// The folder cannot be written. What was in force before still is; where that cannot be promised, the error of
+    /// the second failure says so.
+    pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
+        let before = self.stored;
+        let saved = self
+            .write_copy(generation, bytes)
+            .and_then(|()| replace(&self.path, bytes));
+        if let Err(error) = saved {
+            self.undo(before, generation).map_err(|second| {
+                let problem =
+                    format!("{error}; and what was there before could not be put back: {second}");
+                io::Error::new(error.kind(), Halfway(problem))
+            })?;
+            return Err(error);
+        }
+        self.stored = Some(generation);
+        self.highest = self.highest.max(generation);
+        self.len = bytes.len();
+        self.prune();
+        Ok(())
+    }
+
+    /// Whether an error of [`Self::save`] means that neither the old content nor the new one can be promised.
+    pub fn is_halfway(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|of| of.is::<Halfway>())
+    }
+
+    fn write_copy(&self, generation: u64, bytes: &[u8]) -> io::Result<()> {
+        make_folder(&self.history())?;
+        // Reserved under a name that does not depend on the generation.
+        let reserved = beside(&self.history().join(file_name(&self.path)));
+        put(&reserved, &self.copy(generation), bytes)
+    }
+
+    /// Goes back to what a copy holds that is there. Takes no space.
+    ///
+    /// # Errors
+    /// There is no such copy, or the folder cannot be written.
+    pub fn go_back(&mut self, generation: u64) -> io::Result<()> {
+        let undone = self.stored.unwrap_or(generation);
+        self.undo(Some(generation), undone)?;
+        self.stored = Some(generation);
+        Ok(())
+    }
+
+    /// Puts `before` in force, and takes away the copy of a generation that is not to be.
+    fn undo(&self, before: Option<u64>, undone: u64) -> io::Result<()> {
+        self.release();
+        // First: of two that are whole the higher counts.
+        if before != Some(undone) {
+            remove(&self.copy(undone))?;
+        }
+        let is_as_before = before.is_some_and(|before| {
+            let is_same = |bytes: Vec<u8>| fs::read(&self.path).is_ok_and(|now| now == bytes);
+            fs::read(self.copy(before)).is_ok_and(is_same)
+        });
+        match before {
+            _ if is_as_before => return Ok(()),
+            Some(before) => {
+                let new = beside(&self.path);
+                fs::hard_link(self.copy(before), &new)?;
+                fs::rename(new, &self.path)?;
+            }
+            None => remove(&self.path)?,
+        }
+        sync_folder(&self.path)
+    }
+
+    /// Removes the file, its copies, and what is left of either.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn remove(&self) -> io::Result<()> {
+        self.release();
+        for generation in self.generations()? {
+            remove(&self.copy(generation))?;
+        }
+        remove(&self.path)
+    }
+
+    /// The generations of which there is a copy, ascending.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn generations(&self) -> io::Result<Vec<u64>> {
+        let name = file_name(&self.path);
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let mut generations = Vec::new();
+        let entries = match fs::read_dir(self.history()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(generations),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?.file_name();
+            let number = entry.to_str().and_then(|entry| {
+                let rest = entry.strip_prefix(stem)?.strip_prefix('.')?;
+                rest.strip_suffix(extension)?.strip_suffix('.')
+            });
+            generations.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        generations.sort_unstable();
+        Ok(generations)
+    }
+
+    /// The copy of a generation.
+    pub fn copy(&self, generation: u64) -> PathBuf {
+        let name = file_name(&self.path);
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        self.history()
+            .join(format!("{stem}.{generation}.{extension}"))
+    }
+
+    fn history(&self) -> PathBuf {
+        folder_of(&self.path).join("history")
+    }
+
+    fn prune(&self) {
+        let kept = self.generations().unwrap_or_default();
+        for generation in kept.iter().rev().skip(self.keep + 1) {
+            // One that stays is a matter of tidiness, not of truth.
+            let _ = fs::remove_file(self.copy(*generation));
+        }
+    }
+}
+
+/// Why there are no bytes that count.
+enum Lacking {
+    Missing,
+    Unfit(Unfit),
+}
+
+impl From<Unfit> for Lacking {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit)
+    }
+}
+
+/// The mark of [`KeptFile::is_halfway`].
+#[derive(Debug)]
+struct Halfway(String);
+
+impl std::fmt::Display for Halfway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Halfway {}
+
+fn read(path: &Path) -> Result<Vec<u8>, Lacking> {
+    fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Lacking::Missing,
+        _ => Lacking::Unfit(format!("it cannot be read: {error}").into()),
+    })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default()
+}
+
+fn added(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Where what is to replace a file is written.
+fn beside(path: &Path) -> PathBuf {
+    added(path, ".new")
+}
+
+/// Replaces a file.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(&beside(path), path, bytes)
+}
+
+/// Writes `bytes` to `new`, which then becomes `path`.
+fn put(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_beside(new, bytes)?;
+    before(Step::Rename)?;
+    fs::rename(new, path)?;
+    sync_folder(path)
+}
+
+/// Writes a file that only the daemon may read. Blocks that it has are used again: they were reserved.
+fn write_beside(new: &Path, bytes: &[u8]) -> io::Result<()> {
+    let reserved = fs::metadata(new).map(|file| file.len()).ok();
+    if reserved.is_none() {
+        before(Step::Create)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(new)?;
+    before(match reserved.unwrap_or(0) >= bytes.len() as u64 {
+        true => Step::Overwrite,
+        false => Step::Write,
+    })?;
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)?;
+    before(Step::Sync)?;
+    file.sync_all()
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    before(Step::SyncFolder)?;
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// Makes a folder, unless it exists, so that a power cut does not take it away again.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    before(Step::Create)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    sync_folder(folder)?;
+    sync_folder(folder_of(folder))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

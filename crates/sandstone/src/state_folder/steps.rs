@@ -1,0 +1,96 @@
+//! The moments of a save at which it may fail or the power may go; tests make each of them happen.
+
+use std::io;
+
+/// What is about to be asked of the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// A temporary file is made.
+    Create,
+    /// Bytes are written to it that take space.
+    Write,
+    /// Bytes are written to it where it has space.
+    Overwrite,
+    /// It is synced.
+    Sync,
+    /// It takes the name of what it replaces.
+    Rename,
+    /// The folder is synced.
+    SyncFolder,
+}
+
+/// Lets a test fail the step. Nothing stands between the daemon and its file system.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "tests make it fail")]
+pub(super) fn before(_step: Step) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) use faults::before;
+
+#[cfg(test)]
+pub(crate) mod faults {
+    //! Faults of this thread's saves.
+
+    use std::cell::RefCell;
+
+    use super::{Step, io};
+
+    type Fault = Box<dyn FnMut(Step) -> io::Result<()>>;
+
+    thread_local! {
+        static FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
+    }
+
+    pub(in crate::state_folder) fn before(step: Step) -> io::Result<()> {
+        FAULT.with_borrow_mut(|fault| match fault {
+            Some(fault) => fault(step),
+            None => Ok(()),
+        })
+    }
+
+    /// Asks `fault` before each step of what `work` saves on this thread.
+    pub(crate) fn during<T>(
+        fault: impl FnMut(Step) -> io::Result<()> + 'static,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        /// Takes the fault away, also after a panic.
+        struct Until;
+        impl Drop for Until {
+            fn drop(&mut self) {
+                FAULT.set(None);
+            }
+        }
+        FAULT.set(Some(Box::new(fault)));
+        let _until = Until;
+        work()
+    }
+
+    /// What the file system says from its `at`th step on (from 0), for steps that `is_hit` picks.
+    pub(crate) fn from(
+        at: usize,
+        error: io::ErrorKind,
+        is_hit: impl Fn(Step) -> bool + 'static,
+    ) -> impl FnMut(Step) -> io::Result<()> + 'static {
+        let mut steps = 0;
+        move |step| {
+            steps += 1;
+            match steps > at && is_hit(step) {
+                true => Err(error.into()),
+                false => Ok(()),
+            }
+        }
+    }
+
+    /// A disk without space: nothing new is written, names can be changed.
+    pub(crate) fn full(at: usize) -> impl FnMut(Step) -> io::Result<()> + 'static {
+        let takes_space = |step| matches!(step, Step::Create | Step::Write);
+        from(at, io::ErrorKind::StorageFull, takes_space)
+    }
+
+    /// A file system that became read-only.
+    pub(crate) fn read_only(at: usize) -> impl FnMut(Step) -> io::Result<()> + 'static {
+        from(at, io::ErrorKind::ReadOnlyFilesystem, |_| true)
+    }
+}
