@@ -385,7 +385,7 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     Ok(())
 }
 
-const COLUMNS: [Column<UnitView>; 18] = [
+const COLUMNS: [Column<UnitView>; 19] = [
     left("name", |u, _| u.spec.name.clone()),
     right("size", |u, n| n.size(u.status.size)),
     right("used", |u, n| {

@@ -75,9 +75,8 @@ impl KeptFile {
         self.highest + 1
     }
 
-    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which.
+    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which. It changes no file.
     pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> Found<T> {
-        let _ = fs::remove_file(beside(&self.path));
         let main = read(&self.path).and_then(|bytes| Ok((open(&bytes)?, bytes)));
         let numbers = self.generations().unwrap_or_default();
         let newest_copy = numbers.last().copied();
@@ -173,13 +172,17 @@ impl KeptFile {
         }
     }
 
-    /// Replaces the file: after a crash it holds what it held, or this.
+    /// Replaces the file: after a crash it holds what it held, or this. The generation is higher than the one in force.
     ///
     /// # Errors
     /// The folder cannot be written. What was in force before still is; where that cannot be promised, the error of
     /// the second failure says so.
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
+        if before >= Some(generation) {
+            let problem = format!("generation {generation} is not above the one in force");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         let saved = self
             .write_copy(generation, bytes)
             .and_then(|()| replace(&self.path, bytes));

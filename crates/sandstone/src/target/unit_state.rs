@@ -38,7 +38,7 @@ fn store(path: &Path, image: &[u8]) -> io::Result<()> {
     let stored = file.load(open).content.map(|(generation, _)| generation);
     let generation = scsi::image::generation(image);
     // What cannot be read is replaced.
-    if stored.is_some() && stored > generation {
+    if stored.is_some() && stored >= generation {
         return Ok(());
     }
     let sum = iscsi::digest::to_wire(iscsi::digest::crc32c(image));
@@ -79,6 +79,8 @@ pub(super) struct Loaded {
 /// # Errors
 /// No copy of it is whole.
 pub(super) fn load(path: &Path) -> Result<Loaded, Lost> {
+    // Else a save that is under way could be taken for damage.
+    let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut file = KeptFile::at(path.to_owned(), HISTORY);
     let found = file.load(open);
     let generation = found.content.as_ref().map(|(generation, _)| *generation);
