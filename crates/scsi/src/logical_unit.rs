@@ -119,7 +119,7 @@ impl UnitConfig {
 pub(crate) const GATE_WRITE_PROTECTED: u32 = 1 << 16;
 /// The medium cannot be accessed now: stopped, offline or being sanitized.
 const GATE_NOT_READY: u32 = 1 << 17;
-/// What the unit lies on is away.
+/// The device beneath is away.
 const GATE_AWAY: u32 = 1 << 18;
 
 /// Writes may be acknowledged from volatile cache.
@@ -176,7 +176,7 @@ pub(crate) struct State {
 /// What keeps the medium from being accessed; several may hold at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
-    /// What the unit lies on is away. Set once, for a unit that stands in for another.
+    /// The device beneath is away. Set once, for a unit that stands in for another.
     pub(crate) away: bool,
     /// Set by the administrator.
     pub(crate) offline: bool,

@@ -355,7 +355,16 @@ fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
         &COLUMNS,
         &units,
         "no logical units; make one with `sandstone lu create NAME --size 10G`",
-    )
+    )?;
+    if args.list.is_for_people() {
+        for (unit, remedy) in units
+            .iter()
+            .filter_map(|of| Some((of, of.status.remedy.as_ref()?)))
+        {
+            writeln!(t.err, "lu {} is not ready; to do: {remedy}", unit.spec.name)?;
+        }
+    }
+    Ok(())
 }
 
 fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done {

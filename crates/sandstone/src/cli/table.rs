@@ -30,6 +30,11 @@ pub(super) struct ListArgs {
 }
 
 impl ListArgs {
+    /// Whether no program reads what is printed.
+    pub(super) fn is_for_people(&self) -> bool {
+        !self.scripted && !self.json
+    }
+
     /// The columns that `-o` names; none where it is not given.
     pub(super) fn named_columns(&self) -> &[String] {
         &self.columns

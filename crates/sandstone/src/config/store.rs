@@ -43,7 +43,7 @@ pub struct Store {
     file: KeptFile,
     /// Set when neither the old nor the new file can be promised to be in force.
     broken: bool,
-    /// What was wrong with the file when it was opened, and what was done about it.
+    /// The damage that was found when the file was opened, and its remedy.
     notice: Option<String>,
     _lock: File,
 }
@@ -80,7 +80,7 @@ impl Store {
         Ok((store, config))
     }
 
-    /// What was wrong with the file when it was opened, and what was done about it.
+    /// The damage that was found when the file was opened, and its remedy.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
@@ -251,7 +251,13 @@ impl Store {
             .truncate(false)
             .open(&path);
         // A folder that cannot be written just now keeps nothing from being served that is configured.
-        let mut lock = open.or_else(|error| options.open(&path).map_err(|_| failed(error)))?;
+        let (mut lock, refusal) = match open {
+            Ok(lock) => (lock, None),
+            Err(error) => match options.open(&path) {
+                Ok(lock) => (lock, Some(error)),
+                Err(_) => return Err(failed(error)),
+            },
+        };
         match lock.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -273,10 +279,14 @@ impl Store {
             }
             Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
         }
-        // Who holds it is told to whoever asks; on a full disk, nobody is.
-        let told = lock
-            .set_len(0)
-            .and_then(|()| writeln!(lock, "process {}", std::process::id()));
+        // The holder's number helps whoever is refused; a full disk has no room for it.
+        let told = refusal.map_or_else(
+            || {
+                lock.set_len(0)
+                    .and_then(|()| writeln!(lock, "process {}", std::process::id()))
+            },
+            Err,
+        );
         if let Err(error) = told {
             tracing::warn!(%error, "the state folder cannot be written");
         }

@@ -40,7 +40,7 @@ pub struct Status {
     pub sessions: usize,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
-    /// What is or was wrong with files of the state folder, and what was done about it.
+    /// Damage to files of the state folder, and its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }

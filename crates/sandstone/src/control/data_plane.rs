@@ -40,7 +40,7 @@ pub trait DataPlane: Send + Sync {
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
 
-    /// What was wrong with what is kept of units that are served all the same, in sentences without a full stop.
+    /// Damage to the saved state of units that are served all the same, in sentences without a full stop.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
@@ -144,7 +144,7 @@ pub struct UnitStatus {
     pub online: bool,
     /// Why it does not, where that is no decision of the administrator's.
     pub fault: Option<String>,
-    /// What to do about that, where somebody has to.
+    /// The remedy, where somebody has to do something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Capacity in bytes.

@@ -87,7 +87,7 @@ pub struct Transactions {
     store: Mutex<Store>,
     /// The configuration in force.
     config: RwLock<Arc<Config>>,
-    /// What was wrong with the stored configuration at the start.
+    /// Damage to the stored configuration that the start found.
     notice: Option<String>,
     data_plane: Arc<dyn DataPlane>,
 }
@@ -136,7 +136,7 @@ impl Transactions {
         self.queue.len()
     }
 
-    /// What was wrong with the stored configuration at the start, and what was done about it.
+    /// Damage to the stored configuration that the start found, and its remedy.
     pub fn notice(&self) -> Option<String> {
         self.notice.clone()
     }

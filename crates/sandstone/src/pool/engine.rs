@@ -174,7 +174,7 @@ impl Engine {
             }
         }
         for order in self.shared.end() {
-            refuse(order, &closed(self.shared.name()), false);
+            refuse(order, &closed(self.shared.name()), true);
         }
         self.give_up(&closed(self.shared.name()));
     }
@@ -259,7 +259,8 @@ impl Engine {
         }
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
         if self.closing.is_some() && !is_allowed {
-            return refuse(order, &closed(self.shared.name()), false);
+            // Another unit stands in at once for each that has volumes here: initiators repeat what they asked.
+            return refuse(order, &closed(self.shared.name()), true);
         }
         let order = match order {
             // Nobody may wait any more.

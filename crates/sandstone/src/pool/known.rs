@@ -48,7 +48,7 @@ impl KnownDevice {
 }
 
 const FILE: &str = "pools.json";
-/// What its first line calls it.
+/// Its name in its first line.
 const KIND: &str = "pools";
 /// How many earlier generations are kept.
 const HISTORY: usize = 8;
@@ -57,7 +57,7 @@ const HISTORY: usize = 8;
 #[derive(Debug)]
 pub(super) struct PoolList {
     file: KeptFile,
-    /// What is in the file; `None` where that is not known, or nothing.
+    /// The content of the file; `None` where that is not known, or nothing.
     saved: Option<Vec<KnownPool>>,
     /// Why what was to be saved last is not in the file.
     failure: Option<String>,

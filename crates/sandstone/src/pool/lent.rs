@@ -18,12 +18,12 @@ use crate::config::{Error, ErrorKind};
 use crate::state_folder::{KeptFile, open_json, seal_json};
 
 const FILE: &str = "lent.json";
-/// What its first line calls it.
+/// Its name in its first line.
 const KIND: &str = "lent disks";
 /// How many earlier generations are kept.
 const HISTORY: usize = 4;
 
-/// What is known of disks that logical units had.
+/// The disks that logical units had, as far as is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Disks {

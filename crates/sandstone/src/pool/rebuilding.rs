@@ -2,8 +2,8 @@
 //!
 //! A pool is this daemon's whose labels say that this installation has it, and not that it was exported. Looked at are the
 //! devices of `/dev`, disks of other machines that sessions show (also those that come up later), and the folders of all
-//! paths that older generations, what is left of the damaged files, and labels name. What lies in other folders cannot be
-//! found, which is said with the way to import it.
+//! paths that older generations, what is left of the damaged files, and labels name. Pools in other folders cannot be
+//! found; the notice says so, with the way to import them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use super::found::{find_labels, leaves};
 use super::known::{KnownDevice, KnownPool};
 use super::label;
 use super::registry::Pools;
+use crate::config::{Error, ErrorKind};
 use crate::state_folder::Trouble;
 
 /// The search for pools of a list that was lost.
@@ -24,13 +25,25 @@ pub(super) struct Search {
     looked: BTreeSet<PathBuf>,
 }
 
-/// What a search found.
+/// The outcome of a search.
 #[derive(Debug, Default)]
 pub(super) struct Rebuilt {
     /// The pools, also those of an older list whose devices were not found.
     pub(super) pools: Vec<KnownPool>,
-    /// What is to be told of others, in sentences without a full stop.
+    /// Those of which two devices are the same leaf: none of these is guessed to be the right one.
+    pub(super) twins: Vec<(KnownPool, Error)>,
+    /// News of other pools, in sentences without a full stop.
     pub(super) told: Vec<String>,
+}
+
+impl Rebuilt {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let twins = self.twins.iter().map(|(pool, _)| pool);
+        self.pools
+            .iter()
+            .chain(twins)
+            .map(|pool| pool.name.as_str())
+    }
 }
 
 /// The folders of absolute paths that stand in these files, whatever else is wrong with them.
@@ -101,7 +114,7 @@ impl Pools {
             let Some(config) = newest.filter(|config| self.has_open(config)) else {
                 continue;
             };
-            if rebuilt.pools.iter().any(|pool| pool.name == config.name) {
+            if rebuilt.names().any(|name| name == config.name) {
                 rebuilt.told.push(format!(
                     "there is another pool {name}, with the number {number}: `sandstone pool import {number} NEWNAME` opens \
                      it under another name",
@@ -110,13 +123,10 @@ impl Pools {
                 ));
                 continue;
             }
-            match located(&config, on, older) {
-                Ok(pool) => rebuilt.pools.push(pool),
-                Err(twins) => rebuilt.told.push(format!(
-                    "pool {name} is not opened by itself, since {twins} say that they are the same device of it: \
-                     `sandstone pool import -d PATH {name}`, with the paths of those that are to be used, opens it",
-                    name = config.name
-                )),
+            let (pool, twins) = located(&config, on, older);
+            match twins {
+                None => rebuilt.pools.push(pool),
+                Some(twins) => rebuilt.twins.push((pool, twins)),
             }
         }
         // Devices that were not found may come later. One that was exported since is not waited for.
@@ -125,7 +135,7 @@ impl Pools {
             !found.contains_key(&guid)
         });
         for pool in lost {
-            if rebuilt.pools.iter().any(|other| other.name == pool.name) {
+            if rebuilt.names().any(|name| name == pool.name) {
                 continue;
             }
             rebuilt.told.push(format!(
@@ -159,7 +169,18 @@ impl Pools {
             return;
         }
         let found = find_labels(&self.options.disks, &new).pools;
-        for pool in self.judge(&[], &found).pools {
+        let rebuilt = self.judge(&[], &found);
+        for (pool, error) in rebuilt.twins {
+            if self
+                .absent()
+                .iter()
+                .all(|absent| absent.known.name != pool.name)
+                && self.all().iter().all(|(name, _)| *name != pool.name)
+            {
+                self.await_pool(pool, error);
+            }
+        }
+        for pool in rebuilt.pools {
             self.take_found(pool);
         }
     }
@@ -193,28 +214,37 @@ impl Pools {
     }
 }
 
-/// Where the devices of a pool are: those that were found, and the others as an older list or the labels say.
-///
-/// # Errors
-/// Two devices are the same leaf.
+/// Where the devices of a pool are: those that were found, and the others as an older list or the labels say; and why it
+/// is not opened, where two of them are the same leaf.
 fn located(
     config: &PoolConfig,
     on: &[(PathBuf, LeafLabels)],
     older: Option<&KnownPool>,
-) -> Result<KnownPool, String> {
-    let mut places: BTreeMap<u64, PathBuf> = BTreeMap::new();
+) -> (KnownPool, Option<Error>) {
+    let mut places: BTreeSet<(u64, PathBuf)> = BTreeSet::new();
+    let mut twins = None;
     for (path, labels) in on {
         let Some((_, leaf)) = label::newest(labels) else {
             continue;
         };
-        if let Some(other) = places.insert(leaf, path.clone()) {
-            return Err(format!("{} and {}", other.display(), path.display()));
+        if let Some((_, other)) = places.iter().find(|(guid, _)| *guid == leaf) {
+            let (name, other, path) = (&config.name, other.display(), path.display());
+            twins = Some(Error::new(
+                ErrorKind::Refused,
+                format!("{other} and {path} both say that they are the same device of it"),
+                format!(
+                    "`sandstone pool import -d PATH {name}`, with the paths of the devices that are to be used, opens it"
+                ),
+            ));
         }
+        places.insert((leaf, path.clone()));
     }
     let beside = config.spares.iter().chain(&config.caches);
     for guid in leaves(config).chain(beside.map(|leaf| leaf.guid)) {
-        if let Some(path) = config.paths.get(&guid) {
-            places.entry(guid).or_insert_with(|| PathBuf::from(path));
+        if let Some(path) = config.paths.get(&guid)
+            && places.iter().all(|(found, _)| *found != guid)
+        {
+            places.insert((guid, PathBuf::from(path)));
         }
     }
     let devices = places.into_iter().map(|(guid, path)| {
@@ -224,21 +254,18 @@ fn located(
         let before = before.next().cloned();
         before.unwrap_or_else(|| KnownDevice::new(guid, path, Vec::new()))
     });
-    Ok(KnownPool {
+    let pool = KnownPool {
         name: config.name.clone(),
         guid: format!("{:016x}", config.guid),
         devices: devices.collect(),
         is_read_only: older.is_some_and(|older| older.is_read_only),
-    })
+    };
+    (pool, twins)
 }
 
-/// What is to be told of a list that was lost and of what a search found.
+/// The notice of a list that was lost, and of what a search found.
 pub(super) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
-    let names: Vec<&str> = rebuilt
-        .pools
-        .iter()
-        .map(|pool| pool.name.as_str())
-        .collect();
+    let names: Vec<&str> = rebuilt.names().collect();
     let pools = match names.is_empty() {
         true => {
             "no device that was looked at belongs to a pool which this daemon had open".to_owned()
@@ -253,6 +280,10 @@ pub(super) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
         trouble.reason
     )];
     sentences.extend(rebuilt.told.iter().cloned());
+    sentences.extend(rebuilt.twins.iter().map(|(pool, error)| {
+        let (name, problem, next) = (&pool.name, &error.message, &error.next);
+        format!("Pool {name} is not opened by itself: {problem}; {next}")
+    }));
     let local = rebuilt.pools.iter().flat_map(|pool| &pool.devices);
     let folders = local.filter(|on| !is_remote(&on.path));
     let folders: BTreeSet<PathBuf> = folders.filter_map(|on| folder_of(&on.path)).collect();

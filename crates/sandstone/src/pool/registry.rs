@@ -44,7 +44,7 @@ pub struct Pools {
     lent: Mutex<Lent>,
     /// Pools of a list that was lost are still looked for.
     search: Mutex<Option<Search>>,
-    /// What was wrong with files of the state folder at the start.
+    /// Damage to files of the state folder that the start found.
     notices: Mutex<Vec<String>>,
     /// Held while a pool comes or goes, so that these happen one after the other.
     changing: Mutex<()>,
@@ -189,6 +189,9 @@ impl Pools {
         }
         let rebuilt = self.rebuild(&known, hints);
         self.note_file(Some(rebuilding::told(&trouble, &rebuilt)));
+        for (pool, error) in rebuilt.twins {
+            self.await_pool(pool, error);
+        }
         rebuilt.pools
     }
 
@@ -204,7 +207,7 @@ impl Pools {
         }
     }
 
-    fn await_pool(&self, known: KnownPool, error: Error) {
+    pub(super) fn await_pool(&self, known: KnownPool, error: Error) {
         let (reason, next) = (error.message, error.next);
         let name = known.name.clone();
         let absent = AbsentPool {
@@ -223,7 +226,7 @@ impl Pools {
         notices.push(notice);
     }
 
-    /// What was wrong with files of the state folder, and is; with what was done about it.
+    /// Damage to files of the state folder, with its remedy, and files that cannot be written now.
     pub fn notices(&self) -> Vec<String> {
         let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notices = notices.clone();
@@ -406,7 +409,10 @@ impl Pools {
         taken: impl IntoIterator<Item = &'a Path>,
     ) -> Result<Reserved<'_>, Error> {
         let reserved = Reserved(self);
-        let failed = |error| Error::storage("prepare pools.json in the state folder", error);
+        let failed = |error| {
+            let folder = self.options.state.display();
+            Error::storage(format!("prepare pools.json in {folder}"), error)
+        };
         let list = self.list().reserve();
         list.map_err(failed)?;
         self.reserve_to_take_back(taken).map_err(failed)?;
@@ -424,7 +430,8 @@ impl Pools {
         drop(state);
         all.sort_by(|a, b| a.name.cmp(&b.name));
         list.save(&all).map_err(|error| {
-            Error::storage("write pools.json in the state folder", error).not_changed(
+            let folder = self.options.state.display();
+            Error::storage(format!("write pools.json in {folder}"), error).not_changed(
                 "the pools are as they were asked to be; the next start may not know it, unless the list can be written \
                  until then, which is tried again by itself",
             )

@@ -1,4 +1,4 @@
-//! What tells a whole file from a torn, damaged or foreign one: a first line with a generation and a checksum.
+//! A first line with a generation and a checksum tells a whole file from a torn, damaged or foreign one.
 //!
 //! ```text
 //!     {"sandstone": "pools", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
@@ -37,7 +37,7 @@ impl From<&str> for Unfit {
 }
 
 const FORMAT: u32 = 1;
-/// What the first line lacks to be an object.
+/// Follows the head in the first line, and opens the content.
 const OPEN: &str = ", \"content\":";
 
 #[derive(Serialize, Deserialize)]

@@ -26,16 +26,16 @@ pub struct KeptFile {
     len: usize,
 }
 
-/// What was found of a file.
+/// A file as it was found.
 #[derive(Debug)]
 pub struct Found<T> {
     /// The newest generation that is whole, and what it says.
     pub content: Option<(u64, T)>,
-    /// What was wrong; `None` where the file is as it was written, or never was.
+    /// Its damage; `None` where the file is as it was written, or never was.
     pub trouble: Option<Trouble>,
 }
 
-/// What was wrong with a file.
+/// The damage of a file.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// A clause without a full stop.
@@ -167,7 +167,7 @@ impl KeptFile {
     pub fn release(&self) {
         let copy = self.history().join(file_name(&self.path));
         for new in [beside(&copy), beside(&self.path)] {
-            // What stays is used or removed by the next save.
+            // The next save uses or removes a file that stays.
             let _ = fs::remove_file(new);
         }
     }
@@ -175,7 +175,7 @@ impl KeptFile {
     /// Replaces the file: after a crash it holds what it held, or this. The generation is higher than the one in force.
     ///
     /// # Errors
-    /// The folder cannot be written. What was in force before still is; where that cannot be promised, the error of
+    /// The folder cannot be written. The generation before is still in force; where that cannot be promised, the error of
     /// the second failure says so.
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
@@ -411,6 +411,11 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
+    // A read-only file system refuses to remove also what is not there.
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    before(Step::Remove)?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What is about to be asked of the file system.
+/// A request that is about to be made of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// A temporary file is made.
@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Rename,
     /// The folder is synced.
     SyncFolder,
+    /// A file that is not to count is removed.
+    Remove,
 }
 
 /// Lets a test fail the step. Nothing stands between the daemon and its file system.
@@ -67,7 +69,7 @@ pub(crate) mod faults {
         work()
     }
 
-    /// What the file system says from its `at`th step on (from 0), for steps that `is_hit` picks.
+    /// Fails the steps that `is_hit` picks, from the `at`th on (from 0).
     pub(crate) fn from(
         at: usize,
         error: io::ErrorKind,

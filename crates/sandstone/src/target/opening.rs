@@ -20,7 +20,7 @@ use crate::control::ApplyError;
 use crate::initiator::host::Host;
 use crate::pool::Pools;
 
-/// What is kept of a unit, in words.
+/// The saved state of a unit, in words.
 const STATE: &str = "its saved state (reservations, mode pages, a SANITIZE that did not end)";
 
 /// Puts a device (a wrapper of [`crate::block`], most likely) on the backend of a unit.
@@ -59,7 +59,7 @@ pub(super) struct Opener {
     pub groups: Arc<TargetPortGroups>,
     /// What a unit calls with an operation's token.
     pub wake: Wake,
-    /// What was wrong with the state of units that are served all the same.
+    /// Damage to the saved state of units that are served all the same.
     pub notices: Arc<Mutex<Vec<String>>>,
 }
 

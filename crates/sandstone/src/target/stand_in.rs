@@ -1,6 +1,6 @@
 //! Units that are configured and cannot be served now: their pool was exported or does not open, a disk or file is away.
 //!
-//! What is away may come back, so initiators must not hear that it is gone for good: LOGICAL UNIT NOT SUPPORTED
+//! All of these may come back, so initiators must not hear that the unit is gone for good: LOGICAL UNIT NOT SUPPORTED
 //! (05/25/00) is a permanent loss to ESXi, which gives up the datastore then. Another unit stands in instead, with the
 //! same name, designators and LUNs. It answers INQUIRY and REPORT LUNS, and all that concerns the medium with 02/04/01
 //! (LOGICAL UNIT IS IN PROCESS OF BECOMING READY): hosts repeat their commands, or take it for all paths down.
@@ -25,12 +25,12 @@ use crate::config::model::{BackendSpec, UnitSpec};
 /// A unit that stands in for one of the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct StandIn {
-    /// What it was made for.
+    /// The specification that it was made for.
     spec: UnitSpec,
     pub(super) unit: Arc<Unit>,
 }
 
-/// What a unit lies on that is away.
+/// The device of such a unit.
 #[derive(Debug)]
 struct Away(Geometry);
 

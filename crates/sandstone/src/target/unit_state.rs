@@ -37,7 +37,7 @@ fn store(path: &Path, image: &[u8]) -> io::Result<()> {
     let mut file = KeptFile::at(path.to_owned(), HISTORY);
     let stored = file.load(open).content.map(|(generation, _)| generation);
     let generation = scsi::image::generation(image);
-    // What cannot be read is replaced.
+    // A file that cannot be read is replaced.
     if stored.is_some() && stored >= generation {
         return Ok(());
     }
@@ -61,16 +61,16 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
 pub(super) struct Lost {
     /// A clause without a full stop.
     pub(super) reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub(super) next: String,
 }
 
-/// What is stored of a unit.
+/// The stored state of a unit.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// The image stored last; `None` if there is none.
     pub(super) image: Option<Vec<u8>>,
-    /// What was wrong with its file, where nothing is lost by that.
+    /// The damage of its file, where nothing is lost by that.
     pub(super) notice: Option<String>,
 }
 
@@ -185,7 +185,7 @@ mod tests {
         damage(&path);
         damage(&copy);
         let lost = load(&path).unwrap_err();
-        // What it says is to be done helps.
+        // Its advice helps.
         for file in [&path, &copy] {
             assert!(
                 lost.next.contains(&file.display().to_string()),

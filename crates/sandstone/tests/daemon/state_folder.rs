@@ -36,10 +36,7 @@ impl Site {
         let devices = tempfile::tempdir().unwrap();
         let portal = free_portal();
         let disk = devices.path().join("d0");
-        process.done(&format!(
-            "pool create tank {} --file-size 128M",
-            disk.display()
-        ));
+        process.done(&format!("pool create tank {} --size 128M", disk.display()));
         process.done(&format!("target create {TARGET} --portal {portal}"));
         process.done("lu create vm1 --volume tank/vm1 --size 16M");
         process.done(&format!(
@@ -102,7 +99,7 @@ fn assert_temporary(told: &Outcome) {
     }
 }
 
-/// What an initiator is told of a unit that is away.
+/// Asserts all that an initiator is told of a unit that is away.
 fn assert_away(session: &mut Connection, naa_before: &[u8]) {
     assert_eq!(sense(&session.read(0, &[0; 6], 0).unwrap()), BECOMING_READY);
     for told in [
@@ -123,7 +120,8 @@ fn assert_away(session: &mut Connection, naa_before: &[u8]) {
     let luns = session
         .read(0, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256)
         .unwrap();
-    assert_eq!(luns.data_in[..4], [0, 0, 0, 8], "one LUN: {luns:?}");
+    let mut luns = luns.data_in[8..].chunks(8);
+    assert!(luns.any(|lun| lun == [0; 8]), "{luns:?}");
     // REQUEST SENSE tells it as parameter data.
     let told = session.read(0, &[3, 0, 0, 0, 252, 0], 252).unwrap();
     assert_eq!(
@@ -234,8 +232,8 @@ fn a_state_folder_that_was_full_overnight() {
     for verb in [
         "pool export -f tank".to_owned(),
         "pool destroy -y tank".to_owned(),
-        format!("pool create pond {} --file-size 128M", new.display()),
-        format!("pool attach tank d0 {} --file-size 128M", new.display()),
+        format!("pool create pond {} --size 128M", new.display()),
+        format!("pool attach tank d0 {} --size 128M", new.display()),
         "lu create vm2 --memory --size 1M".to_owned(),
     ] {
         if verb.contains("destroy") {
@@ -312,7 +310,7 @@ fn what_was_reserved_is_enough_for_a_save_on_a_full_disk() {
     assert_eq!(content(&path), Some(vec![2; 12_000]));
     let full = file.reserve().unwrap_err();
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
-    // What the reservation did not use is enough for small ones; at the end nothing is, and nothing is lost.
+    // Saves go on while there is space, and none of those that were refused counts.
     let refused = (3..200).find(|number| file.save(*number, &vec![*number as u8; 12_000]).is_err());
     let refused = refused.unwrap_or(200);
     assert_eq!(content(&path), Some(vec![(refused - 1) as u8; 12_000]));
@@ -427,7 +425,7 @@ fn a_unit_whose_reservations_are_lost_waits_for_an_administrator_and_others_do_n
     );
     let told = process.done("lu show vm1");
     assert!(told.contains("reservations"), "{told}");
-    // What it says is done, and nothing else.
+    // The advice is followed, and nothing else is done.
     let at = told.find("mkdir -p ").unwrap_or_else(|| panic!("{told}"));
     let command: String = told[at..].split(';').next().unwrap().replace('\n', " ");
     let command = command.split_whitespace().collect::<Vec<_>>().join(" ");

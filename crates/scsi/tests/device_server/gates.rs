@@ -456,3 +456,38 @@ fn a_nexus_that_is_over_reaches_nothing() {
         assert_eq!(other.may_still_run(writes), Ok(()));
     }
 }
+
+#[test]
+fn a_unit_that_stands_in_says_who_it_is_and_of_all_else_that_it_becomes_ready() {
+    let bench = Harness::new(config());
+    let nexus = bench.login(1);
+    let before = assert_good(bench.run(&nexus, &[0x12, 1, 0x83, 1, 0, 0], &[]));
+    bench.unit().stand_in();
+    let after = assert_good(bench.run(&nexus, &[0x12, 1, 0x83, 1, 0, 0], &[]));
+    assert_eq!(before, after, "the same designators");
+    let inquiry = assert_good(bench.run(&nexus, &[0x12, 0, 0, 0, 96, 0], &[]));
+    assert_eq!(inquiry[0], 0, "a disk that is there");
+    for opcode in 0..=255_u8 {
+        for action in 0..32 {
+            let mut cdb = [0; 16];
+            (cdb[0], cdb[1], cdb[4]) = (opcode, action, 64);
+            // PERSISTENT RESERVE OUT and the like take a list.
+            cdb[8] = 24;
+            let response = bench.run(&nexus, &cdb, &[0; 64]);
+            let is_answered = matches!((opcode, action), (0x03 | 0x12 | 0xa0, _) | (0xa3, 0x0a));
+            if response.status == Status::Good {
+                assert!(is_answered, "{opcode:02x}/{action:02x}");
+                continue;
+            }
+            let (key, asc) = sense_of(&response);
+            let is_unknown = key == 5 && matches!(asc.0, 0x20 | 0x24);
+            let is_becoming_ready = (key, asc) == (2, Asc(0x04, 0x01));
+            assert!(
+                is_unknown || is_becoming_ready,
+                "{opcode:02x}/{action:02x}: {key:x}/{asc:?}"
+            );
+        }
+    }
+    bench.unit().set_offline(true);
+    assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 2, 0x04, 0x12);
+}

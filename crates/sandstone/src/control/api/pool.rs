@@ -129,7 +129,7 @@ pub(super) async fn export(
         }
         let exported = plane.pools.export(&name);
         drop(unchanged);
-        // What it served is not ready, also where initiators do not ask for it.
+        // Its units are not ready from now on, also where initiators do not ask.
         plane.transactions.data_plane().try_again();
         exported
     });

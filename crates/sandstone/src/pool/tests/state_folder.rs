@@ -76,7 +76,7 @@ impl Site {
     }
 }
 
-/// What is to be so always: each pool is listed once, and each that is open has what was acknowledged.
+/// Holds always: each pool is listed once, and each that is open has what was acknowledged.
 fn assert_sound(pools: &Pools, when: &str) -> Vec<(String, String)> {
     let views: Vec<PoolView> = pools.views();
     let list: Vec<(String, String)> = views.into_iter().map(|of| (of.name, of.state)).collect();
@@ -256,7 +256,7 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
         }
     }
     if how == "full" {
-        // What was prepared is enough for the rest.
+        // The space that was prepared is enough for the rest.
         assert_eq!(outcome.is_ok(), at >= PREPARED, "{when}: {outcome:?}");
     }
     cut(first);
@@ -270,7 +270,7 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
         (Verb::Export | Verb::Destroy, false) if at < PREPARED => {
             assert_eq!(tank, Some("ONLINE"), "{when}");
         }
-        // That it is the daemon's no more may not be known yet, which was told.
+        // The list may still have it, which was told.
         (Verb::Export | Verb::Destroy, false) => {}
         (Verb::Import, true) => assert_eq!(tank, Some("ONLINE"), "{when}"),
         // It may be open, or wait to be imported again: then it is there to be imported.
@@ -280,7 +280,7 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
                 assert_sound(&second, &when);
             }
         }
-        // What is being rebuilt goes on at once, or it begins anew.
+        // A rebuild goes on at once, or begins anew.
         (Verb::Attach | Verb::Replace | Verb::Add, true) => {
             assert!(
                 matches!(tank, Some("ONLINE" | "DEGRADED")),
@@ -330,7 +330,7 @@ fn every_verb_on_a_state_folder_that_becomes_read_only_is_told_and_loses_nothing
 
 type Damage = fn(&Path);
 
-/// What may become of a file.
+/// The ways in which a file may be lost.
 const DAMAGES: [(&str, Damage); 4] = [
     ("torn", |path| {
         let text = fs::read(path).expect("read");
@@ -405,7 +405,7 @@ fn a_list_of_which_all_generations_are_lost_is_rebuilt_from_labels() {
             "{how}: {told}"
         );
         assert!(!told.contains("permissions"), "{how}: {told}");
-        // What is left of the file tells where `tank` is; else it is imported as the message says.
+        // A torn file still tells where `tank` is; else it is imported as the message says.
         if how == "torn" {
             assert_eq!(state(&list, "tank"), Some("ONLINE"), "{told}");
         } else {
@@ -461,7 +461,7 @@ fn two_devices_that_are_the_same_leaf_are_not_guessed_between_by_a_rebuild() {
     let list = assert_sound(&second, "twins");
     assert_eq!(
         (state(&list, "tank"), state(&list, "pond")),
-        (None, Some("ONLINE"))
+        (Some("UNAVAIL"), Some("ONLINE"))
     );
     let told = second.notices().join(" ");
     assert!(

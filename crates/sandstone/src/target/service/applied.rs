@@ -14,7 +14,7 @@ use crate::target::unit::Unit;
 pub(in crate::target) struct Applied {
     pub config: Arc<Config>,
     pub units: BTreeMap<String, Arc<Unit>>,
-    /// What initiators meet instead of units that are not served.
+    /// The units that stand in for those that are not served.
     pub stand_ins: BTreeMap<String, StandIn>,
     /// Why units of the configuration are not served.
     pub faults: BTreeMap<String, ApplyError>,

@@ -47,21 +47,29 @@ impl Service {
             units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
         );
         let specs = before.config.units.iter();
-        let opened: Vec<Arc<Unit>> = specs
-            .filter(|spec| before.faults.contains_key(&spec.name))
+        let (mut opened, mut faults): (Vec<Arc<Unit>>, _) = (Vec::new(), Vec::new());
+        for spec in specs.filter(|spec| before.faults.contains_key(&spec.name)) {
             // Not under the lock: it may take its time.
-            .filter_map(|spec| {
-                self.opener
-                    .open(spec, before.units.values(), Duration::ZERO)
-                    .ok()
-            })
-            .collect();
+            match self
+                .opener
+                .open(spec, before.units.values(), Duration::ZERO)
+            {
+                Ok(unit) => opened.push(unit),
+                Err(fault) => faults.push((spec.name.clone(), fault)),
+            }
+        }
         let bound: Vec<(SocketAddr, TcpListener)> = before
             .unbound
             .keys()
             .filter_map(|address| Some((*address, listener::bind(*address).ok()?)))
             .collect();
         let _changing = self.one_change_at_a_time();
+        for (name, fault) in faults {
+            // Why it is not served may be another reason by now.
+            if let Some(known) = self.lock().faults.get_mut(&name) {
+                *known = fault;
+            }
+        }
         let mut applied = self.lock().clone();
         if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &applied.config)
         {
