@@ -242,8 +242,10 @@ impl Owner {
         if let Some(found) = found.filter(|found| found.opening != self.opening) {
             let seen = &mut self.seen.entry(on.guid).or_default()[on.copy];
             let it = Seen::Other(found.opening, found.sequence);
+            // Whoever comes after this opening's first record has a later turn, and has not let the pool go.
+            let is_later = self.records > 0 && found.turn > self.turn;
             match *seen {
-                Seen::Unknown => {
+                Seen::Unknown if !is_later || found.state == ActivityState::Closed => {
                     *seen = it;
                     self.turn = self.turn.max(found.turn + 1);
                 }
