@@ -172,6 +172,9 @@ impl History {
             Trouble::Vanish | Trouble::Hang | Trouble::Remember | Trouble::Return => false,
         };
         let mut steps = self.steps.iter();
+        if self.steps.contains(&Step::Shrink) {
+            return true;
+        }
         let lies = !self.unreliable.is_empty() && self.behaviour.chances.are_silent();
         lies || steps.any(|step| matches!(step, Step::Trouble { trouble, .. } if silent(trouble)))
     }
