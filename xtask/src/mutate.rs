@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         }
     }
     let laboratory = build()?;
-    let control = attack(&laboratory, "", CONTROL)?;
+    let control = attack(&laboratory, None, CONTROL)?;
     if let Some(failure) = control.found {
         return Err(format!(
             "without a fault the laboratory finds one: {failure}"
@@ -89,7 +89,7 @@ fn attack_all(
     let survived = Mutex::new(Vec::new());
     let one_after_another = || -> Result<(), String> {
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = attack(laboratory, mutant.name, histories)?;
+            let outcome = attack(laboratory, Some(mutant), histories)?;
             let Outcome {
                 histories, seconds, ..
             } = outcome;
@@ -117,21 +117,22 @@ fn attack_all(
         .map_err(|_| "a thread panicked".to_owned())
 }
 
-/// Runs so many histories with a fault, of all families and of seeds of each kind, until one fails.
-fn attack(laboratory: &Path, mutant: &str, histories: u64) -> Result<Outcome, String> {
+/// Runs so many histories with a fault, of seeds of each kind, until one fails: some of the family that is tried first,
+/// then of all.
+fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<Outcome, String> {
     let begun = Instant::now();
     let mut done = 0;
-    // A short round of each kind of seeds first, then a long one.
-    let rounds = [histories / 20, histories - histories / 20];
-    let mut firsts = SEEDS;
-    for round in rounds {
-        for first in &mut firsts {
-            let share = round / SEEDS.len() as u64;
+    let family = fault.map(|fault| ["--family", fault.family]);
+    let own = family.map_or(0, |_| histories / 4);
+    for (histories, family) in [(own, family), (histories - own, None)] {
+        for first in SEEDS {
+            let share = histories / SEEDS.len() as u64;
             if share == 0 {
                 continue;
             }
             let ran = Command::new(laboratory)
-                .env(VARIABLE, mutant)
+                .env(VARIABLE, fault.map_or("", |fault| fault.name))
+                .args(family.iter().flatten())
                 .args(["--first", &first.to_string(), "--failures", "1"])
                 .args(["--histories", &share.to_string()])
                 .stderr(Stdio::null())
@@ -145,7 +146,6 @@ fn attack(laboratory: &Path, mutant: &str, histories: u64) -> Result<Outcome, St
                 .and_then(|word| word.parse().ok())
                 .ok_or_else(|| format!("the laboratory ended with '{last}'"))?;
             done += count;
-            *first += count;
             if !ran.status.success() {
                 return Ok(Outcome {
                     histories: done,

@@ -6,6 +6,8 @@
 pub(crate) struct Mutant {
     /// Its name, which begins a run of the laboratory with it.
     pub(crate) name: &'static str,
+    /// The family of histories that is tried first.
+    pub(crate) family: &'static str,
     /// The promise that it breaks.
     pub(crate) order: &'static str,
 }
@@ -21,8 +23,12 @@ pub(crate) struct Change {
     pub(crate) to: &'static str,
 }
 
-const fn mutant(name: &'static str, order: &'static str) -> Mutant {
-    Mutant { name, order }
+const fn mutant(name: &'static str, family: &'static str, order: &'static str) -> Mutant {
+    Mutant {
+        name,
+        family,
+        order,
+    }
 }
 
 const fn change(file: &'static str, from: &'static str, to: &'static str) -> Change {
@@ -33,126 +39,157 @@ const fn change(file: &'static str, from: &'static str, to: &'static str) -> Cha
 pub(crate) const MUTANTS: [Mutant; 31] = [
     mutant(
         "groups-out-of-order",
+        "losing-records",
         "a group counts after all groups before it",
     ),
     mutant(
         "written-is-durable",
+        "power-cuts",
         "a flush follows before a written group counts as durable",
     ),
     mutant(
         "answered-when-written",
+        "apart",
         "a change is acknowledged behind the flush",
     ),
     mutant(
         "failed-flush-believed",
+        "failing",
         "what a failed flush should have made durable is not acknowledged",
     ),
     mutant(
         "one-leaf-flushed",
+        "power-cuts",
         "a flush asks every leaf that was written to",
     ),
     mutant(
         "promised-after-opening",
+        "covered",
         "nothing is promised before a checkpoint leads behind the first group",
     ),
     mutant(
         "signpost-missing",
+        "losing-records",
         "a record that leads far away lies twice",
     ),
     mutant(
         "root-before-nodes",
+        "power-cuts",
         "all nodes of a checkpoint are written before its root",
     ),
     mutant(
         "root-before-groups",
+        "power-cuts",
         "all groups of a checkpoint are written before its root",
     ),
     mutant(
         "root-before-flush",
+        "power-cuts",
         "a flush lies between a checkpoint's blocks and its root",
     ),
     mutant(
         "root-before-labels",
+        "covered",
         "labels are true before a root is written that relies on them",
     ),
     mutant(
         "root-rounds-unflushed",
+        "power-cuts",
         "a flush lies between both rounds of a root",
     ),
     mutant(
         "root-unflushed",
+        "power-cuts",
         "a checkpoint counts when its root is durable",
     ),
     mutant(
         "freed-before-root",
+        "full",
         "what a checkpoint dropped is free when its root is durable",
     ),
     mutant(
         "freed-one-early",
+        "full",
         "what a checkpoint dropped stays for one checkpoint more",
     ),
     mutant(
         "labels-in-one-round",
+        "reshaped",
         "labels of one end are never written together",
     ),
     mutant(
         "label-rounds-unflushed",
+        "reshaped",
         "a flush lies between both rounds of labels",
     ),
     mutant(
         "labels-unflushed",
+        "reshaped",
         "labels are relied on when they are durable",
     ),
     mutant(
         "labels-after-one-round",
+        "reshaped",
         "labels are relied on when both rounds are written",
     ),
     mutant(
         "labels-not-waited-for",
+        "apart",
         "nothing is promised while labels have to say something new",
     ),
     mutant(
         "space-before-labels",
+        "reshaped",
         "labels know a vdev before blocks lie on it",
     ),
     mutant(
         "log-copy-unflushed",
+        "logs",
         "copies on a log vdev are promised when they are flushed",
     ),
     mutant(
         "log-copy-during-labels",
+        "failing-logs",
         "log vdevs promise nothing while labels change",
     ),
     mutant(
         "labels-over-log-debt",
+        "failing-logs",
         "labels change when the chain has all that log vdevs promised",
     ),
     mutant(
         "log-ring-reused-early",
+        "logs",
         "the place of a copy is used again when the chain has its group",
     ),
     mutant(
         "end-without-mark",
+        "covered",
         "an opening marks the end of the log that it found",
     ),
     mutant(
         "opening-unflushed",
+        "power-cuts",
         "what an opening found is flushed before anybody sees it",
     ),
     mutant(
         "opening-trusts-caches",
+        "power-cuts",
         "an opening flushes what an earlier life wrote, too",
     ),
     mutant(
         "rings-left-uneven",
+        "covered",
         "the root that an opening follows is in all labels before anything builds on it",
     ),
     mutant(
         "group-without-blocks",
+        "power-cuts",
         "a record counts with all its blocks, or not at all",
     ),
     mutant(
         "rebuilt-too-early",
+        "spared",
         "a rebuilt leaf is whole when a later checkpoint has flushed its blocks",
     ),
 ];

@@ -37,6 +37,11 @@ pub trait DataPlane: Send + Sync {
     /// The logical units as they are now.
     fn units(&self) -> Vec<UnitStatus>;
 
+    /// One of them: to ask all for their space costs something for each.
+    fn unit(&self, name: &str) -> Option<UnitStatus> {
+        self.units().into_iter().find(|unit| unit.name == name)
+    }
+
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
 

@@ -50,10 +50,9 @@ pub(super) async fn show(
         )
     };
     let unit = config.unit(&name).ok_or_else(missing)?;
-    let states = plane.transactions.data_plane().units();
-    let state = states.iter().find(|state| state.name == name);
+    let state = plane.transactions.data_plane().unit(&name);
     let maps = config.maps.iter().filter(|map| map.unit == name);
-    Ok(Json(view(unit, state, maps.cloned().collect())))
+    Ok(Json(view(unit, state.as_ref(), maps.cloned().collect())))
 }
 
 /// Makes a logical unit, and the volume that it is to be on, where that is asked for.

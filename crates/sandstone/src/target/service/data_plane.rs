@@ -107,6 +107,21 @@ impl DataPlane for Service {
         notices.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn unit(&self, name: &str) -> Option<UnitStatus> {
+        let current = self.lock();
+        if let Some(error) = current.faults.get(name) {
+            return Some(UnitStatus {
+                name: name.to_owned(),
+                fault: Some(error.message.clone()),
+                remedy: Some(error.next.clone()),
+                ..UnitStatus::default()
+            });
+        }
+        let unit = current.units.get(name)?;
+        let spec = current.config.unit(name);
+        Some(unit_status(unit, spec.is_some_and(|spec| spec.offline)))
+    }
+
     fn portals(&self) -> Vec<PortalStatus> {
         self.lock().portals()
     }
