@@ -6,7 +6,6 @@
 
 mod mutants;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -243,14 +242,6 @@ fn spelled(text: &str) -> String {
         .replace('›', "\")")
 }
 
-/// The names of faults in a change.
-fn named(text: &str) -> BTreeSet<&str> {
-    let parts = text.split('‹').skip(1);
-    parts
-        .filter_map(|part| Some(part.split_once('›')?.0))
-        .collect()
-}
-
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let failed = |error| format!("{} cannot be written: {error}", path.display());
     if fs::read(path).is_ok_and(|there| there == bytes) {
@@ -264,7 +255,16 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// The names of faults in a change.
+    fn named(text: &str) -> BTreeSet<&str> {
+        let parts = text.split('‹').skip(1);
+        let names = parts.filter_map(|part| Some(part.split_once('›')?.0));
+        names.collect()
+    }
 
     /// Whoever changes the store is told that a fault has to follow it.
     #[test]

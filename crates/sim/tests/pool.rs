@@ -100,7 +100,7 @@ fn snapshots_clones_and_destruction_survive_power_cuts() {
 /// Below folders and by the name of snapshots, in one operation.
 #[test]
 fn what_is_destroyed_together_is_all_there_or_all_gone() {
-    let summary = withstands(Family::Destroying, 300);
+    let summary = withstands(Family::Destroying, 150);
     assert_eq!(summary.total.errors, 0);
     if has_its_own_seeds() {
         assert!(summary.total.destructions > summary.histories, "{summary}");

@@ -1,5 +1,8 @@
 //! The faults: each takes one promise about the order of writes away from the store. What is changed is text, so the
 //! store itself has no word of this; a test holds each change against the sources.
+//!
+//! Not among them is the flush between both rounds of a root. Without it a power cut may tear all copies of the new root,
+//! but the root before lies in another slot of each ring, and all that it leads to is still there.
 
 /// One fault.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ const fn change(file: &'static str, from: &'static str, to: &'static str) -> Cha
 }
 
 /// All of them, in the order of the life of a write.
-pub(crate) const MUTANTS: [Mutant; 31] = [
+pub(crate) const MUTANTS: [Mutant; 30] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
@@ -89,13 +92,8 @@ pub(crate) const MUTANTS: [Mutant; 31] = [
     ),
     mutant(
         "root-before-labels",
-        "covered",
+        "apart",
         "labels are true before a root is written that relies on them",
-    ),
-    mutant(
-        "root-rounds-unflushed",
-        "power-cuts",
-        "a flush lies between both rounds of a root",
     ),
     mutant(
         "root-unflushed",
@@ -302,8 +300,7 @@ pub(crate) const CHANGES: [Change; 30] = [
     change(
         "pool/checkpoint/labels.rs",
         "            (false, _) => self.flush_labels(round),",
-        "            (false, 0) if ‹root-rounds-unflushed› => self.write_roots(1),
-            (false, 1) if ‹root-unflushed› => self.commit_checkpoint(),
+        "            (false, 1) if ‹root-unflushed› => self.commit_checkpoint(),
             (false, _) => self.flush_labels(round),",
     ),
     change(

@@ -263,15 +263,7 @@ impl Family {
                 climate.admin_per_mille = 350;
                 climate.volumes = 1..4;
             }
-            Self::Destroying => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                setup.with_folders = true;
-                climate.admin_per_mille = 250;
-                climate.volumes = 2..6;
-                climate.destroys_per_mille = 150;
-                climate.steps = 20..80;
-            }
+            Self::Destroying => destroy_together(&mut setup, &mut climate),
             Self::Full => fill(&mut setup, &mut climate, 1 + seed % 2),
             Self::Growing => grow(&mut setup, &mut climate, seed.is_multiple_of(2)),
             Self::Reserving => {
@@ -281,13 +273,7 @@ impl Family {
                 climate.reserves_per_mille = 150;
                 climate.thick_per_mille = 200;
             }
-            Self::Pressed => {
-                fill(&mut setup, &mut climate, 2);
-                climate.disk_sectors = disk_sectors(8);
-                climate.fills = false;
-                climate.steps = 5..30;
-                climate.reserves_per_mille = 150;
-            }
+            Self::Pressed => fill_by_hand(&mut setup, &mut climate),
             Self::Rotting => rot(&mut setup, &mut climate),
             Self::LosingRecords => {
                 setup.never_suspends = true;
@@ -610,6 +596,25 @@ fn press(setup: &PoolSetup, history: &mut History) {
     // What comes behind it happens in a pool that is full to the brim.
     let at = random.within(0..history.steps.len() as u64 + 1) as usize;
     history.steps.splice(at..at, steps);
+}
+
+/// Filled by [`press`].
+fn fill_by_hand(setup: &mut PoolSetup, climate: &mut Climate) {
+    fill(setup, climate, 2);
+    climate.disk_sectors = disk_sectors(8);
+    climate.fills = false;
+    climate.steps = 5..30;
+    climate.reserves_per_mille = 150;
+}
+
+fn destroy_together(setup: &mut PoolSetup, climate: &mut Climate) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    setup.with_folders = true;
+    climate.admin_per_mille = 250;
+    climate.volumes = 2..6;
+    climate.destroys_per_mille = 150;
+    climate.steps = 20..80;
 }
 
 fn rot(setup: &mut PoolSetup, climate: &mut Climate) {
