@@ -106,10 +106,8 @@ fn attack_all(
     std::thread::scope(|scope| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(one_after_another)).collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended
-            .map(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
-            .collect::<Result<(), String>>()
+        let mut ended = threads.into_iter().map(|thread| thread.join());
+        ended.try_for_each(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
     })?;
     survived
         .into_inner()
