@@ -103,6 +103,15 @@ pub enum Step {
         /// How many ways.
         ways: usize,
     },
+    /// A copy is made of a disk that is in use, and stays beside it from now on: at every later opening the store is shown it
+    /// too, and must not take it.
+    Copy {
+        /// Which disk.
+        disk: usize,
+    },
+    /// All disks are copied in one moment, as a snapshot of an array does it; the copies become a store of their own, which
+    /// must hold what was promised by then.
+    CopyAll,
     /// Something befalls a disk.
     Trouble {
         /// Which disk.

@@ -12,6 +12,7 @@ mod pending;
 mod report;
 mod runner;
 mod shrink;
+mod twins;
 
 pub use family::{Defeat, Summary, attack};
 pub(crate) use machine::prove;

@@ -10,6 +10,7 @@ use pages::Pages;
 
 use crate::disk::{DeviceOp, DeviceOutcome, Disk, Medium};
 use crate::operation::{Operation, VolumeId};
+use crate::random::Random;
 
 /// A volume that is there from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +265,31 @@ pub trait Subject: Sized {
     fn misses_a_record(why: &str) -> bool {
         let _ = why;
         false
+    }
+
+    /// Whether what lies on another disk says to be a disk of this store, so that nobody could tell the two apart. `None`: it
+    /// says so in a part.
+    fn is_twin(&self, medium: &Medium, sectors: u64) -> Option<bool> {
+        let _ = (medium, sectors);
+        Some(false)
+    }
+
+    /// Whether a refusal to open says that there are two of one disk.
+    fn refuses_twins(why: &str) -> bool {
+        let _ = why;
+        false
+    }
+
+    /// Makes copies of all disks a store of its own, while the power fails as chance has it and the same is done again:
+    /// with what it is opened from then on, and how often the power failed. `None`: this store cannot.
+    fn become_another(
+        setup: &Self::Setup,
+        copies: &mut [Medium],
+        geometry: &Geometry,
+        random: &mut Random,
+    ) -> Option<Result<(Self::Setup, u64), String>> {
+        let _ = (setup, copies, geometry, random);
+        None
     }
 
     /// Proves what lies on the disks, where the store can: asked right after an opening and before anything else,

@@ -26,6 +26,7 @@ mod iostat;
 mod layout;
 mod list;
 mod named_vdevs;
+mod reguid;
 mod rewind;
 mod set;
 mod upgrade;
@@ -54,6 +55,12 @@ pub(super) enum Verb {
     Iostat(iostat::Iostat),
     /// Find pools on files and devices, and open one
     Import(import::Import),
+    /// Make a copy of a pool's devices a pool of its own, with a number of its own
+    ///
+    /// A copy made with dd or cp, a snapshot of the volume below, or a cloned virtual machine carries the labels of its
+    /// original, and nothing opens a pool of which there are two of one device. Only labels are written: checkpoints,
+    /// volumes and snapshots stay as they are.
+    Reguid(reguid::Reguid),
     /// Let a pool go, so that any host may import it; forget one that is not open
     Export(ending::Export),
     /// End a pool; everything in it is lost
@@ -147,6 +154,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Set(args) => set::run(connection, &args),
         Verb::Iostat(args) => iostat::run(t, connection, &args),
         Verb::Import(args) => import::run(t, connection, &args),
+        Verb::Reguid(args) => reguid::run(t, connection, &args),
         Verb::Export(args) => ending::export(t, connection, &args),
         Verb::Destroy(args) => ending::destroy(t, connection, &args),
         Verb::Scrub(args) => vdev::scrub(connection, &args),

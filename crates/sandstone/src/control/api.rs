@@ -123,6 +123,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::events))
         .routes(routes!(pool::history))
         .routes(routes!(pool::import, pool::waits))
+        .routes(routes!(pool::reguid))
         .routes(routes!(volume::list, volume::change))
         .routes(routes!(stream::send))
         .routes(routes!(stream::estimate))

@@ -19,7 +19,7 @@ use super::found::{Found, describe, find_labels};
 use super::import::open_all;
 use super::opening::Remedy;
 use super::overlay::Drive;
-use super::rewind;
+use super::{rewind, twins};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
@@ -98,6 +98,8 @@ pub fn check(asked: &CheckPool, progress: &mut dyn FnMut(u64, u64)) -> Result<Ch
     let found = find_labels(&disks, &asked.paths);
     let guid = choose(&found, asked.pool.as_deref())?;
     let described = describe(guid, &found.pools[&guid]);
+    let (all, paths) = (&described.devices, &asked.paths);
+    twins::refuse(&described.name, &described.twins, all, paths, "check")?;
     let mut opened = Vec::new();
     for (path, result) in open_all(&disks, &described.devices) {
         match result {

@@ -130,13 +130,8 @@ impl Pools {
         }
         let protection = multihost::fresh(&config, &self.host_id(), &paths);
         new.label_beside(&config)?;
-        let places = new.leaves.iter().map(|leaf| {
-            let place = Place {
-                path: leaf.path.clone(),
-                ..Place::default()
-            };
-            (leaf.guid, place)
-        });
+        let places = new.leaves.iter();
+        let places = places.map(|leaf| (leaf.guid, leaf.place.clone()));
         let setup = Setup {
             begin: Begin::Create(Box::new(config)),
             places: places.collect(),

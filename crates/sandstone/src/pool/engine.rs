@@ -206,6 +206,9 @@ impl Engine {
         }
         // What was begun by itself meanwhile, or is read again in parts.
         self.devices.start_batch();
+        if let Some(pool) = &self.pool {
+            self.shared.note_generation(pool);
+        }
         self.close_when_at_rest();
         if !is_quiet || handed.is_any {
             self.vain_ticks = 0;

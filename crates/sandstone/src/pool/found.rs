@@ -1,17 +1,19 @@
 //! Finding pools: what the labels on files and devices say, and what is there of each pool.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Examined, LeafLabels, OpenError, PoolConfig, examine};
+use store::pool::{Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
 use utoipa::ToSchema;
 
-use super::disks::{Disks, is_remote};
+use super::disks::Disks;
 use super::label::{self, Said};
 use super::rewind::RewindView;
+use super::system::{Key, key};
+use super::twins::{self, CopyOfOpen, TwinsView};
 
 /// A pool that was found and is not open; or a device whose labels cannot be used, without a name and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,6 +39,19 @@ pub struct FoundPool {
     pub unaccounted: Vec<String>,
     /// Why it cannot be imported; `None` where it can.
     pub problem: Option<String>,
+    /// Whether that is a `pool reguid` that was interrupted.
+    #[serde(default)]
+    pub is_between_numbers: bool,
+    /// Devices that share an identity: none of them is taken before somebody names one.
+    #[serde(default)]
+    pub twins: Vec<TwinsView>,
+    /// Copies of devices that were named, which were left alone.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub left_out: Vec<PathBuf>,
+    /// What was taken although it may be doubted.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Whether that is a missing log: it can be imported without it, with what that costs.
     #[serde(default)]
     pub is_log_missing: bool,
@@ -44,10 +59,21 @@ pub struct FoundPool {
     pub rewind: Option<RewindView>,
 }
 
+/// A file or device with labels.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    pub(super) labels: LeafLabels,
+    /// It was asked for itself, and not found in a folder.
+    pub(super) is_named: bool,
+}
+
 /// Labels by pool: what lies where.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    pub(super) pools: BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>,
+    pub(super) pools: BTreeMap<u64, Vec<Candidate>>,
+    /// Copies of devices of pools that are open.
+    pub(super) copies: Vec<CopyOfOpen>,
     /// Devices whose labels cannot be used and do not tell whose they are, and why.
     pub(super) unusable: Vec<(PathBuf, String)>,
 }
@@ -69,48 +95,67 @@ impl Found {
     pub(super) fn told_unusable(&self) -> String {
         let told = self.unusable.iter();
         let told = told.map(|(path, why)| format!("; {}: {why}", path.display()));
-        told.collect()
+        let copies = self.copies.iter().map(CopyOfOpen::told);
+        told.chain(copies).collect()
     }
 }
 
-/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines.
+/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines. A device that has
+/// several names is found once.
 pub(super) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
-    let mut seen = HashSet::new();
     let mut default = vec![PathBuf::from("/dev")];
     default.extend(disks.remote_names());
-    let paths = if paths.is_empty() {
-        &default[..]
-    } else {
-        paths
-    };
-    for path in paths.iter().flat_map(|path| candidates(path)) {
-        let real = match is_remote(&path) {
-            true => path.clone(),
-            false => match std::fs::canonicalize(&path) {
-                Ok(real) => real,
-                Err(_) => continue,
-            },
-        };
-        if !seen.insert(real) {
-            continue;
-        }
+    let is_asked = !paths.is_empty();
+    let paths = if is_asked { paths } else { &default[..] };
+    for (path, is_named) in places(paths) {
         let Some(labels) = disks.look_at(&path) else {
             continue;
         };
-        match label::said(&labels) {
-            Said::Nothing => {}
-            Said::Leaf(config, _) => {
-                let of_pool = found.pools.entry(config.guid).or_default();
-                of_pool.push((path, labels));
+        let pools = match (twins::torn(&labels), label::said(&labels)) {
+            (Some(both), _) => both.to_vec(),
+            (None, Said::Nothing) => continue,
+            (None, Said::Leaf(config, _)) => vec![config.guid],
+            (None, Said::Unusable(Some(guid), _)) => vec![guid],
+            (None, Said::Unusable(None, why)) => {
+                found.unusable.push((path, why));
+                continue;
             }
-            Said::Unusable(Some(guid), _) => {
-                found.pools.entry(guid).or_default().push((path, labels));
-            }
-            Said::Unusable(None, why) => found.unusable.push((path, why)),
+        };
+        for guid in pools {
+            let (path, labels) = (path.clone(), labels.clone());
+            found.pools.entry(guid).or_default().push(Candidate {
+                path,
+                labels,
+                is_named: is_named && is_asked,
+            });
         }
     }
     found
+}
+
+/// The files and devices that paths lead to, each once, and whether it was named itself.
+fn places(paths: &[PathBuf]) -> Vec<(PathBuf, bool)> {
+    let mut places: Vec<(PathBuf, bool)> = Vec::new();
+    let mut seen: HashMap<Key, usize> = HashMap::new();
+    for path in paths {
+        for place in candidates(path) {
+            let is_named = place == *path;
+            let Some(key) = key(&place) else {
+                continue;
+            };
+            match seen.get(&key) {
+                // The name that somebody gave it goes before one that a folder has.
+                Some(at) if is_named && !places[*at].1 => places[*at] = (place, true),
+                Some(_) => {}
+                None => {
+                    seen.insert(key, places.len());
+                    places.push((place, is_named));
+                }
+            }
+        }
+    }
+    places
 }
 
 /// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
@@ -135,9 +180,11 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
 }
 
 /// What there is of a pool, by the labels that were found of it.
-pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
-    let labels: Vec<LeafLabels> = on.iter().map(|(_, labels)| labels.clone()).collect();
-    let devices: Vec<PathBuf> = on.iter().map(|(path, _)| path.clone()).collect();
+pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
+    let chosen = twins::choose(guid, on.to_vec());
+    let on = chosen.devices;
+    let labels: Vec<LeafLabels> = on.iter().map(|on| on.labels.clone()).collect();
+    let devices: Vec<PathBuf> = on.iter().map(|on| on.path.clone()).collect();
     let config = labels
         .iter()
         .filter_map(label::newest)
@@ -153,6 +200,18 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         Ok(examined) => missing_log(examined)
             .or_else(|| too_few(&examined.config, &there))
             .or_else(|| examined.old_copy()),
+        Err(error) if error.kind == OpenErrorKind::Twins => {
+            let told = chosen.twins.iter().map(TwinsView::told);
+            Some(told.collect::<Vec<String>>().join("; "))
+        }
+        Err(error) if error.kind == OpenErrorKind::Reguid => {
+            let (paths, name) = (devices.iter().map(PathBuf::as_path), config.as_ref());
+            let name = name.map(|config| config.name.as_str()).unwrap_or_default();
+            Some(format!(
+                "{error}; `sandstone pool reguid{} {name}`, with all devices that were named then, completes that",
+                twins::options(paths)
+            ))
+        }
         Err(error) => Some(error.to_string()),
     };
     let missing = config.iter().flat_map(|config| {
@@ -168,6 +227,7 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         devices,
         unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
         rewind: None,
+        is_between_numbers: matches!(&examined, Err(error) if error.kind == OpenErrorKind::Reguid),
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
         state: match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
             (Some(_), _) => "UNAVAIL",
@@ -177,6 +237,9 @@ pub(super) fn describe(guid: u64, on: &[(PathBuf, LeafLabels)]) -> FoundPool {
         .to_owned(),
         missing,
         problem,
+        twins: chosen.twins,
+        left_out: chosen.left_out,
+        notes: Vec::new(),
     }
 }
 

@@ -29,6 +29,7 @@ use super::devices::Devices;
 use super::disks::Disks;
 use super::engine::Engine;
 use super::events::{EventLog, Happening};
+use super::identity::Identity;
 use super::opening::{self, NotOpen};
 use super::read_ahead::Awaited;
 use super::unflushed::Unflushed;
@@ -88,6 +89,27 @@ pub struct Place {
     pub targets: Vec<String>,
     /// The newest generation of labels when the pool was opened without it; `None` where it was used since.
     pub missing_at: Option<u64>,
+    /// What tells its device from a copy, as it was when that was opened last.
+    pub(super) identity: Option<Identity>,
+}
+
+impl Place {
+    /// That of a device which is there.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            identity: Identity::of(&path),
+            path,
+            ..Self::default()
+        }
+    }
+
+    /// Its device is used again, and may have another path.
+    pub(super) fn is_back(&mut self, at: Self) {
+        *self = Self {
+            targets: std::mem::take(&mut self.targets),
+            ..at
+        };
+    }
 }
 
 /// What a pool's thread works with.
@@ -160,6 +182,8 @@ pub(super) struct Shared {
     places: Mutex<BTreeMap<u64, Place>>,
     event_log: Mutex<EventLog>,
     reopenings: AtomicU64,
+    /// The generation of the configuration that is in all labels; 0: not known yet.
+    generation: AtomicU64,
     shut: Mutex<Option<Shut>>,
     /// Until when the pool is surely this host's, in microseconds since boot.
     owned_until_us: AtomicU64,
@@ -246,6 +270,7 @@ impl PoolHost {
                 places,
                 event_log: Mutex::default(),
                 reopenings: AtomicU64::new(0),
+                generation: AtomicU64::new(0),
                 shut: Mutex::default(),
                 owned_until_us: AtomicU64::new(u64::MAX),
                 disks,
@@ -255,6 +280,7 @@ impl PoolHost {
             });
             match opening::open(setup, &mut devices) {
                 Ok(pool) => {
+                    shared.note_generation(&pool.pool);
                     // Nobody waits any more: then nobody has a way to give orders either.
                     if opened.send(Ok(Arc::clone(&shared))).is_ok() {
                         Engine::new(pool, devices, shared).run();
@@ -287,6 +313,12 @@ impl PoolHost {
     /// Whether it was opened only to be read.
     pub fn is_read_only(&self) -> bool {
         self.shared.is_read_only
+    }
+
+    /// The generation of the configuration that is in all labels; `None` where that is not known.
+    pub(super) fn generation(&self) -> Option<u64> {
+        let generation = self.shared.generation.load(Ordering::Relaxed);
+        (generation > 0).then_some(generation)
     }
 
     /// Blocks of its volumes that are in memory.
@@ -504,6 +536,14 @@ impl PoolHost {
 }
 
 impl Shared {
+    /// Notes what the labels say for sure.
+    pub(super) fn note_generation(&self, pool: &Pool) {
+        if pool.is_config_durable() {
+            let generation = pool.config().generation;
+            self.generation.store(generation, Ordering::Relaxed);
+        }
+    }
+
     /// Leaves an order; whether anybody will take it.
     fn send(&self, order: Order) -> bool {
         let mut inbox = self.lock();

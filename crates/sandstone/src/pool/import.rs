@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Back, Examined, LeafLabels, OpenErrorKind, PoolConfig, examine};
+use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 use utoipa::ToSchema;
 
 use super::disks::{Disks, is_remote};
@@ -15,7 +15,10 @@ use super::known::KnownPool;
 use super::multihost;
 use super::opening::Remedy;
 use super::registry::{OpenPool, Pools};
+use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
 use super::rewind::{self, Reach, RewindView};
+use super::system::{Key, key};
+use super::twins::{self, CopyOfOpen};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
 
@@ -62,6 +65,8 @@ struct Had {
     found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
     /// Why others could not.
     troubles: Vec<String>,
+    /// Devices that took the places of leaves.
+    strangers: BTreeMap<u64, Stranger>,
     /// Nothing is to be written to them.
     is_read_only: bool,
 }
@@ -89,6 +94,8 @@ impl Pools {
         let _changing = self.changing();
         let found = self.find_labels(&request.paths);
         let (mut pool, guid) = choose(&found, request.pool.as_deref().unwrap_or_default())?;
+        let (all, paths) = (&pool.devices, &request.paths);
+        twins::refuse(&pool.name, &pool.twins, all, paths, "import")?;
         if let Some(new) = &request.new_name {
             if request.read_only {
                 return Err(Error::invalid(
@@ -99,11 +106,14 @@ impl Pools {
             pool.name.clone_from(new);
         }
         self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
-        let check = |examined: &Examined| match request.force {
-            true => Ok(()),
-            false => refuse_old(examined),
+        let check = |examined: &Examined| {
+            if !request.force {
+                refuse_old(examined)?;
+            }
+            self.doubts(examined, request).map(drop)
         };
         let mut devices = self.had(&self.options.disks, guid, &pool.devices, request, check)?;
+        pool.notes = self.doubts(&devices.examined, request)?;
         if let Some(new) = &request.new_name {
             // The labels have it when the pool is open.
             devices.examined.config.name.clone_from(new);
@@ -141,21 +151,46 @@ impl Pools {
     ) -> Result<(), Error> {
         let guid = u64::from_str_radix(&known.guid, 16)
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
-        let paths: Vec<PathBuf> = known.devices.iter().map(|on| on.path.clone()).collect();
-        // Whether another machine's disk is there is found out for all at once.
-        let is_there = |path: &PathBuf| is_remote(path) || path.exists();
-        let there: Vec<PathBuf> = paths.into_iter().filter(is_there).collect();
         let disks = self.options.disks.at_once();
+        let Remembered { there, strangers } = remembered(&disks, known, guid);
         let how = ImportPool {
             read_only: known.is_read_only,
             ..ImportPool::default()
         };
-        let check = |examined: &Examined| require_account(examined, known);
-        let devices = self.had(&disks, guid, &there, &how, check)?;
-        self.open_on(devices, None, Some(known), into)?;
+        let next = accept_strangers(known, &strangers);
+        let told: Vec<String> = strangers.values().map(Stranger::told).collect();
+        let check = |examined: &Examined| {
+            require_account(examined, known)?;
+            require_newest(examined, known)
+        };
+        let devices = self.had(&disks, guid, &there, &how, check);
+        let opened = devices.and_then(|mut devices| {
+            devices.strangers = strangers;
+            self.open_on(devices, None, Some(known), into)
+        });
+        opened.map_err(|mut error| {
+            error.message = [vec![error.message], told].concat().join("; ");
+            error.next = next.unwrap_or(error.next);
+            error
+        })?;
         // It is open, whether the list of pools can be written now or later.
         self.keep();
         Ok(())
+    }
+
+    /// What speaks against devices of a pool that is known here and not open; with force it is only told.
+    fn doubts(&self, examined: &Examined, request: &ImportPool) -> Result<Vec<String>, Error> {
+        let guid = format!("{:016x}", examined.config.guid);
+        let mut absent = self.absent().into_iter().map(|absent| absent.known);
+        let doubt = absent.find(|known| known.guid == guid);
+        match doubt.map(|known| require_newest(examined, &known)) {
+            Some(Err(error)) if request.force => {
+                tracing::warn!(%error, "an older state of a pool is imported");
+                Ok(vec![error.message])
+            }
+            Some(Err(error)) => Err(error),
+            Some(Ok(())) | None => Ok(Vec::new()),
+        }
     }
 
     /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
@@ -185,21 +220,8 @@ impl Pools {
             }
         }
         let labels: Vec<LeafLabels> = opened.iter().map(|(_, _, labels)| labels.clone()).collect();
-        let mut examined = examine(&labels, Some(guid)).map_err(|error| {
-            let mut reasons = vec![error.to_string()];
-            reasons.append(&mut troubles.clone());
-            let next = match error.kind {
-                OpenErrorKind::Parted => {
-                    "decide which to keep, and import the pool with that alone, as in `sandstone pool import -f -d PATH \
-                     NAME`; `sandstone pool replace -f NAME OTHER` then gives the other up"
-                }
-                _ => {
-                    "check that its devices are attached and their paths right, then import it again, as in \
-                     `sandstone pool import -d PATH NAME`; -f takes disks as they are that logical units had"
-                }
-            };
-            Error::new(ErrorKind::Refused, reasons.join("; "), next)
-        })?;
+        let examined = examine(&labels, Some(guid));
+        let mut examined = examined.map_err(|error| unusable(&error, &troubles))?;
         self.check_owner(&examined.config, how.force)?;
         check(&examined)?;
         if !how.without_log {
@@ -235,6 +257,7 @@ impl Pools {
             found: found.collect(),
             examined,
             troubles,
+            strangers: BTreeMap::new(),
             is_read_only: how.read_only,
         })
     }
@@ -254,6 +277,7 @@ impl Pools {
             examined,
             found,
             mut troubles,
+            strangers,
             is_read_only,
         } = devices;
         let name = examined.config.name.clone();
@@ -267,7 +291,7 @@ impl Pools {
         }
         let used = found.iter().map(|(_, path, _)| path);
         let is_protected = multihost::reason(&examined.config, used).is_some();
-        let places = places(&examined.config, &found, known);
+        let places = places(&examined.config, &found, known, &strangers);
         let missing = missing(&examined.config, &places, &found);
         let setup = Setup {
             begin: Begin::Import {
@@ -333,7 +357,7 @@ impl Pools {
     }
 
     /// Refuses a pool that another host may have open.
-    fn check_owner(&self, config: &PoolConfig, force: bool) -> Result<(), Error> {
+    pub(super) fn check_owner(&self, config: &PoolConfig, force: bool) -> Result<(), Error> {
         let installation = |host: &str| host.rsplit('/').next().map(str::to_owned);
         let is_ours = installation(&config.host) == installation(&self.host_id());
         if config.is_exported || is_ours || force {
@@ -394,11 +418,18 @@ impl Pools {
     }
 
     /// All pools on what `paths` name, except those that are open.
-    fn find_labels(&self, paths: &[PathBuf]) -> Found {
-        let own = self.all();
-        let open: Vec<u64> = own.iter().map(|(_, pool)| pool.guid).collect();
+    pub(super) fn find_labels(&self, paths: &[PathBuf]) -> Found {
         let mut found = find_labels(&self.options.disks, paths);
-        found.pools.retain(|guid, _| !open.contains(guid));
+        for (name, pool) in self.all() {
+            let Some(on) = found.pools.remove(&pool.guid) else {
+                continue;
+            };
+            let places = pool.host.places().into_values();
+            let used: Vec<Option<Key>> = places.map(|place| key(&place.path)).collect();
+            let others = on.iter().filter(|found| !used.contains(&key(&found.path)));
+            let copies = others.filter_map(|found| CopyOfOpen::of(&name, found));
+            found.copies.extend(copies);
+        }
         found
     }
 }
@@ -421,6 +452,27 @@ fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
             "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
         )),
     }
+}
+
+/// Why labels make no pool, and what to do about it.
+fn unusable(error: &OpenError, troubles: &[String]) -> Error {
+    let mut reasons = vec![error.to_string()];
+    reasons.extend_from_slice(troubles);
+    let next = match error.kind {
+        OpenErrorKind::Twins => "name the one of them that is meant with -d, and no other",
+        OpenErrorKind::Reguid => {
+            "`sandstone pool reguid` with the same devices and name as before completes that"
+        }
+        OpenErrorKind::Parted => {
+            "decide which to keep, and import the pool with that alone, as in `sandstone pool import -f -d PATH NAME`; \
+             `sandstone pool replace -f NAME OTHER` then gives the other up"
+        }
+        _ => {
+            "check that its devices are attached and their paths right, then import it again, as in `sandstone pool import \
+             -d PATH NAME`; -f takes disks as they are that logical units had"
+        }
+    };
+    Error::new(ErrorKind::Refused, reasons.join("; "), next)
 }
 
 /// An opened device with its path.
@@ -523,6 +575,7 @@ fn places(
     config: &PoolConfig,
     found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
     known: Option<&KnownPool>,
+    strangers: &BTreeMap<u64, Stranger>,
 ) -> BTreeMap<u64, Place> {
     let beside = config.spares.iter().chain(&config.caches);
     let beside = beside.map(|leaf| leaf.guid);
@@ -538,12 +591,20 @@ fn places(
     let place = |guid: u64| {
         let found = found.iter().find(|(leaf, _, _)| *leaf == guid);
         let found = found.map(|(_, path, _)| path.clone());
-        let is_found = found.is_some();
+        let targets = known(guid).map(|on| on.targets.clone()).unwrap_or_default();
+        if let Some(path) = found {
+            return Some(Place {
+                targets,
+                ..Place::at(path)
+            });
+        }
+        let trouble = strangers.get(&guid).map(Stranger::told);
         Some(Place {
-            path: found.or_else(|| was(guid))?,
-            trouble: (!is_found).then(|| "cannot open".to_owned()),
-            targets: known(guid).map(|on| on.targets.clone()).unwrap_or_default(),
-            missing_at: (!is_found).then_some(config.generation),
+            path: was(guid)?,
+            trouble: Some(trouble.unwrap_or_else(|| "cannot open".to_owned())),
+            targets,
+            missing_at: Some(config.generation),
+            identity: known(guid).and_then(|on| on.identity.clone()),
         })
     };
     let all = leaves(config).chain(beside);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::identity::Identity;
 use crate::state_folder::{Found, KeptFile, open_json, seal_json};
 
 /// A pool that this daemon has.
@@ -34,6 +35,12 @@ pub(super) struct KnownDevice {
     /// The targets at which that was seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) targets: Vec<String>,
+    /// What tells it from a copy; `None`: nobody noted that yet, or its name says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Identity>,
+    /// The generation of its pool's configuration when that was in all labels last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<u64>,
 }
 
 impl KnownDevice {
@@ -43,6 +50,8 @@ impl KnownDevice {
             guid: format!("{guid:016x}"),
             path,
             targets,
+            identity: None,
+            generation: None,
         }
     }
 }
@@ -144,11 +153,11 @@ mod tests {
         let pool = KnownPool {
             name: "tank".into(),
             guid: format!("{:016x}", 7),
-            devices: vec![KnownDevice::new(
-                8,
-                "/a".into(),
-                vec!["iqn.2026-01.io.sandstone:a".into()],
-            )],
+            devices: vec![KnownDevice {
+                identity: Identity::of(folder.path()),
+                generation: Some(9),
+                ..KnownDevice::new(8, "/a".into(), vec!["iqn.2026-01.io.sandstone:a".into()])
+            }],
             is_read_only: true,
         };
         for pools in [vec![pool], vec![]] {

@@ -10,7 +10,10 @@
 //! | how does it come up | `opening.rs`; that no other host has it: `multihost.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs`, and where that is lost: `rebuilding.rs` |
 //! | how is it made, exported, destroyed | `create.rs`; which devices are named for it: `vdev_request.rs`; how these are opened, all or none: `new_devices.rs`; what others keep there: `foreign.rs` |
-//! | how is it found and imported | `found.rs`, `import.rs` |
+//! | how is it found and imported | `found.rs`, `import.rs`; what if there are two of one device: `twins.rs` |
+//! | which devices had it at the last run | `remembered.rs` |
+//! | what tells a device from its copy | `identity.rs`; what the kernel says of it: `system.rs` |
+//! | how does a copy become a pool of its own | `reguid.rs` |
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
@@ -40,6 +43,7 @@ pub mod found;
 mod fullness;
 pub mod history;
 pub mod host;
+mod identity;
 pub mod import;
 pub mod io;
 mod known;
@@ -53,6 +57,8 @@ pub mod properties;
 mod read_ahead;
 mod rebuilding;
 pub mod registry;
+pub mod reguid;
+mod remembered;
 mod reopening;
 mod returning;
 pub mod rewind;
@@ -61,6 +67,8 @@ pub mod served;
 mod spare_time;
 pub mod status;
 pub mod stream;
+mod system;
+pub mod twins;
 mod unflushed;
 pub mod upgrade;
 pub mod vdev_request;

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use store::format::PoolKey;
 use store::pool::PoolConfig;
 use store::vdev::{Class, LeafSpec, TopLevelSpec};
 
 use super::disks::{self, Disks};
+use super::host::Place;
 use super::label::Said;
 use super::vdev_request::Additions;
 use super::{foreign, label, random_u64};
@@ -23,7 +25,7 @@ const MIN_DEVICE: u64 = 64 << 20;
 /// A device that is open, and becomes a leaf.
 pub(super) struct NewLeaf {
     pub(super) guid: u64,
-    pub(super) path: PathBuf,
+    pub(super) place: Place,
     pub(super) device: Arc<dyn BlockDevice>,
 }
 
@@ -47,8 +49,11 @@ impl NewDevices {
         let mut open = |path: &PathBuf| {
             let (guid, device) = (random_u64(), open_new(disks, path, over)?);
             let spec = LeafSpec::new(guid, device.geometry().len);
-            let path = path.clone();
-            leaves.push(NewLeaf { guid, path, device });
+            leaves.push(NewLeaf {
+                guid,
+                place: Place::at(path.clone()),
+                device,
+            });
             Ok::<_, Error>(spec)
         };
         let mut open_all = |paths: &[PathBuf]| -> Result<Vec<LeafSpec>, Error> {
@@ -78,7 +83,7 @@ impl NewDevices {
         for leaf in self.beside() {
             if let Err(error) = label::write_beside(&*leaf.device, config, leaf.guid) {
                 self.unlabel_beside();
-                return Err(label::failed("write", &leaf.path, error));
+                return Err(label::failed("write", &leaf.place.path, error));
             }
         }
         Ok(())
@@ -88,7 +93,7 @@ impl NewDevices {
     pub(super) fn unlabel_beside(&self) {
         for leaf in self.beside() {
             if let Err(error) = label::wipe_leaf(&*leaf.device, leaf.guid) {
-                let path = leaf.path.display();
+                let path = leaf.place.path.display();
                 tracing::warn!(%path, %error, "the labels of a device that was not used are not wiped");
             }
         }
@@ -178,6 +183,8 @@ pub(super) struct Over {
     pub(super) pool: u64,
     pub(super) name: String,
     pub(super) listed: BTreeSet<u64>,
+    /// And but for devices of other pools whose records are keyed alike.
+    pub(super) key: Option<PoolKey>,
 }
 
 impl Over {
@@ -229,6 +236,12 @@ pub(super) fn open_new(
             ),
         ));
     }
+    if let Said::Leaf(config, _) = &said
+        && config.guid != over.pool
+        && over.key == Some(config.key())
+    {
+        return Err(keyed_alike(path, &config.name, &over.name));
+    }
     if force {
         return Ok(device);
     }
@@ -251,6 +264,22 @@ pub(super) fn open_new(
             "use -f to overwrite it, if nothing of that is missed",
         )),
     }
+}
+
+/// One of the two pools was made of a copy of the other's devices. What is left between blocks could pass for records of
+/// this pool's log.
+fn keyed_alike(path: &Path, other: &str, pool: &str) -> Error {
+    let path = path.display();
+    Error::new(
+        ErrorKind::InUse,
+        format!(
+            "{path} is a device of pool {other}, which shares its past with pool {pool}: old records on it could be taken for \
+             those of {pool}"
+        ),
+        format!(
+            "if nothing of that is missed, overwrite all of it first, as `blkdiscard -z {path}` does"
+        ),
+    )
 }
 
 fn too_small(path: &Path, size: u64) -> Error {

@@ -95,7 +95,11 @@ impl Pools {
                 true => place.targets,
                 false => seen_at,
             };
-            KnownDevice::new(guid, place.path, targets)
+            KnownDevice {
+                identity: place.identity,
+                generation: pool.host.generation(),
+                ..KnownDevice::new(guid, place.path, targets)
+            }
         });
         KnownPool {
             name: name.to_owned(),

@@ -24,6 +24,7 @@ mod read_only;
 mod reading_on;
 mod spares;
 mod state_folder;
+mod twins;
 
 const FILE: u64 = 128 << 20;
 

@@ -53,6 +53,11 @@ impl Medium {
         Arc::make_mut(chunk)[slot] = page;
     }
 
+    /// Whether neither of the two was changed since one was made of the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.chunks, &other.chunks) && Arc::ptr_eq(&self.unreadable, &other.unreadable)
+    }
+
     /// Sectors as one run of bytes; `None` where one of them cannot be read.
     pub fn read(&self, sectors: Range<u64>) -> Option<Pages> {
         if !self.unreadable.is_empty() && self.unreadable.range(sectors.clone()).next().is_some() {

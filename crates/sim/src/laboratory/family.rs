@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {:?}",
+             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -56,6 +56,10 @@ impl fmt::Display for Summary {
             total.short_disks,
             total.kept,
             total.destructions,
+            total.refused_twins,
+            total.strangers,
+            total.separated,
+            total.torn_separations,
             total.cut
         )
     }

@@ -48,6 +48,14 @@ pub struct Report {
     pub proofs: u64,
     /// Times that all was scrubbed, and no copy was bad then.
     pub heals: u64,
+    /// Openings that were shown a disk and its copy, and refused.
+    pub refused_twins: u64,
+    /// Openings that were shown a copy of what the store does not know any more.
+    pub strangers: u64,
+    /// Copies of all disks that became a store of their own, and power cuts meanwhile.
+    pub separated: u64,
+    /// See there.
+    pub torn_separations: u64,
     /// Changes for which space was kept, of those that may lack it.
     pub kept: u64,
     /// Operations that destroyed several volumes or snapshots.
@@ -124,6 +132,10 @@ impl Report {
         self.extents += other.extents;
         self.heals += other.heals;
         self.kept += other.kept;
+        self.refused_twins += other.refused_twins;
+        self.strangers += other.strangers;
+        self.separated += other.separated;
+        self.torn_separations += other.torn_separations;
         self.mixed_extents += other.mixed_extents;
         self.proofs += other.proofs;
         self.moves = self.moves + other.moves;
@@ -153,6 +165,8 @@ pub enum FailureKind {
     Flawed(Vec<Flaw>),
     /// The pool has fewer sectors than it said that it has for good: so many, and so many before.
     Shrunk(u64, u64),
+    /// A disk and its copy are not told apart as they must be: what happened.
+    Twins(String),
     /// The store panicked.
     Panicked(String),
 }
@@ -175,6 +189,7 @@ impl fmt::Display for FailureKind {
             Self::Shrunk(now, before) => {
                 write!(f, "the pool has {now} sectors, and had {before} for good")
             }
+            Self::Twins(what) => write!(f, "beside a copy of a disk: {what}"),
             Self::Panicked(words) => write!(f, "panicked: {words}"),
         }
     }

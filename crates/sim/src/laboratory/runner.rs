@@ -32,10 +32,10 @@ const LATE: usize = 6;
 const ENDLESS: u32 = 300_000;
 
 pub(super) struct Runner<'a, S: Subject> {
-    setup: &'a S::Setup,
-    history: &'a History,
+    pub(super) setup: &'a S::Setup,
+    pub(super) history: &'a History,
     lines: &'a mut Option<Vec<String>>,
-    machine: Machine<S>,
+    pub(super) machine: Machine<S>,
     model: Model,
     pending: BTreeMap<u64, Pending>,
     /// At which step each change was submitted.
@@ -51,12 +51,14 @@ pub(super) struct Runner<'a, S: Subject> {
     /// A disk shrank already.
     has_shrunk: bool,
     loses_labels: bool,
+    /// Copies that lie beside the disks: of which disk each is.
+    pub(super) copies: Vec<(usize, Medium)>,
     /// Sectors for blocks that the pool said that it has for good.
     promised_sectors: u64,
-    random: Random,
+    pub(super) random: Random,
     step: usize,
     next_tag: u64,
-    report: Report,
+    pub(super) report: Report,
 }
 
 impl<'a, S: Subject> Runner<'a, S> {
@@ -96,6 +98,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             pending: BTreeMap::new(),
             changes: BTreeMap::new(),
             lineage: Lineage::default(),
+            copies: Vec::new(),
             promised_sectors: 0,
             random,
             step: 0,
@@ -198,13 +201,15 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::OldCopies { again_after, power } => self.crash_to_old(again_after, *power)?,
             Step::TryOldCopies { ways } => self.try_old_copies(*ways)?,
             Step::Heal => self.heal()?,
+            Step::Copy { disk } => self.copy(*disk),
+            Step::CopyAll => self.copy_all()?,
             Step::Grow { disk, sectors } => self.grow(*disk, *sectors),
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
         }
         Ok(())
     }
 
-    fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
         if let Some(lines) = self.lines {
             let now_us = self.machine.now_us;
             lines.push(format!("{now_us:>8} µs, step {:>3}: {}", self.step, line()));
@@ -373,6 +378,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.pending.clear();
         self.model.crash();
         self.report.crashes += 1;
+        let shown = self.open_beside_a_copy(&disks)?;
         // The history goes on as if nothing had been drawn for these.
         let cuts = Cuts {
             ways: self.history.cuts_per_flush,
@@ -392,7 +398,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         let recovered = recovery.run(self.setup, disks);
         self.report.tried_cuts += recovery.cuts.map_or(0, |cuts| cuts.tried);
         self.machine = recovered?;
-        Ok(())
+        self.judge_shown(shown)
     }
 
     fn wait_for_scrub(&mut self) -> Result<(), FailureKind> {
@@ -488,14 +494,14 @@ impl<'a, S: Subject> Runner<'a, S> {
     }
 
     /// What is allowed where the power fails now.
-    fn model_after_a_cut(&mut self) -> Model {
+    pub(super) fn model_after_a_cut(&mut self) -> Model {
         self.note_sectors();
         let mut model = self.model.clone();
         model.crash();
         model
     }
 
-    fn trying<'m>(&self, model: &'m Model) -> Trying<'m>
+    pub(super) fn trying<'m>(&self, model: &'m Model) -> Trying<'m>
     where
         'a: 'm,
     {

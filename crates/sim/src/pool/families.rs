@@ -115,10 +115,14 @@ pub enum Family {
     LostLabels,
     /// A disk that redundancy covers is shorter after a power cut: nothing is lost.
     ShortDevices,
+    /// Copies of disks in use, made at any moment, lie beside these at every later opening, while disks are replaced and
+    /// the power fails: no opening takes one, and without them nothing is missing. Copies of all disks become pools of their
+    /// own.
+    Twins,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 22] = [
+pub const FAMILIES: [Family; 23] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -141,6 +145,7 @@ pub const FAMILIES: [Family; 22] = [
     Family::OldCopies,
     Family::LostLabels,
     Family::ShortDevices,
+    Family::Twins,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -195,6 +200,7 @@ impl Family {
             Self::OldCopies => "old-copies",
             Self::LostLabels => "lost-labels",
             Self::ShortDevices => "short-devices",
+            Self::Twins => "twins",
         }
     }
 
@@ -202,7 +208,7 @@ impl Family {
         match self {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
-            Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying => ANY,
+            Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying | Self::Twins => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
@@ -219,9 +225,12 @@ impl Family {
         if self == Self::OldCopies && seed % 4 == 3 {
             setup.logs = LOGS[1].to_vec();
         }
+        if self == Self::Twins && seed.is_multiple_of(3) {
+            setup.logs = LOGS[(seed / 3 % 3) as usize].to_vec();
+        }
         if matches!(
             self,
-            Self::Reshaped | Self::FailingReshaped | Self::OldCopies
+            Self::Reshaped | Self::FailingReshaped | Self::OldCopies | Self::Twins
         ) {
             setup.spare_disks = 3;
             setup.limits.scan_batch = [1, 10, 100, 1 << 16][(seed / 2 % 4) as usize];
@@ -280,6 +289,15 @@ impl Family {
                 // Records that the next checkpoint does not cover at once.
                 setup.limits.groups = setup.limits.groups.max(30);
                 climate.steps = 20..80;
+            }
+            Self::Twins => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                climate.admin_per_mille = 150;
+                climate.reshapes_per_mille = 100;
+                climate.crashes_per_mille = 120;
+                // What is shown a copy is opened besides.
+                climate.cut_histories_per_mille = 30;
             }
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
@@ -374,7 +392,7 @@ impl Family {
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
-            Self::LostLabels | Self::ShortDevices => {}
+            Self::LostLabels | Self::ShortDevices | Self::Twins => {}
         }
     }
 
@@ -423,6 +441,7 @@ impl Family {
             Self::OldCopies => bring_old_copies(history),
             Self::LostLabels => now_and_then(history, &Step::LoseLabels),
             Self::ShortDevices => now_and_then(history, &Step::Shrink),
+            Self::Twins => copy_disks(setup, history),
             _ => {}
         }
     }
@@ -521,6 +540,25 @@ fn now_and_then(history: &mut History, what: &Step) {
             history.steps.push(what.clone());
         }
     }
+}
+
+/// Two or three disks at any moment, and all of them once.
+fn copy_disks(setup: &PoolSetup, history: &mut History) {
+    let mut random = Random::new(history.seed ^ 0x636f_7079).fork();
+    let mut insert = |step, random: &mut Random| {
+        let at = random.within(0..history.steps.len() as u64 + 1) as usize;
+        history.steps.insert(at, step);
+    };
+    for _ in 0..random.within(2..4) {
+        // Of those that are in use from the beginning, and now and then of what is not.
+        let all = match random.per_mille(800) {
+            true => setup.disks(),
+            false => setup.all_disks(),
+        };
+        let disk = random.within(0..all as u64) as usize;
+        insert(Step::Copy { disk }, &mut random);
+    }
+    insert(Step::CopyAll, &mut random);
 }
 
 fn grow(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {

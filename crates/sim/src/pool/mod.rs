@@ -10,6 +10,7 @@
 //! | disks that grow | [`growth`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
 //! | records of the log that were durable, found on disks | [`records`] |
+//! | copies of disks beside them, and copies that become a pool of their own | [`twins`] |
 //! | families of histories: what is attacked, and how hard | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
@@ -22,6 +23,7 @@ pub mod receive;
 mod records;
 mod reshape;
 pub mod setup;
+mod twins;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use store::vdev::{DeviceOutcome, DeviceRequest, IoId, State as VdevState};
 
 use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
+use crate::random::Random;
 use crate::subject::{
     Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, ProvenRecord, State, Subject, UnderWay,
     VolumeSpec,
@@ -142,7 +145,7 @@ impl Subject for PoolSubject {
         let size = geometry.disk_sectors * BLOCK_SIZE as u64;
         let config = PoolConfig {
             spares: setup.spare_specs(size),
-            ..PoolConfig::new("tank", GUID, setup.secret, HOST, setup.tree(size))
+            ..PoolConfig::new("tank", setup.guid, setup.secret, HOST, setup.tree(size))
         };
         let pool = Pool::create(
             config,
@@ -330,6 +333,26 @@ impl Subject for PoolSubject {
         why.starts_with("the log is damaged: group ")
     }
 
+    fn is_twin(&self, medium: &Medium, sectors: u64) -> Option<bool> {
+        let config = self.pool().map(Pool::config);
+        config.map_or(Some(false), |config| {
+            twins::is_twin(config, medium, sectors)
+        })
+    }
+
+    fn refuses_twins(why: &str) -> bool {
+        why.contains(twins::TOLD)
+    }
+
+    fn become_another(
+        setup: &PoolSetup,
+        copies: &mut [Medium],
+        geometry: &Geometry,
+        random: &mut Random,
+    ) -> Option<Result<(PoolSetup, u64), String>> {
+        Some(twins::become_another(setup, copies, geometry, random))
+    }
+
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
         match &mut self.stage {
             Stage::Open(pool) => {
@@ -402,12 +425,14 @@ impl PoolSubject {
     }
 
     fn refused(&self, why: String) -> Stage {
-        assert!(!self.setup.must_open, "the pool must open: {why}");
+        let may_refuse = !self.setup.must_open || Self::refuses_twins(&why);
+        assert!(may_refuse, "the pool must open: {why}");
         Stage::Refused(why)
     }
 
     fn examine(&mut self, labels: Labels) -> Stage {
-        let examined = match store::pool::examine(&labels.leaves, Some(GUID)) {
+        let guid = self.setup.guid;
+        let examined = match store::pool::examine(&labels.leaves, Some(guid)) {
             Ok(examined) => examined,
             Err(error) => return self.refused(error.to_string()),
         };

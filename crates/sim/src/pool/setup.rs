@@ -31,6 +31,8 @@ pub struct PoolSetup {
     pub vdev_limits: vdev::Limits,
     /// Bytes of its block cache.
     pub cache_bytes: usize,
+    /// Its number.
+    pub guid: u64,
     /// What its records are keyed with.
     pub secret: u64,
     /// Whether blocks may go without checksums.
@@ -77,6 +79,7 @@ impl PoolSetup {
             limits,
             vdev_limits,
             cache_bytes: random.one_of(&[64 << 10, 4 << 20]),
+            guid: super::GUID,
             secret: random.within(1..u64::MAX),
             without_checksums: false,
             with_sync_always: true,

@@ -19,6 +19,9 @@ pub struct PoolConfig {
     pub name: String,
     /// Its number, random.
     pub guid: u64,
+    /// The number that its roots and records carry; `None`: its own. A pool that was made of a copy keeps what is keyed
+    /// with that of the pool it was copied from (`open/reguid.rs`).
+    pub key_guid: Option<u64>,
     /// What its records are keyed with, random. Nobody but its labels knows it.
     pub secret: u64,
     /// Counts up with every change.
@@ -50,6 +53,7 @@ impl PoolConfig {
         Self {
             name: name.to_owned(),
             guid,
+            key_guid: None,
             secret,
             generation: 0,
             is_exported: false,
@@ -67,9 +71,21 @@ impl PoolConfig {
     /// What records and roots are proven with.
     pub fn key(&self) -> PoolKey {
         PoolKey {
-            guid: self.guid,
+            guid: self.key_guid.unwrap_or(self.guid),
             secret: self.secret,
         }
+    }
+
+    /// All leaves of its vdevs, its spares and its caches.
+    pub fn all_leaves(&self) -> impl Iterator<Item = &LeafSpec> {
+        let slots = self.tree.top_levels.iter().flat_map(|top| &top.slots);
+        let leaves = slots.flat_map(|slot| &slot.leaves);
+        leaves.chain(&self.spares).chain(&self.caches)
+    }
+
+    /// Whether a leaf, spare or cache of this guid belongs to the pool.
+    pub fn lists(&self, guid: u64) -> bool {
+        self.all_leaves().any(|leaf| leaf.guid == guid)
     }
 
     /// As it lies in labels.
@@ -77,6 +93,7 @@ impl PoolConfig {
         let stored = Stored {
             name: self.name.clone(),
             guid: format!("{:016x}", self.guid),
+            key_guid: self.key_guid.map(|guid| format!("{guid:016x}")),
             secret: format!("{:016x}", self.secret),
             generation: self.generation,
             is_exported: self.is_exported,
@@ -139,6 +156,7 @@ impl PoolConfig {
         let tops = stored.vdevs.into_iter().map(|top| top.open(&number));
         Ok(Self {
             guid: number(&stored.guid)?,
+            key_guid: stored.key_guid.as_deref().map(number).transpose()?,
             secret: number(&stored.secret)?,
             name: stored.name,
             generation: stored.generation,
@@ -169,6 +187,8 @@ struct Needs {
 struct Stored {
     name: String,
     guid: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_guid: Option<String>,
     secret: String,
     generation: u64,
     is_exported: bool,

@@ -19,6 +19,8 @@ pub enum Feature {
     Signposts,
     /// Labels say which host has the pool open.
     Multihost,
+    /// The pool was a copy of another one, and has an identity of its own: what is keyed has the other's guid.
+    Reguid,
 }
 
 /// What a program must know the feature for.
@@ -32,13 +34,14 @@ pub enum Need {
 
 impl Feature {
     /// All that this program knows.
-    pub const ALL: [Self; 2] = [Self::Signposts, Self::Multihost];
+    pub const ALL: [Self; 3] = [Self::Signposts, Self::Multihost, Self::Reguid];
 
     /// Its name in labels.
     pub fn name(self) -> &'static str {
         match self {
             Self::Signposts => "signposts",
             Self::Multihost => "multihost",
+            Self::Reguid => "reguid",
         }
     }
 
@@ -47,13 +50,14 @@ impl Feature {
         match self {
             Self::Signposts => "a log record that rots is missed wherever the log goes on",
             Self::Multihost => "a pool that several hosts can reach is open on one of them only",
+            Self::Reguid => "a copy of a pool has a number of its own",
         }
     }
 
     /// What it is needed for.
     pub fn need(self) -> Need {
         match self {
-            Self::Signposts => Need::Read,
+            Self::Signposts | Self::Reguid => Need::Read,
             Self::Multihost => Need::Write,
         }
     }
@@ -62,7 +66,7 @@ impl Feature {
     fn is_active_from_the_start(self) -> bool {
         match self {
             Self::Signposts => true,
-            Self::Multihost => false,
+            Self::Multihost | Self::Reguid => false,
         }
     }
 
@@ -141,6 +145,12 @@ impl Features {
     /// Ends the use of a feature of which nothing is left on the disks. Whether the labels have to say so.
     pub fn deactivate(&mut self, feature: Feature) -> bool {
         self.active.remove(&feature) && self.enabled.insert(feature)
+    }
+
+    /// Uses a feature from now on, also where nobody enabled it: what was asked for cannot be had without.
+    pub(super) fn require(&mut self, feature: Feature) {
+        self.enabled.remove(&feature);
+        self.active.insert(feature);
     }
 
     /// The names of features that this program lacks and that writing to the pool needs.

@@ -29,7 +29,7 @@ use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, State, TopLevelStatus};
 
 /// The labels that are written in each round.
-pub(super) const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
+pub const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
 
 /// A configuration on its way into the labels.
 #[derive(Debug)]

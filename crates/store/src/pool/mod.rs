@@ -27,6 +27,7 @@
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | which host has it | `activity.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
+//! | how does a copy become a pool of its own | `open/reguid.rs` |
 //! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
 //! | what must a program know to use it | `features.rs` |
 //! | what is brought into the cache before anybody asks | `read_ahead.rs` |
@@ -84,7 +85,7 @@ pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
     Back, Behind, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening,
-    Rewound, Short, examine, rear_labels,
+    Rewound, Short, Standing, Twin, Twins, examine, rear_labels, reguid, torn_identity, twins,
 };
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};

@@ -19,6 +19,7 @@ mod labels;
 mod mark;
 mod parted;
 mod proven;
+pub mod reguid;
 mod replay;
 mod rewind;
 mod ring;
@@ -26,6 +27,7 @@ mod roots;
 mod search;
 mod sizes;
 mod space;
+mod twins;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -58,9 +60,10 @@ use crate::vdev::{
 
 pub use behind::Behind;
 pub(super) use behind::Claim;
-pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine};
+pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
 pub use rewind::{Back, Rewound};
 pub use sizes::{Short, rear_labels};
+pub use twins::{Standing, Twin, Twins};
 
 /// The kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +88,10 @@ pub enum OpenErrorKind {
     Old,
     /// Another host has it, or may have it.
     InUse,
+    /// Devices share an identity: one is a copy of the other.
+    Twins,
+    /// The power failed while the pool got another identity (`open/reguid.rs`).
+    Reguid,
 }
 
 /// Why a pool cannot be opened. Nothing was changed.

@@ -14,6 +14,7 @@ mod engine;
 mod log_vdevs;
 mod old_copies;
 mod reader;
+mod reguid;
 mod seeds;
 mod signposts;
 mod story;

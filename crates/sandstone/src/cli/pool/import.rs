@@ -101,8 +101,10 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Import) 
     for pool in &found {
         match &pool.rewind {
             Some(rewind) => rewind::tell(t, &pool.name, rewind, request.read_only)?,
-            None => write!(t.out, "{}", listed(pool))?,
+            None if args.pool.is_none() => write!(t.out, "{}", listed(pool))?,
+            None => {}
         }
+        tell_news(t, pool)?;
     }
     Ok(())
 }
@@ -125,7 +127,10 @@ fn import_all(
             client.send(&Method::POST, "/v1/import", &request)
         });
         match sent {
-            Ok(_) => writeln!(t.err, "imported {}", pool.name)?,
+            Ok(found) => {
+                writeln!(t.err, "imported {}", pool.name)?;
+                found.iter().try_for_each(|pool| tell_news(t, pool))?;
+            }
             Err(Failure::Refused(error)) => {
                 is_any_left = true;
                 writeln!(t.err, "not imported: {}: {error}", pool.name)?;
@@ -137,6 +142,21 @@ fn import_all(
         true => Err(Failure::Said),
         false => Ok(()),
     }
+}
+
+/// What was left alone, and what may be doubted of what was taken.
+fn tell_news(t: &mut Terminal<'_>, pool: &FoundPool) -> std::io::Result<()> {
+    for path in &pool.left_out {
+        writeln!(
+            t.err,
+            "left alone: {}, a copy of a device that was named",
+            path.display()
+        )?;
+    }
+    for note in &pool.notes {
+        writeln!(t.err, "note: {note}")?;
+    }
+    Ok(())
 }
 
 /// A pool as `zpool import` lists it.
@@ -167,8 +187,13 @@ fn listed(pool: &FoundPool) -> String {
         text.push_str(&format!(" status: {}\n", wrapped(&status)));
     }
     text.push_str(&format!(" action: {}\n config:\n\n", wrapped(action(pool))));
+    let twins = || pool.twins.iter().flat_map(|of| &of.devices);
     for device in &pool.devices {
-        text.push_str(&format!("\t{}  ONLINE\n", device.display()));
+        let state = match twins().find(|twin| twin.path == *device) {
+            Some(twin) => format!("TWIN  {}", twin.holds()),
+            None => "ONLINE".to_owned(),
+        };
+        text.push_str(&format!("\t{}  {state}\n", device.display()));
     }
     for device in &pool.missing {
         text.push_str(&format!("\t{device}  UNAVAIL  missing\n"));
@@ -186,6 +211,13 @@ fn action(pool: &FoundPool) -> &'static str {
         (Some(_), _) if pool.is_log_missing => {
             "it cannot be imported so: attach the log device, or name it with -d; if it is lost for good, -m imports the \
              pool without it"
+        }
+        (Some(_), _) if pool.is_between_numbers => {
+            "it is opened under neither number before that is complete; nothing of it is lost"
+        }
+        (Some(_), _) if !pool.twins.is_empty() => {
+            "it is not imported before one of them is named itself with -d: what is named is used, and its copies in a \
+             folder are left alone; `sandstone pool reguid` makes the copies a pool of their own"
         }
         (Some(_), _) => "it cannot be imported: attach what is missing, or name it with -d",
         (None, true) => "it can be imported using its name or number",

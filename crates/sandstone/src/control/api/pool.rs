@@ -18,6 +18,7 @@ use crate::pool::history::HistoryView;
 use crate::pool::import::ImportPool;
 use crate::pool::multihost::WaitView;
 use crate::pool::properties::SetPoolProperty;
+use crate::pool::reguid::{ReguidPool, ReguidView};
 use crate::pool::scan::Scrub;
 use crate::pool::served::Served;
 use crate::pool::status::PoolView;
@@ -267,13 +268,21 @@ pub(super) async fn import(
         if !request.dry_run {
             plane.pools.note(&imported.name, &asker.deed(&request));
         }
-        // What was found is as it was; what was given up is news.
-        Ok(imported
-            .rewind
-            .is_some()
-            .then_some(imported)
-            .into_iter()
-            .collect())
+        // What was found is as it was; what was given up, left alone or doubted is news.
+        let is_news = imported.rewind.is_some()
+            || !imported.left_out.is_empty()
+            || !imported.notes.is_empty();
+        Ok(is_news.then_some(imported).into_iter().collect())
     });
     found.await.map(Json)
+}
+
+/// Makes a copy of a pool's devices a pool of its own.
+#[utoipa::path(post, path = "/v1/reguid", tag = "pool", operation_id = "pool_reguid", request_body = ReguidPool,
+    responses((status = 200, body = ReguidView), (status = "4XX", body = Problem)))]
+pub(super) async fn reguid(
+    State(plane): State<Shared>,
+    Body(request): Body<ReguidPool>,
+) -> Answer<ReguidView> {
+    apart(move || plane.pools.reguid(&request)).await.map(Json)
 }

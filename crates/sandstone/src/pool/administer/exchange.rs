@@ -4,6 +4,7 @@ use std::path::Path;
 
 use store::vdev::State;
 
+use super::super::host::Place;
 use super::new_device::settle_in;
 use super::{Site, is_same};
 use crate::config::{Error, ErrorKind};
@@ -12,7 +13,7 @@ impl Site<'_> {
     pub(super) fn attach(&self, device: &str, new: &Path, force: bool) -> Result<(), Error> {
         let beside = self.find(device)?;
         let (spec, device) = self.open_new(new, self.over(force, None))?;
-        let (leaf, at) = (beside.leaf.leaf, new.to_owned());
+        let (leaf, at) = (beside.leaf.leaf, Place::at(new.to_owned()));
         self.shape("attach", new, move |hands| {
             let new = hands.pool.attach(leaf, &spec)?;
             settle_in(hands, new, spec.guid, at, device);
@@ -43,7 +44,7 @@ impl Site<'_> {
             ));
         }
         let (spec, device) = self.open_new(new, self.over(force, Some(leaf)))?;
-        let at = new.to_owned();
+        let at = Place::at(new.to_owned());
         self.shape("replace", &old.path, move |hands| {
             let new = hands.pool.replace(leaf, &spec)?;
             settle_in(hands, new, spec.guid, at, device);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use store::vdev::{Class, Kind, ShapeError, TopLevelStatus};
 
 use super::super::create::redundancies;
-use super::super::host::{Hands, Place};
+use super::super::host::Hands;
 use super::super::label;
 use super::super::new_devices::{NewDevices, check_devices, make_files};
 use super::super::opening::paths;
@@ -65,7 +65,7 @@ impl Site<'_> {
 
     /// Adds devices that are open, in one step of the pool's thread.
     fn add_devices(&self, new: NewDevices) -> Result<(), Error> {
-        let first = new.leaves.first().map(|leaf| leaf.path.clone());
+        let first = new.leaves.first().map(|leaf| leaf.place.path.clone());
         let config = self.pool.host.ask(|pool| pool.config().clone());
         let config = config.map_err(|error| failed(self.name, "add devices to", &error))?;
         new.label_beside(&config)?;
@@ -198,11 +198,7 @@ impl Site<'_> {
 fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
     hands.pool.add_all(&new.top_levels, &new.caches)?;
     for leaf in &new.leaves {
-        let place = Place {
-            path: leaf.path.clone(),
-            ..Place::default()
-        };
-        hands.shared.places().insert(leaf.guid, place);
+        hands.shared.places().insert(leaf.guid, leaf.place.clone());
         let device = Arc::clone(&leaf.device);
         match hands.pool.leaf(leaf.guid) {
             Some(of_pool) => hands.devices.attach(of_pool, device),

@@ -33,6 +33,8 @@ impl Site<'_> {
             force,
             pool: self.status.guid,
             name: self.name.to_owned(),
+            // Without an engine nothing is added.
+            key: self.pool.host.ask(|pool| pool.config().key()).ok(),
             listed: others.map(|leaf| leaf.guid).chain(beside).collect(),
         }
     }
@@ -83,14 +85,10 @@ pub(super) fn settle_in(
     hands: &mut Hands<'_>,
     leaf: LeafId,
     guid: u64,
-    path: PathBuf,
+    place: Place,
     device: Arc<dyn BlockDevice>,
 ) {
     hands.devices.attach(leaf, device);
-    let place = Place {
-        path,
-        ..Place::default()
-    };
     hands.shared.places().insert(guid, place);
     hands.pool.set_paths(paths(&hands.shared.places()));
 }

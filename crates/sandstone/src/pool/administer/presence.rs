@@ -6,11 +6,20 @@ use std::sync::Arc;
 use store::pool::{LeafLabels, OpenErrorKind, examine};
 use store::vdev::{ShapeErrorKind, State};
 
+use super::super::host::Place;
+use super::super::identity::{Identity, Located, locate};
 use super::super::label::{self, Said};
 use super::{Named, Site, failed, in_turn, refused};
 use crate::block::BlockDevice;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+
+/// The device of a leaf as it was found, its labels, and where it is now.
+struct Known {
+    device: Arc<dyn BlockDevice>,
+    labels: LeafLabels,
+    at: Place,
+}
 
 /// What is used again.
 #[derive(Clone, Copy)]
@@ -78,14 +87,14 @@ impl Site<'_> {
             if is_ready {
                 continue;
             }
-            let (device, labels) = self.open_known(&place.path, guid)?;
-            self.require_one_history(&place.path, guid, labels)?;
+            let Known { device, labels, at } = self.open_known(&place.path, guid)?;
+            self.require_one_history(&at.path, guid, labels)?;
             self.handle("online a spare of", move |hands| {
                 hands.devices.keep_spare(guid, device);
                 // One that is broken may have waited for it.
                 hands.devices.tell_away_spares(hands.pool);
                 if let Some(place) = hands.shared.places().get_mut(&guid) {
-                    (place.trouble, place.missing_at) = (None, None);
+                    place.is_back(at);
                 }
             })?;
         }
@@ -106,15 +115,17 @@ impl Site<'_> {
             let place = self.pool.host.places().remove(&guid).unwrap_or_default();
             let device = match is_used {
                 true => None,
-                false => Some(self.open_known(&place.path, guid)?.0),
+                false => Some(self.open_known(&place.path, guid)?),
             };
             let cleared = self.handle("online a cache of", move |hands| {
-                if let (Some(device), Some(leaf)) = (device, hands.pool.leaf(guid)) {
-                    hands.devices.attach(leaf, device);
+                let mut places = hands.shared.places();
+                let place = places.entry(guid).or_default();
+                place.trouble = None;
+                if let (Some(known), Some(leaf)) = (device, hands.pool.leaf(guid)) {
+                    hands.devices.attach(leaf, known.device);
+                    place.is_back(known.at);
                 }
-                if let Some(place) = hands.shared.places().get_mut(&guid) {
-                    place.trouble = None;
-                }
+                drop(places);
                 hands.pool.online_cache(guid, hands.now_us)
             })?;
             cleared.map_err(|error| failed(self.name, "online a cache of", &error))?;
@@ -131,7 +142,7 @@ impl Site<'_> {
         // A spare's is still open, for when it leaves its place. It is closed here: closing one that failed may take long.
         let before = self.handle("online", move |hands| hands.devices.take_spare(guid))?;
         drop(before);
-        let (device, labels) = self.open_known(&named.path, guid)?;
+        let Known { device, labels, at } = self.open_known(&named.path, guid)?;
         let is_spare = self.status.spares_in_use.contains(&guid);
         if let Err(refused) = self.require_as_before(named, &*device, labels.clone()) {
             if is_spare {
@@ -154,8 +165,7 @@ impl Site<'_> {
                     hands.devices.keep_spare(guid, device);
                 }
             } else if let Some(place) = hands.shared.places().get_mut(&guid) {
-                place.trouble = None;
-                place.missing_at = None;
+                place.is_back(at);
             }
             result
         })
@@ -188,12 +198,15 @@ impl Site<'_> {
         ))
     }
 
-    /// A leaf's device, where its label says that it is that leaf's.
-    pub(super) fn open_known(
-        &self,
-        path: &Path,
-        guid: u64,
-    ) -> Result<(Arc<dyn BlockDevice>, LeafLabels), Error> {
+    /// A leaf's device, where its label says that it is that leaf's, and it is the one that was used before. A disk that
+    /// has another name by now is found under that.
+    fn open_known(&self, path: &Path, guid: u64) -> Result<Known, Error> {
+        let place = self.pool.host.places().remove(&guid);
+        let (path, stranger) = match locate(path, place.and_then(|of| of.identity).as_ref()) {
+            Located::At(path) => (path, None),
+            Located::Stranger { was, is } => (path.to_owned(), Some((was, is))),
+        };
+        let path = path.as_path();
         let refused = |why: String| {
             Error::new(
                 ErrorKind::Refused,
@@ -220,7 +233,11 @@ impl Site<'_> {
                         format!("{}: `sandstone pool replace -f {pool} {path}`", error.next);
                     refused
                 })?;
-                Ok((device, labels))
+                if let Some((was, is)) = stranger {
+                    return Err(self.copied(path, &was, &is));
+                }
+                let at = Place::at(path.to_owned());
+                Ok(Known { device, labels, at })
             }
             Said::Leaf(config, _) => Err(refused(format!(
                 "what is there belongs to pool {} and is not the device that was there",
@@ -229,6 +246,23 @@ impl Site<'_> {
             Said::Unusable(_, why) => Err(refused(why)),
             Said::Nothing => Err(refused("what is there has no label of the pool".to_owned())),
         }
+    }
+
+    /// Another device took the place of a leaf's, and says to be it.
+    fn copied(&self, path: &Path, was: &Identity, is: &Identity) -> Error {
+        let (name, path) = (self.name, path.display());
+        Error::new(
+            ErrorKind::Refused,
+            format!(
+                "cannot online {path}: its labels are right, but it is another device than the one that was used before, so \
+                 it may be an old copy of that. It was {was}, and is {is}"
+            ),
+            format!(
+                "put back the one that was used; or have this one rebuilt from the others: `sandstone pool replace -f {name} \
+                 {path}`; or, to use what it holds, `sandstone pool export -f {name}` and then `sandstone pool import` \
+                 with -d for each device"
+            ),
+        )
     }
 
     /// Refuses a device that was used without those that are in use now, and these without it: rebuilding it

@@ -11,8 +11,8 @@
 use pages::Pages;
 
 use super::super::labels::ROUNDS;
-use super::OpenError;
 use super::labels::LeafLabels;
+use super::{OpenError, OpenErrorKind, reguid};
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
 
@@ -142,6 +142,28 @@ impl Labels {
             .map(|device| device.iter().filter_map(Copy::found));
         let own = devices.map(|own| own.filter(|found| found.label.pool == guid));
         own.map(|own| self.heaviest(own)).collect()
+    }
+
+    /// Of each device the old and the new guid of its pool, where its labels say both (`reguid.rs`).
+    pub(super) fn identities(&self) -> impl Iterator<Item = Option<(u64, u64)>> {
+        self.0.iter().map(|device| {
+            let labels = || device.iter().filter_map(Copy::found).map(|of| &of.label);
+            let pairs = labels().flat_map(|old| labels().map(move |new| (old, new)));
+            let mut torn = pairs.filter(|(old, new)| reguid::is_successor(old, new));
+            torn.next().map(|(old, new)| (old.pool, new.pool))
+        })
+    }
+
+    /// Refuses the devices of this pool, or of any, where one has an old and a new identity.
+    pub(super) fn require_one_identity(&self, guid: Option<u64>) -> Result<(), OpenError> {
+        let is_ours = |(old, new): &(u64, u64)| guid.is_none_or(|of| [*old, *new].contains(&of));
+        let Some((old, new)) = self.identities().flatten().find(is_ours) else {
+            return Ok(());
+        };
+        let context = format!(
+            "its number was being changed from {old:016x} to {new:016x} when that was interrupted"
+        );
+        Err(OpenError::new(OpenErrorKind::Reguid, context))
     }
 
     /// Whether a label of a leaf says something else than this, or cannot be read.

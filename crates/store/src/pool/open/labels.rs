@@ -12,6 +12,7 @@ use super::parted::require_one_history;
 use super::ring::Ring;
 use super::roots::Roots;
 use super::sizes::{Short, fit};
+use super::twins::{self, Twins};
 use super::{OpenError, OpenErrorKind};
 use crate::format::{Epoch, Root};
 use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
@@ -158,15 +159,38 @@ pub struct Candidate {
     pub copies: u32,
 }
 
+/// The devices among these that share an identity, of the pool `guid`.
+///
+/// # Errors
+/// There is no such pool, or its labels cannot be used.
+pub fn twins(devices: &[LeafLabels], guid: u64) -> Result<Vec<Twins>, OpenError> {
+    let labels = Labels::decode(devices)?;
+    let newest = labels.newest(Some(guid)).ok_or_else(no_pool)?;
+    let config = PoolConfig::decode(&newest.config)?;
+    Ok(twins::find(devices, &labels.of_pool(config.guid), &config))
+}
+
+/// The old and the new guid of the pool whose devices were to get another identity, where that was interrupted on this
+/// device.
+pub fn torn_identity(device: &LeafLabels) -> Option<(u64, u64)> {
+    let labels = Labels::decode(std::slice::from_ref(device)).ok()?;
+    labels.identities().next().flatten()
+}
+
+fn no_pool() -> OpenError {
+    OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found")
+}
+
 /// Looks at the labels of devices for the pool `guid`, or for the only one that there is.
 ///
 /// # Errors
-/// There is none, more than one, or one that cannot be used.
+/// There is none, more than one, or one that cannot be used; or two of the devices share an identity.
 pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
     let labels = Labels::decode(devices)?;
-    let newest = labels
-        .newest(guid)
-        .ok_or_else(|| OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found"))?;
+    if guid.is_none() {
+        labels.require_one_identity(None)?;
+    }
+    let newest = labels.newest(guid).ok_or_else(no_pool)?;
     if guid.is_none() && labels.all().any(|label| label.pool != newest.pool) {
         let context = "the devices belong to more than one pool: say which";
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
@@ -177,6 +201,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let generations = of_pool.map(|label| label.generation);
     config.generation = generations.fold(config.generation, u64::max);
     let owns = labels.of_pool(config.guid);
+    twins::refuse(&twins::find(devices, &owns, &config))?;
+    labels.require_one_identity(Some(config.guid))?;
     let leaves: Vec<Option<u64>> = owns.iter().map(|own| own.map(|label| label.leaf)).collect();
     let found = Roots::find(devices, &leaves, &config)?;
     require_one_history(&config, &owns, &found.strays)?;

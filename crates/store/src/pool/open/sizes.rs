@@ -96,6 +96,15 @@ fn remembered(label: &Label) -> Option<u64> {
     Some(own.size)
 }
 
+impl LeafLabels {
+    /// Where the four labels lie. `None`: the device ends before.
+    pub fn offsets(&self) -> [Option<u64>; 4] {
+        let [third, fourth] = rear_labels([&self.copies[0], &self.copies[1]], self.size);
+        let front = |number| layout::label_offset(number, self.size);
+        [front(0), front(1), third, fourth]
+    }
+}
+
 /// Where the third and fourth label of a device of `size` bytes lie, by what its first two say. `None`: the device ends before.
 pub fn rear_labels(front: [&Pages; 2], size: u64) -> [Option<u64>; 2] {
     // The second one was written when the first was durable.

@@ -51,7 +51,7 @@ pub(super) struct World {
     pub(super) misread: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
-    disk_size: u64,
+    pub(super) disk_size: u64,
     /// Of the block cache of a pool that is opened.
     pub(super) cache_bytes: usize,
     /// Those of disks of another size.
@@ -459,10 +459,18 @@ impl World {
 
     /// What the labels say.
     pub(super) fn examine(&self) -> Result<Examined, OpenError> {
-        let labels: Vec<LeafLabels> = self
-            .disks
-            .iter()
-            .enumerate()
+        examine(&self.labels(), None)
+    }
+
+    /// What they say of the pool of this guid.
+    pub(super) fn examine_pool(&self, guid: u64) -> Result<Examined, OpenError> {
+        examine(&self.labels(), Some(guid))
+    }
+
+    /// The labels of all disks.
+    pub(super) fn labels(&self) -> Vec<LeafLabels> {
+        let disks = self.disks.iter().enumerate();
+        disks
             .map(|(number, disk)| {
                 let size = *self.disk_sizes.get(&number).unwrap_or(&self.disk_size);
                 let label = |offset: Option<u64>| match offset {
@@ -475,8 +483,7 @@ impl World {
                 let copies = [zero, one, two, three];
                 LeafLabels { size, copies }
             })
-            .collect();
-        examine(&labels, None)
+            .collect()
     }
 
     /// Nobody asks a disk for what lies behind its end.

@@ -12,12 +12,13 @@ use super::old_copies::Roots;
 pub(super) const LABEL: u64 = 256 << 10;
 
 /// The features that this reader knows.
-const FEATURES: [&str; 1] = ["signposts"];
+const FEATURES: [&str; 2] = ["signposts", "reguid"];
 
 /// What the labels say.
 pub(crate) struct Found<'a> {
     pub(crate) config: Value,
-    pub(crate) guid: u64,
+    /// That which roots and records carry.
+    pub(crate) key_guid: u64,
     pub(crate) secret: u64,
     /// By guid.
     pub(crate) leaves: BTreeMap<u64, &'a Disk>,
@@ -54,6 +55,10 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     let hex = |field: &Value| u64::from_str_radix(field.as_str().expect("text"), 16).expect("hex");
     let (guid, secret) = (hex(&config["guid"]), hex(&config["secret"]));
     assert_eq!(guid, number(&newest[16..24]));
+    let key_guid = match &config["key_guid"] {
+        Value::Null => guid,
+        other => hex(other),
+    };
     let own = labels
         .iter()
         .filter(|(_, label)| number(&label[16..24]) == guid);
@@ -65,10 +70,10 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     roots.note_old_copies(&mut config, generation);
     let counting = roots.counting(&config);
     let (_, root) = counting.last().expect("a root that counts");
-    let root = parse_root(root, guid);
+    let root = parse_root(root, key_guid);
     Found {
         config,
-        guid,
+        key_guid,
         secret,
         leaves,
         root,

@@ -94,7 +94,7 @@ impl Record {
 fn is_valid(sector: &[u8], found: &Found<'_>) -> bool {
     sector.starts_with(b"SANDLOGR")
         && number(&sector[8..10]) == if is_zero(&sector[14..16]) { 1 } else { 2 }
-        && number(&sector[16..24]) == found.guid
+        && number(&sector[16..24]) == found.key_guid
         && is_keyed(found.secret, sector, 72)
 }
 
